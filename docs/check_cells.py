@@ -18,8 +18,8 @@ def cells_of(domain):
     """Section 2: how many cells attributes have, levels of places, and shares of levels."""
     out = {}
     for name, a in domain.items():
-        own = a["high"] - a["low"] + 1 if "low" in a else len(a["cuts"]) + 1 if "cuts" in a else len(a.get("codes", ()))
-        own = len(knots(a)) if a["type"] == "amount" else own
+        own = len(a["cuts"]) + 1 if "cuts" in a else len(a.get("codes", ()))
+        own = len(knots(a)) if a["type"] == "amount" else a["high"] - a["low"] + 1 if "low" in a else own
         many = [*accumulate(a.get("children", ()), mul)]  # places of each level
         out[name] = own + len(a.get("places", ())) + sum(many[-1:]) + len(a.get("missing", ()))
         for j, lower in enumerate(a.get("levels", ())):
@@ -52,9 +52,27 @@ class Places(dict):
         return rows if key == "rows" else [*dict.fromkeys(row[self.depth] for row in rows)]
 
 
+def class_of(a):
+    """Section 2: the attribute by which the range of an amount goes; None where there is one range."""
+    return next((x["by"] for x in (a.get("high"), a.get("low")) if isinstance(x, dict)), None)
+
+
+def ranges(a):
+    """Section 2: low, high and step of an amount in every class, exactly; of one range these."""
+    ends = [x["values"] if isinstance(x, dict) else [x] for x in (a["low"], a["high"])]
+    many = max(map(len, ends))
+    pairs = [tuple(Q(str(x)) for x in pair) for pair in zip(*(x * (many // len(x)) for x in ends), strict=True)]
+    steps = min(high - low for low, high in pairs) / Q(str(a.get("step", 1)))
+    return [(low, high, (high - low) / steps) for low, high in pairs]
+
+
 def knots(a):
-    """Section 2: the numbers of an amount between which records lie, exactly."""
-    return [Q(str(x)) for x in (a["low"], *a.get("ceilings", ()), a["high"])]
+    """Section 2: the numbers of an amount between which records lie, exactly; of several ranges in steps."""
+    if not class_of(a):
+        return [Q(str(x)) for x in (a["low"], *a.get("ceilings", ()), a["high"])]
+    found = {(low / step, high / step) for low, high, step in ranges(a)}
+    need(len(found) == 1, "the ranges of an amount by class are not alike in steps")
+    return list(*found)
 
 
 def between_knots(strategy, grid):
@@ -65,7 +83,7 @@ def between_knots(strategy, grid):
         for i, d in amounts:
             t = knots(d)
             for s in range(len(t) - 1, 0, -1):
-                k = int((t[s] - t[s - 1]) / Q(str(d.get("step", 1))))
+                k = int((t[s] - t[s - 1]) / Q(str(1 if class_of(d) else d.get("step", 1))))
                 rise = rows.take([s], i) - rows.take([s - 1], i)
                 need(not (rise % k).any(), "what is measured is no whole number between two knots")
                 rows = np.concatenate([rows.take(range(s), i), rise // k, rows.take(range(s + 1, rows.shape[i]), i)], i)
@@ -90,6 +108,7 @@ class Grid:
         self.free = sorted(named, key=lambda x: (list(spec["domain"]).index(self.home[x]), self.depth[x]))
         self.said = asked.get("privacy", {}) if asked is spec else asked
         used = {a for t in asked["tables"] for k in ("attributes", "among") for a in t.get(k, ())}
+        used |= {class_of(spec["domain"][a]) or a for t in asked["tables"] for a in t.get("sum", ())}
         used |= {*self.said.get("cell_budgets", {}).get("attributes", ())}
         used = {*spec["domain"]} if any("matrix" in t for t in asked["tables"]) else used
         alike = {self.home[x] for x in self.free}

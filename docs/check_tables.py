@@ -6,7 +6,7 @@ from statistics import NormalDist
 
 import numpy as np
 from check_answers import place
-from check_cells import knots
+from check_cells import class_of, knots, ranges
 from check_plan import Unknown, need
 
 WORDS = {"singles": 1, "pairs": 2, "triples": 3}
@@ -26,6 +26,9 @@ class Table:
     def __init__(self, t, names, x, grid, confidence):
         self.free, along = grid.shown(names)
         rows = {a: np.ones((1, grid.size[a])) if name is None else view(t, name, a, grid) for a, name in along.items()}
+        for d in (grid.domain[a] for a in t.get("sum", ())):
+            if class_of(d):
+                rows[class_of(d)] = rows[class_of(d)] * [float(step) for _, _, step in ranges(d)]
         self.queries = np.ones((1, 1))
         for a in grid.axes:
             self.queries = np.kron(self.queries, rows[a])

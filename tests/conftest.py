@@ -37,7 +37,8 @@ for module in pkgutil.walk_packages(kernel.__path__, f"{kernel.__name__}."):
     importlib.import_module(module.name)  # here, where lines that run once are traced
 
 KERNEL = {
-    "test_accounting", "test_amounts", "test_arguments", "test_arrays", "test_checks", "test_composition",
+    "test_accounting", "test_amounts", "test_arguments", "test_arrays", "test_by_class",
+    "test_checks", "test_composition",
     "test_conditions", "test_counting", "test_counting_margins", "test_counting_streams", "test_counting_tables",
     "test_databases", "test_dates",
     "test_designs",

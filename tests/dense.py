@@ -32,13 +32,24 @@ def table_matrix(table, domain):
         else rules.dense(Total(domain[a].size))
         for a in domain
     ]
-    matrix = kron(factors)
+    matrix = kron(factors) * counting_for(table, domain)
     in_domain_order = [shown[a] for a in domain if a in shown]
     sizes = [len(table.view(a).labels(domain[a])) for a in in_domain_order]
     cube = matrix.reshape(*sizes, matrix.shape[1])
     return np.moveaxis(
         cube, [in_domain_order.index(a) for a in table.attributes], range(len(table.attributes))
     ).reshape(matrix.shape)
+
+
+def counting_for(table, domain):
+    """What a record in each cell of the domain counts for, (cells,): of amounts whose range goes by class, its step."""
+    out = np.ones(domain.shape)
+    for a in table.summed:
+        if getattr(domain[a], "by", None) is not None:
+            axis = list(domain).index(domain[a].by)
+            size = np.array([(x.high - x.low) / x.most for x in domain[a].exact.classes], dtype=float)
+            out = out * size.reshape([-1 if i == axis else 1 for i in range(len(domain))])
+    return out.ravel() if (out != 1).any() else 1
 
 
 def merging(domain, attribute, level):

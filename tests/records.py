@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 import pyreadstat
 
 import fitnoise as fn
+from fitnoise.kernel.codings import classified_by
 from fitnoise.kernel.domain import Attribute
 from fitnoise.planning.examples import held
 
@@ -407,6 +408,10 @@ def frame_of(domain, cells, values=None):
             most = sum(steps)
             places = (*np.cumsum((0, *steps)).tolist(), *range(most + 1, most + domain[a].size - len(steps)))
         own = values[a] if values else []
-        plain = [*own, *(held(domain[a], place) for place in places[len(own) :])]
-        columns[domain.column(a)] = [plain[c][k % len(plain[c])] for k, c in enumerate(cells[:, i])]
+        by = classified_by(domain[a].coding)
+        within = np.zeros(len(cells), dtype=int) if by is None else cells[:, list(domain).index(by)]
+        plain = {w: [*own, *(held(domain[a], place, w) for place in places[len(own) :])] for w in set(within.tolist())}
+        columns[domain.column(a)] = [
+            plain[w][c][k % len(plain[w][c])] for k, (c, w) in enumerate(zip(cells[:, i], within.tolist(), strict=True))
+        ]
     return pd.DataFrame(columns)

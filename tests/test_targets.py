@@ -48,9 +48,9 @@ def test_more_confidence_asks_for_less_variance(a, b):
 
 
 def test_by_name_and_in_order():
-    assert By("x", [1, 2, 3]).along(["a", "b", "c"]).tolist() == [1, 2, 3]
-    assert By("x", {"b": 5}, default=1).along(["a", "b", "c"]).tolist() == [1, 5, 1]
-    assert By("x", {1: 5, 2: 6}).along([1, 2]).tolist() == [5, 6]
+    assert By("x", [1, 2, 3]).along(["a", "b", "c"]) == (1, 2, 3)
+    assert By("x", {"b": 5}, default=1).along(["a", "b", "c"]) == (1, 5, 1)
+    assert By("x", {1: 5, 2: 6}).along([1, 2]) == (5, 6)
 
 
 # --- by the size of a table -----------------------------------------------------------------------------------

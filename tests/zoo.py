@@ -358,6 +358,30 @@ def ceilings():
     )
 
 
+def by_class():
+    """Sums of an amount whose range goes by size, of which some have none, by size, in ranges of it, and by neither."""
+    domain = fn.Domain(
+        sex=fn.Categorical(["f", "m"]),
+        sales=fn.Amount(0, fn.By("size", {"s": 2, "m": 20, "l": 100, "none": 4}), step=1),
+        hours=fn.Amount(1, 3),
+        gain=fn.Amount(
+            fn.By("size", [-1, -4, -4, -1]), fn.By("size", [2, 8, 8, 2]), step=0.5, missing={"no": ["N"]}, absent="no"
+        ),
+        size=fn.Categorical(["s", "m", "l"], missing={"none": [""]}, absent="none"),
+    )
+    return fn.Workload(
+        domain,
+        [
+            fn.table("size", margin=5),
+            fn.table("size", sum="sales", std_error=fn.By("size", [2, 20, 100, 4])),
+            fn.table("sex", sum="sales", margin=300),
+            fn.table(recode={"size": {"small": ["s", "none"], "all": ["s", "m", "l"]}}, sum="gain", margin=9),
+            fn.table(sum=["hours", "gain"], margin=50),
+            fn.table(count="gain", margin=9),
+        ],
+    )
+
+
 def matrix(w, c=1.0):
     return lambda: fn.matrix_workload(w, variances=c)
 
@@ -405,6 +429,7 @@ WORKLOADS = {
     "changes": changes,
     "amounts": amounts,
     "ceilings": ceilings,
+    "ranges by class": by_class,
     "missing values": lambda: fn.Workload(
         _with_missing(),
         [

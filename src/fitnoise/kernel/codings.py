@@ -62,6 +62,9 @@ MOST_STEPS = 2**30
 FURTHEST = 2**31
 """Steps from zero to which an amount is cut before it is added to others."""
 
+MOST_RANGES = 100
+"""Different ranges that an amount may have, by the cells of another attribute: engines are told each."""
+
 _DIGITS = r"[0-9](?:_?[0-9])*"
 
 _NUMBER = re.compile(rf"\+?-?(?:{_DIGITS}(?:\.(?:{_DIGITS})?)?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?")
@@ -244,12 +247,16 @@ class Steps:
     uncut: whether numbers are to be added up before they are cut (`uncut`). They are cut to 2³¹ steps from zero
         instead, and there is a cell for each of these: that of n steps is n + 2³¹. They are rounded as before; as all
         that is computed is below 2³³ p, it is off by 2⁻¹⁸ p at most, and so no j at either end is another.
+    by: another attribute, by whose cell it goes what a step is. Then low and high are whole numbers of steps, each 1.
+    classes: for each cell of that attribute the steps there, all with this K, and low as many steps from zero. A number
+        has a step only where it is known in which cell its record is (`within`).
 
     Raises:
         DomainError: no finite decimal numbers of at most 15 places, below 2^50 in units of the last; a step that is not
             positive or does not divide the range; no range, or one of more than 2^30 steps; no `valid` around it; or
             ceilings that do not increase between low and high, or are no steps. Of what is to be added up: low that is
-            no whole number of steps, or an end beyond 2^31 steps from zero.
+            no whole number of steps, or an end beyond 2^31 steps from zero. Of classes: more than 100 different ones,
+            or ones that are not of as many steps, from as many above zero.
     """
 
     low: Fraction
@@ -258,6 +265,8 @@ class Steps:
     valid: tuple[float, float] | None = None
     ceilings: tuple[Fraction, ...] = ()
     uncut: bool = False
+    by: str | None = None
+    classes: tuple[Steps, ...] = ()
     digits: int = field(init=False, repr=False, compare=False)
     """k, decimal places."""
     most: int = field(init=False, repr=False, compare=False)
@@ -301,9 +310,27 @@ class Steps:
                     f"them from zero; got {float(self.low)} to {float(self.high)} in steps of {float(self.step)}."
                 )
             steps, pieces = Fraction(2 * FURTHEST), [Fraction(2 * FURTHEST)]
+        self._check_classes(int(steps))
         object.__setattr__(self, "digits", digits)
         object.__setattr__(self, "most", int(steps))
         object.__setattr__(self, "pieces", tuple(map(int, pieces)))
+
+    def _check_classes(self, most: int) -> None:
+        """Raise DomainError for ranges of classes that are not the same number of steps, from as many above zero."""
+        if len(set(self.classes)) > MOST_RANGES:
+            raise DomainError(
+                f"an amount has at most {MOST_RANGES} different ranges; got {len(set(self.classes))}, by the values of "
+                f"{self.by!r}. Give the same range to those that are of about the same size."
+            )
+        for own in self.classes:
+            if own.by is not None or own.ceilings or own.uncut != self.uncut:
+                raise DomainError("the range of a class is one range, without ceilings.")
+            if own.most != most or own.low / own.step != self.low / self.step:
+                raise DomainError(
+                    "the ranges of an amount by class are of the same number of steps, from as many steps above zero: "
+                    f"in one there are {most:,} from {float(self.low / self.step):,}, in another {own.most:,} from "
+                    f"{float(own.low / own.step):,}."
+                )
 
     @property
     def size(self) -> int:
@@ -312,7 +339,8 @@ class Steps:
 
     @property
     def arithmetic(self) -> tuple[float, float, float, float, float]:
-        """The doubles that j is computed with: low, high, 10ᵏ, a − p/2 and p."""
+        """The doubles that j is computed with: low, high, 10ᵏ, a − p/2 and p. Of one range: see `within`."""
+        assert self.by is None  # noqa: S101 - whoever computes asks for the range of the record's class first
         unit, first = 10**self.digits, self.low - self.step / 2
         low, high = (-FURTHEST * self.step, FURTHEST * self.step) if self.uncut else (self.low, self.high)
         return float(low), float(high), float(unit), float(first * unit), float(self.step * unit)
@@ -465,19 +493,60 @@ def uncut(coding: Coding) -> Coding:
         return Beside(values, coding.codes, absent, outside)
     if not isinstance(coding, Steps):
         raise DomainError("nothing but amounts is added up.")
-    return replace(coding, ceilings=(), uncut=True)
+    return replace(coding, ceilings=(), uncut=True, classes=tuple(replace(own, uncut=True) for own in coding.classes))
 
 
 def range_of(coding: Coding) -> tuple[int, int]:
     """Of an amount that is added up `low`, in steps from zero, and K."""
-    values = coding.of if isinstance(coding, Beside) else coding
+    values = values_of(coding)
     assert isinstance(values, Steps)  # noqa: S101 - nothing else is (`uncut`)
     return values.zero, values.most
+
+
+def values_of(coding: Coding) -> Values | Interval:
+    """The coding of values, without cells beside."""
+    return coding.of if isinstance(coding, Beside) else coding
+
+
+def classified_by(coding: Coding) -> str | None:
+    """The attribute by whose cell it goes what a step of an amount is; None of all else."""
+    values = values_of(coding)
+    return values.by if isinstance(values, Steps) else None
+
+
+def within(coding: Coding, cell: int) -> Coding:
+    """How a record is read that is in a cell of the attribute by which an amount goes; itself, where it goes by none.
+
+    A record without such a cell is none that is counted: it is read as one in the first.
+    """
+    if classified_by(coding) is None:
+        return coding
+    if isinstance(coding, Beside):
+        values = within(coding.of, cell)
+        assert isinstance(values, Steps)  # noqa: S101 - nothing else goes by an attribute
+        return replace(coding, of=values)
+    assert isinstance(coding, Steps)  # noqa: S101 - nothing else goes by an attribute
+    return coding.classes[max(cell, 0)]
+
+
+def ranges_of(coding: Coding) -> list[tuple[Coding, list[int]]]:
+    """The different codings of an amount that goes by an attribute, each with the cells of it in which it holds.
+
+    The first holds for records without such a cell, too (`within`).
+    """
+    values = values_of(coding)
+    assert isinstance(values, Steps)  # noqa: S101 - nothing else goes by an attribute
+    cells: dict[Steps, list[int]] = {}
+    for cell, own in enumerate(values.classes):
+        cells.setdefault(own, []).append(cell)
+    return [(within(coding, some[0]), some) for some in cells.values()]
 
 
 def is_value(values: Values, code: object) -> bool:
     """Whether a code is a value itself: of what is clipped before it is; of cuts, of which any number is one, never."""
     if isinstance(values, Steps):
+        if values.by is not None:
+            return any(is_value(own, code) for own in values.classes)
         values = replace(values, valid=(float(values.low), float(values.high)))
     unclipped = Range(values.low, values.high) if isinstance(values, Range) else values
     return not isinstance(values, Cuts) and unclipped.cell(code) is not None
@@ -485,7 +554,7 @@ def is_value(values: Values, code: object) -> bool:
 
 def steps_of(coding: Coding) -> tuple[int, ...]:
     """K_s of an amount, from each of its knots to the next; none of all else."""
-    values = coding.of if isinstance(coding, Beside) else coding
+    values = values_of(coding)
     return values.pieces if isinstance(values, Steps) else ()
 
 
@@ -497,7 +566,7 @@ def cells_of(coding: Coding) -> int:
 
 def read_as(coding: Coding) -> type[Code]:
     """What a column is read as: texts, numbers or truth values."""
-    values = coding.of if isinstance(coding, Beside) else coding
+    values = values_of(coding)
     return values.kind if isinstance(values, Codes) else int
 
 

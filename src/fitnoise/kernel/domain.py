@@ -14,7 +14,7 @@ import math
 import re
 import reprlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -26,6 +26,7 @@ import numpy as np
 from fitnoise.errors import DomainError, FitnoiseError
 from fitnoise.kernel.arguments import checked, fits, shown
 from fitnoise.kernel.arrays import Indices
+from fitnoise.kernel.by_value import ByValue
 from fitnoise.kernel.checks import is_real
 from fitnoise.kernel.codings import (
     DROPPED,
@@ -41,12 +42,15 @@ from fitnoise.kernel.codings import (
     Steps,
     Values,
     cells_of,
+    classified_by,
     dropped,
     encodable,
     is_value,
     plain,
     refuse_repeated,
     steps_of,
+    values_of,
+    within,
 )
 from fitnoise.kernel.dates import Read, read
 from fitnoise.kernel.places import Leaves, Listed, Regular, Tree, level_names
@@ -205,7 +209,8 @@ class Attribute(abc.ABC):
         """The cell that a value of the data falls into; None when it is outside the domain.
 
         Outside are values that are missing, not declared, or of another type than is read; see `codings`. Of an amount
-        it is the step j, from 0 to K, and K + 1 and so on of the cells beside: see :class:`Amount`.
+        it is the step j, from 0 to K, and K + 1 and so on of the cells beside: see :class:`Amount`. Of one whose range
+        goes by another attribute :meth:`Domain.cells` tells it.
 
         **Guarantees**
             * it depends on nothing but the value and what is declared: not on other records, nor on where it is read;
@@ -224,7 +229,7 @@ class Attribute(abc.ABC):
     @property
     def own_size(self) -> int:
         """Number of cells of values, of an amount of its knots; those beside them come after."""
-        return cells_of(self.coding.of if isinstance(self.coding, Beside) else self.coding)
+        return cells_of(values_of(self.coding))
 
     @final
     @property
@@ -577,32 +582,41 @@ class Amount(Attribute):
     there is a cell for each of these knots low < t_1 < … < high, a record lies between two that follow one another, and
     costs most at a knot.
 
+    With a range by class, `high=By("size", {"small": 1_000, "large": 1_000_000})`, each record is read in the range of
+    its class, in as many steps as in all others: of turnover by size of the firm, x is low_c + j · step_c. A record
+    costs what it costs at the ends of its own class, so that small firms need not pay for the range of large ones.
+
     Numbers below `low` count as `low`, those above `high` as `high`, and all as the nearest step: this is a declared
     coding of the data. Choose `high` from what is public, never from the data: a law, an older publication.
 
     Args:
         low: least amount.
-        high: largest amount.
-        step: in which amounts are read; it must divide the range, into at most 2^30 steps.
+        high: largest amount. By the values of another attribute of the domain, such as
+            `By("size", {"small": 1_000, "large": 1_000_000})`, a range for each, with cells for missing ones among
+            them; `low` is then 0, or by them too, as many steps above zero in each.
+        step: in which amounts are read; it must divide the range, into at most 2^30 steps. Of several ranges it is that
+            of the smallest, and others are read in as many steps.
         column: the column of the data to read, when it is not named as the attribute.
         valid: numbers below the first or above the second are no amounts, but outside the domain; default all are
             amounts. A code such as 9999999 for "not stated" would otherwise count as `high`.
         ceilings: amounts up to which sums may be asked for too, increasing, between low and high, each a whole number
-            of steps above low; `high` is one anyway.
+            of steps above low; `high` is one anyway. None with a range by class.
         missing: cells for what is no value, as for :class:`Categorical`; codes come before anything is cut.
         absent: as for :class:`Categorical`.
         outside: as for :class:`Categorical`.
 
     Raises:
         DomainError: numbers that are not finite decimals of at most 15 places, no range, or one that is no whole number
-            of steps; ceilings that are not between its ends, or no steps; or cells that cannot be told apart.
+            of steps; ceilings that are not between its ends, or no steps; cells that cannot be told apart; or ranges by
+            class that differ in more than what a step is. In a domain also: a class that has no range, or an attribute
+            that has no classes.
     """
 
     kind: ClassVar[str] = "amount"
     ordered: ClassVar[bool] = False
 
-    low: float
-    high: float
+    low: float | ByValue
+    high: float | ByValue
     step: float = field(default=1, kw_only=True)
     column: str | None = field(default=None, kw_only=True)
     valid: tuple[float, float] | None = field(default=None, kw_only=True)
@@ -611,9 +625,9 @@ class Amount(Attribute):
     absent: str | None = field(default=None, kw_only=True)
     outside: str | None = field(default=None, kw_only=True)
     coding: Coding = field(init=False, repr=False, compare=False)
+    _labels: tuple[str, ...] = field(default=(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        low, high, step = (_decimal(name, getattr(self, name)) for name in ("low", "high", "step"))
         valid = None
         if self.valid is not None:
             if not isinstance(self.valid, (list, tuple)) or len(self.valid) != 2:
@@ -623,34 +637,110 @@ class Amount(Attribute):
         if self.ceilings is not None and not isinstance(self.ceilings, (list, tuple)):
             raise DomainError(f"ceilings are a list of amounts between low and high; got {shown(self.ceilings)}.")
         tops = tuple(_decimal("a ceiling", t) for t in self.ceilings or ())
-        coding = Steps(low, high, step, valid, tops)
+        step = _decimal("step", self.step)
+        if isinstance(self.low, ByValue) or isinstance(self.high, ByValue):
+            if tops:
+                raise DomainError(
+                    "an amount has ceilings or ranges by class, and not both: declare two amounts on the same column."
+                )
+            coding = self._by_class(step, valid)
+        else:
+            low, high = (_decimal(name, getattr(self, name)) for name in ("low", "high"))
+            coding = Steps(low, high, step, valid, tops)
+            object.__setattr__(self, "low", _short(low))
+            object.__setattr__(self, "high", _short(high))
         _check_column(self.column)
         object.__setattr__(self, "ceilings", tuple(map(_short, tops)) or None)
-        for name, x in (("low", low), ("high", high), ("step", step)):
-            object.__setattr__(self, name, _short(x))
+        object.__setattr__(self, "step", _short(step))
         object.__setattr__(self, "valid", valid)
         self._with_missing(coding, self.missing, self.absent, self.outside)
 
+    def _by_class(self, step: Fraction, valid: tuple[float, float] | None) -> Steps:
+        """Steps whose size goes by another attribute: of numbers in order the ranges, of others none are known yet."""
+        (by, *others) = dict.fromkeys(x.attribute for x in (self.low, self.high) if isinstance(x, ByValue))
+        if others:
+            raise DomainError(f"low and high go by one attribute; got {by!r} and {others[0]!r}.")
+        named = any(x.named or x.default is not None for x in (self.low, self.high) if isinstance(x, ByValue))
+        given = [x.values if isinstance(x, ByValue) else None for x in (self.low, self.high)]
+        count = max(len(x) for x in given if x is not None)
+        if named or not count or not all(x is None or len(x) == count for x in given):
+            return Steps(Fraction(0), Fraction(1), Fraction(1), by=by)
+        ends = [
+            [_decimal(name, v) for v in (x if x is not None else [getattr(self, name)] * count)]
+            for name, x in zip(("low", "high"), given, strict=True)
+        ]
+        widths = [high - low for low, high in zip(*ends, strict=True)]
+        if min(widths) <= 0 or step <= 0:
+            raise DomainError("an amount needs low < high in every class, and a positive step.")
+        most = min(widths) / step
+        try:
+            classes = tuple(Steps(low, high, (high - low) / most, valid) for low, high in zip(*ends, strict=True))
+        except DomainError as error:
+            raise DomainError(
+                f"the ranges of an amount by {by!r} are read in as many steps each, the smallest of {float(step)}: "
+                f"{error} A step of {float(min(widths) / 1000)} makes a thousand of each."
+            ) from None
+        zeros = {own.low / own.step for own in classes}
+        zero = next(iter(zeros))
+        if len(zeros) > 1 or zero.denominator != 1:
+            raise DomainError(
+                "the ranges of an amount by class begin at 0, or as many whole steps above or below it; got low = "
+                f"{[float(own.low) for own in classes[:3]]} in steps of {[float(own.step) for own in classes[:3]]}."
+            )
+        return Steps(zero, zero + most, Fraction(1), by=by, classes=classes)
+
+    def among(self, other: Attribute | None) -> Amount:
+        """The same in a domain: a range for every cell of the attribute by which it goes, in order.
+
+        Args:
+            other: that attribute, None where there is none.
+
+        Raises:
+            DomainError: it is none by whose cells ranges can go, or some have no range, or what has one is no cell.
+        """
+        by, ends = self.by, {"low": self.low, "high": self.high}
+        if by is None:
+            return self
+        if not isinstance(other, (Categorical, Ordered, Binned)):
+            raise DomainError(
+                f"the range of an amount goes by {by!r}, which is no categorical, ordered or binned attribute of the "
+                "domain."
+            )
+        along = {
+            name: ByValue(by, x.along(other.values, "range", DomainError))
+            for name, x in ends.items()
+            if isinstance(x, ByValue)
+        }
+        found = replace(self, **along)  # type: ignore[arg-type]  # each of its type
+        object.__setattr__(found, "_labels", tuple(map(str, other.values)))
+        return found
+
     @property
     def exact(self) -> Steps:
-        """Its range and its steps, exactly."""
-        values = self.coding.of if isinstance(self.coding, Beside) else self.coding
+        """Its range and its steps, exactly; where they go by class, in steps."""
+        values = values_of(self.coding)
         assert isinstance(values, Steps)  # noqa: S101 - made so
         return values
 
     @property
+    def by(self) -> str | None:
+        """The attribute by which its range goes; None where it is one for all."""
+        return self.exact.by
+
+    @property
     def own_values(self) -> tuple[str | int, ...]:
-        """Its knots: both ends, and the ceilings between them."""
-        knots: tuple[Any, ...] = (self.low, *(self.ceilings or ()), self.high)  # numbers, of which not all are whole
+        """Its knots: both ends, and the ceilings between them; where the range goes by class, in steps."""
+        exact = self.exact
+        knots: tuple[Any, ...] = tuple(map(_short, (exact.low, *exact.ceilings, exact.high)))  # not all are whole
         return knots
 
     @property
     def coded(self) -> str | None:
         """What is cut, and in which steps amounts are read."""
-        return self.coded_up_to(self.high)
+        return self.coded_up_to(self.top(None))
 
     def top(self, ceiling: float | None) -> float:
-        """A ceiling, as it is declared; None is the largest amount.
+        """A ceiling, as it is declared; None is the largest amount, in steps where the range goes by class.
 
         Args:
             ceiling: up to which amounts count.
@@ -658,15 +748,26 @@ class Amount(Attribute):
         Raises:
             DomainError: it is neither declared nor `high`.
         """
+        tops = [*(self.ceilings or ()), _short(self.exact.high)]
         if ceiling is None:
-            return self.high
-        tops = [*(self.ceilings or ()), self.high]
-        if not is_real(ceiling) or ceiling not in tops:
+            return tops[-1]
+        if self.by is not None or not is_real(ceiling) or ceiling not in tops:
             raise DomainError(
                 f"amounts are summed up to one of their declared ceilings or to high, {tops}; got {shown(ceiling)}. "
                 "Ceilings are declared with the amount (ceilings = …), before anything is planned."
             )
         return tops[tops.index(ceiling)]
+
+    def largest(self, ceiling: float | None, place: int | None = None) -> float:
+        """The largest that a record can add to a sum up to a ceiling, whichever its sign.
+
+        Args:
+            ceiling: as for `top`.
+            place: the cell of the attribute by which its range goes; None: the largest of all.
+        """
+        own = self.exact.classes if place is None else self.exact.classes[place : place + 1]
+        ends = [(x.low, x.high) for x in own] if own else [(self.exact.low, Fraction(self.top(ceiling)))]
+        return _short(max(abs(x) for pair in ends for x in pair))
 
     def coded_up_to(self, top: float) -> str:
         """What is cut where amounts count up to a ceiling, and in which steps they are read.
@@ -676,7 +777,16 @@ class Amount(Attribute):
         """
         codes = any(isinstance(code, int) for codes in dict(self.missing or ()).values() for code in codes)
         but = ", but for codes of missing values" if codes else ""
-        return f"below {self.low} as {self.low}, above {top} as {top}, in steps of {self.step}{but}"
+        if self.by is None:
+            return f"below {self.low} as {self.low}, above {top} as {top}, in steps of {self.step}{but}"
+        told: dict[Steps, list[str]] = {}
+        for label, own in zip(self._labels, self.exact.classes, strict=False):
+            told.setdefault(own, []).append(label)
+        ranges = (
+            f"{', '.join(labels)} {_short(own.low)} to {_short(own.high)} in steps of {_short(own.step)}"
+            for own, labels in told.items()
+        )
+        return f"by {self.by}, and beyond as the ends: {'; '.join(ranges)}{but}"
 
     def own_position(self, value: object) -> int:
         """None: records lie between its cells.
@@ -696,7 +806,15 @@ class Amount(Attribute):
         """The range, the step, which numbers are amounts at all, and ceilings, where there are any."""
         valid = None if self.valid is None else [float(x) for x in self.valid]
         tops = {} if self.ceilings is None else {"ceilings": [float(t) for t in self.ceilings]}
-        return {"low": float(self.low), "high": float(self.high), "step": float(self.step), "valid": valid, **tops}
+        ends = {name: _end_document(x) for name, x in (("low", self.low), ("high", self.high))}
+        return {**ends, "step": float(self.step), "valid": valid, **tops}
+
+
+def _end_document(x: float | ByValue) -> Any:
+    """An end of a range; by class, for each in order."""
+    if not isinstance(x, ByValue):
+        return float(x)
+    return {"by": x.attribute, "values": [float(v) for v in x.values if not isinstance(v, tuple)]}
 
 
 def _decimal(name: str, value: object) -> Fraction:
@@ -990,19 +1108,19 @@ class Domain(Mapping[str, Attribute]):
         items = {**(attributes or {}), **named}
         if not items:
             raise DomainError("a domain needs at least one attribute; got none.")
-        every: dict[str, tuple[str, Attribute]] = {}
         shares: dict[str, Share] = {}
         lowered: dict[str, str] = {}
         sizes: dict[str, int] = {}
         for home, attribute in items.items():
-            for name, what in _names(home, attribute):
+            for name, _ in _names(home, attribute):
                 _check_name(name, lowered)
-                every[name] = home, what
             if not isinstance(attribute, Attribute):
                 raise DomainError(
                     f"{home!r} must be an attribute: Categorical, Ordered, Binned, Amount or Hierarchy; got "
                     f"{type(attribute).__name__}."
                 )
+        items = {name: a.among(items.get(a.by or name)) if isinstance(a, Amount) else a for name, a in items.items()}
+        every = {name: (home, what) for home, attribute in items.items() for name, what in _names(home, attribute)}
         for home, attribute in items.items():
             sizes |= {name: what.size for name, what in _names(home, attribute)}
             for name, share in _shares(home, attribute):
@@ -1047,6 +1165,25 @@ class Domain(Mapping[str, Attribute]):
             by_default: whether the source of the data leaves out what is outside.
         """
         return tuple(name for name, a in self.attributes if a.drops(by_default))
+
+    def cells(self, record: Mapping[str, object]) -> dict[str, int | None]:
+        """The cell that a record falls into along every attribute: what counters are tested against.
+
+        Args:
+            record: what it has in each column; a column that it lacks is a value that is missing.
+
+        Returns:
+            As :meth:`Attribute.cell`, by attribute: None where it is outside the domain. Of an amount whose range goes
+            by another attribute, the step in the range of its cell there, and None where it has no cell there.
+        """
+        values = {name: record.get(self.column(name)) for name, _ in self.attributes}
+        found = {name: a.cell(values[name]) for name, a in self.attributes if classified_by(a.coding) is None}
+        for name, a in self.attributes:
+            by = classified_by(a.coding)
+            if by is not None:
+                place = found[by]
+                found[name] = None if place is None else within(a.coding, place).cell(values[name])
+        return {name: found[name] for name, _ in self.attributes}
 
     def leaves_out(self, source: DataSource, bound: Bound | None) -> bool:
         """Whether records may be left out of all tables: for a value, or because nothing says whose they are.

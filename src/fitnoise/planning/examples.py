@@ -5,16 +5,30 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
 from fitnoise.errors import SpecError
-from fitnoise.kernel.codings import EXACT, Beside, Codes, Cuts, Interval, Range, Steps, Values, written
+from fitnoise.kernel.codings import (
+    EXACT,
+    Beside,
+    Codes,
+    Coding,
+    Cuts,
+    Interval,
+    Range,
+    Steps,
+    Values,
+    classified_by,
+    values_of,
+    within,
+    written,
+)
 from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.dates import Part
-from fitnoise.kernel.domain import Attribute
+from fitnoise.kernel.domain import Attribute, Domain
 from fitnoise.request.publication import Publication
 from fitnoise.solving.fixed import Fixed
 
@@ -55,35 +69,40 @@ def examples(publication: Publication, records: int) -> str:
         * none of them is outside the domain, and each meets all conditions.
     """
     draw = Fixed(START)
-    columns = list(_columns(publication))
+    columns, domain = list(_columns(publication)), publication.workload.domain
     mark = MARK
     while any(mark.casefold() == c.name.casefold() for c in columns):
         mark += "_"
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([mark, *(c.name for c in columns)])
+    classes = {domain.column(by) for a in domain if (by := classified_by(domain[a].coding)) is not None}
     for i in range(1, records + 1):
-        writer.writerow([i, *(written(c.value(draw, i)) for c in columns)])
+        record: dict[str, Any] = {}
+        for c in sorted(columns, key=lambda c: c.name not in classes):
+            record[c.name] = c.value(draw, i, domain, record)
+        writer.writerow([i, *(written(record[c.name]) for c in columns)])
     return out.getvalue()
 
 
-def held(attribute: Attribute, cell: int) -> Sequence[Any]:
+def held(attribute: Attribute, cell: int, place: int = 0) -> Sequence[Any]:
     """What the data may hold of one cell of a coding: of what is read off dates, that; of a bin some numbers.
 
     Args:
         attribute: with the coding.
         cell: from 0 to the size of the coding, so that of an amount it is the step j, or beyond K a cell beside.
+        place: of an amount whose range goes by another attribute, the cell of its record there.
 
     Returns:
         At least one value, which may be None, one that is not there; nothing where nothing falls into the cell.
     """
-    return [x for x in _candidates(attribute, cell) if attribute.coding.cell(x) == cell]
+    coding = within(attribute.coding, place)
+    return [x for x in _candidates(coding, cell) if coding.cell(x) == cell]
 
 
-def _candidates(attribute: Attribute, cell: int) -> Sequence[Any]:
+def _candidates(coding: Coding, cell: int) -> Sequence[Any]:
     """What may fall into a cell; some of it perhaps into that of a code of a missing value."""
-    coding = attribute.coding
-    values = _values(attribute)
+    values = values_of(coding)
     if isinstance(coding, Beside) and cell >= values.size:
         return coding.codes[cell - values.size] or (None, "not declared")
     if isinstance(values, Codes) and values.shared is None:
@@ -101,11 +120,6 @@ def _candidates(attribute: Attribute, cell: int) -> Sequence[Any]:
     return (int(x) if x.denominator == 1 else float(x),)
 
 
-def _values(attribute: Attribute) -> Values | Interval:
-    """The coding of values, without cells beside."""
-    return attribute.coding.of if isinstance(attribute.coding, Beside) else attribute.coding
-
-
 def _ends(cuts: Sequence[float]) -> list[float]:
     """Cuts, and where the outer bins are taken to end: each as wide as all between the cuts, and not below 0 alone."""
     width = cuts[-1] - cuts[0] or abs(cuts[0]) or 1
@@ -118,17 +132,22 @@ class _Column:
     """A column, and all who read it; nobody reads one that holds ids alone."""
 
     name: str
+    names: tuple[str, ...]
     attributes: tuple[Attribute, ...]
     conditions: tuple[Condition, ...]
 
-    def value(self, draw: Fixed, record: int) -> Any:
-        """One that all can read; of an id its record's number. SpecError where none is found."""
+    def value(self, draw: Fixed, number: int, domain: Domain, record: Mapping[str, Any]) -> Any:
+        """One that all can read; of an id its record's number. SpecError where none is found.
+
+        record: what other columns hold, as far as it is drawn: those first by which ranges of amounts go.
+        """
         readers = (*self.attributes, *self.conditions)
+        places = domain.cells(record)
         for _ in range(TRIES if readers else 0):
             reader = _one(readers, draw)
-            drawn = self._of(reader, draw) if isinstance(reader, Attribute) else self._meeting(reader, draw)
+            drawn = self._of(reader, draw, places) if isinstance(reader, Attribute) else self._meeting(reader, draw)
             value = _one(drawn, draw) if drawn else None
-            if drawn and self._read_by_all(value):
+            if drawn and self._read_by_all(value, domain, record):
                 return value
         if readers:
             raise SpecError(
@@ -136,13 +155,14 @@ class _Column:
                 f"{len(readers)} attributes and conditions that read it, none is declared for all. Change what they "
                 "declare, if such records exist at all. Nothing was written."
             )
-        return record
+        return number
 
-    def _read_by_all(self, value: object) -> bool:
+    def _read_by_all(self, value: object, domain: Domain, record: Mapping[str, Any]) -> bool:
         off = ((c.coding, value if c.read is None else c.read.number(value)) for c in self.conditions)
-        return all(a.cell(value) is not None for a in self.attributes) and all(c.cell(x) is not None for c, x in off)
+        found = domain.cells({**record, self.name: value})
+        return all(found[name] is not None for name in self.names) and all(c.cell(x) is not None for c, x in off)
 
-    def _of(self, attribute: Attribute, draw: Fixed) -> Sequence[Any]:
+    def _of(self, attribute: Attribute, draw: Fixed, places: Mapping[str, int | None]) -> Sequence[Any]:
         """Values of one of its cells; of dates any that may be read."""
         cell, steps = draw.below(attribute.size), attribute.steps
         if cell < attribute.own_size and attribute.derived is not None:
@@ -150,7 +170,9 @@ class _Column:
         if steps:  # of an amount all steps are one of its knots, and what is beside them comes after
             knots, most = len(steps) + 1, sum(steps)
             cell = draw.below(most + 1) if cell < knots else cell - knots + most + 1
-        return held(attribute, cell)
+        by = classified_by(attribute.coding)
+        place = None if by is None else places[by]
+        return held(attribute, cell, 0 if place is None else place)
 
     def _meeting(self, condition: Condition, draw: Fixed) -> Sequence[Any]:
         if condition.read is not None:
@@ -189,7 +211,7 @@ def _years(attribute: Attribute) -> tuple[int, int] | None:
     off = attribute.derived
     if off is None or off.part not in {Part.YEAR, Part.AGE}:
         return None
-    low, high = _extent(_values(attribute))
+    low, high = _extent(values_of(attribute.coding))
     first, last = (low, high) if off.on is None else (off.on.year - high - 1, off.on.year - low)
     least, most = max(first, date.min.year), min(last, date.max.year)
     return (date(least, 1, 1).toordinal(), date(most, 12, 31).toordinal()) if least <= most else _NEVER
@@ -213,6 +235,7 @@ def _columns(publication: Publication) -> Iterator[_Column]:
     for name in names:
         yield _Column(
             name,
+            tuple(a for a in domain if domain.column(a) == name),
             tuple(a for c, a in named if c == name),
             tuple(c for c in conditions if c.column == name),
         )

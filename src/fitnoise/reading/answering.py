@@ -146,6 +146,9 @@ class Answering(abc.ABC):
         found, values = self._numeric(attribute, ceiling)
         asked = asked.known(attribute).weighted(attribute, np.ones(found.size))
         here = values[asked.along[attribute].chosen]
+        if isinstance(found, Amount) and found.by is not None:  # its values are in steps: their ends, class by class
+            ends = np.array([[float(own.low), float(own.high)] for own in found.exact.classes])
+            here = ends[asked.along[found.by].chosen] if found.by in asked.along else ends
         total = self._estimates(asked.weighted(attribute, values), counts=False)
         everyone = isinstance(found, Amount) and not found.beside  # who is counted is between the ends
         try:

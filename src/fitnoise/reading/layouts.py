@@ -253,7 +253,7 @@ def _averaged(table: Table) -> str | None:
 def _signed(table: Table, domain: Domain) -> bool:
     """Whether the truth may be negative."""
     told = (domain[a] for a in (*table.summed, *(() if table.averaged is None else table.averaged[:1])))
-    below = any(isinstance(x, Amount | Ordered) and x.low < 0 for x in told)
+    below = any(isinstance(x, Amount | Ordered) and float(x.own_values[0]) < 0 for x in told)
     return below or any(view.signed for _, view in table.views)
 
 

@@ -96,6 +96,8 @@ def _declared(domain: Domain, name: str) -> str:
     attribute = domain[name]
     if not isinstance(attribute, Amount):
         return f"{domain.sizes[name]:,} cells"
+    if attribute.by is not None:
+        return ", or ".join([str(attribute.coded), *attribute.beside])
     said = f"{attribute.low:,} to {attribute.high:,} in steps of {attribute.step:,}"
     return ", or ".join([said, *attribute.beside])
 

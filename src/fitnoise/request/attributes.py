@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from fitnoise.errors import SpecError
 from fitnoise.kernel.domain import Amount, Attribute, Binned, Categorical, Hierarchy, Ordered
 from fitnoise.request.parts import Part
+from fitnoise.request.targets import By
 
 _Code = bool | int | str
 
@@ -104,12 +105,26 @@ class BinnedSpec(_WithMissing):
         return Binned(self.cuts, column=self.column, **self._beside)
 
 
+class BySpec(Part):
+    """A number that depends on the value of an attribute: of a table's for a target, of the domain's for a range."""
+
+    by: str
+    values: list[float] | dict[str, float]
+    default: float | None = None
+
+    def build(self) -> By:
+        """The rule."""
+        return By(self.by, self.values, self.default)
+
+
 class AmountSpec(_WithMissing):
     """A quantity to be summed, cut to a range and read in steps."""
 
     type: Literal["amount"]
-    low: float = Field(description="least amount; smaller ones count as it")
-    high: float = Field(description="largest amount; larger ones count as it. Public: never chosen from the data")
+    low: float | BySpec = Field(description="least amount; smaller ones count as it")
+    high: float | BySpec = Field(
+        description="largest amount; larger ones count as it. Public: never chosen from the data. Or one for each class"
+    )
     step: float = Field(1.0, description="in which amounts are read; it divides the range")
     valid: list[float] | None = Field(
         None, min_length=2, max_length=2, description="numbers below the first or above the second are no amounts"
@@ -130,7 +145,8 @@ class AmountSpec(_WithMissing):
         own = {name: x for name, x in self._beside.items() if name != "read"}
         valid = None if self.valid is None else (self.valid[0], self.valid[1])
         said = {"step": self.step, "column": self.column, "valid": valid, "ceilings": self.ceilings}
-        return Amount(self.low, self.high, **said, **own)  # type: ignore[arg-type]  # each of its type
+        low, high = (x.build() if isinstance(x, BySpec) else x for x in (self.low, self.high))
+        return Amount(low, high, **said, **own)  # type: ignore[arg-type]  # each of its type
 
 
 class HierarchySpec(_WithMissing):

@@ -41,7 +41,7 @@ from fitnoise.kernel.units import (
     PrivacyUnit,
     Region,
 )
-from fitnoise.request.attributes import AttributeSpec, file_beside
+from fitnoise.request.attributes import AttributeSpec, BySpec, file_beside
 from fitnoise.request.complaints import complaints
 from fitnoise.request.parts import Part
 from fitnoise.request.publication import (
@@ -71,14 +71,6 @@ TOLD, READ = 10, 200
 """Most mistakes that one error tells, and then how many more there are; most that are looked at."""
 
 # --- the document -----------------------------------------------------------------------------------
-
-
-class BySpec(Part):
-    """A target that depends on the value of one of the table's attributes."""
-
-    by: str
-    values: list[float] | dict[str, float]
-    default: float | None = None
 
 
 class ByFileSpec(Part):
@@ -232,7 +224,7 @@ class TableSpec(Part):
     def _target(self, x: _Number | None, folder: Path | None) -> Any:
         """A number, or the rule for it."""
         if isinstance(x, BySpec):
-            return By(x.by, x.values, x.default)
+            return x.build()
         if isinstance(x, ByFileSpec):
             return x.build(folder)
         if isinstance(x, BySizeSpec):

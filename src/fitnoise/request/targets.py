@@ -28,6 +28,7 @@ from scipy.special import ndtri
 
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arguments import checked
+from fitnoise.kernel.by_value import ByValue
 from fitnoise.kernel.checks import is_real
 from fitnoise.kernel.domain import read_rows
 
@@ -61,33 +62,25 @@ def z_score(confidence: float) -> float:
 
 
 @final
-@dataclass(frozen=True)
-class By:
-    """A target that depends on the value of one attribute of the table.
+@dataclass(frozen=True, init=False)
+class By(ByValue):
+    """A number that depends on the value of one attribute: a target, or the range of an amount.
 
     Args:
-        attribute: one of the table's attributes; it becomes *structured* (its values are no longer alike).
+        attribute: of a target one of the table's attributes; it becomes *structured* (its values are no longer alike).
         values: one number per row the table has along that attribute, or a mapping value → number.
         default: the number for values the mapping leaves out.
 
     Example:
-        `table("state", margin=By("state", {"Wyoming": 5}, default=20))`
+        `table("state", margin=By("state", {"Wyoming": 5}, default=20))`;
+        `Amount(0, By("size", {"small": 1_000, "large": 1_000_000}))`
     """
-
-    attribute: str
-    values: tuple[float, ...] | tuple[tuple[str, float], ...]
-    default: float | None = None
 
     @checked(WorkloadError, "Nothing was planned.")
     def __init__(
         self, attribute: str, values: Sequence[float] | Mapping[Any, float], default: float | None = None
     ) -> None:
-        if isinstance(values, Mapping) and len({str(k) for k in values}) != len(values):
-            raise WorkloadError(f"a target by {attribute!r} names a value twice; each value has one number.")
-        object.__setattr__(self, "attribute", attribute)
-        pairs = tuple((str(k), v) for k, v in values.items()) if isinstance(values, Mapping) else tuple(values)
-        object.__setattr__(self, "values", pairs)
-        object.__setattr__(self, "default", default)
+        super().__init__(attribute, values, default)
 
     @classmethod
     def from_file(
@@ -131,41 +124,6 @@ class By:
                     f"and {number!r}; each has one."
                 )
         return cls(attribute, found, default)
-
-    @property
-    def named(self) -> bool:
-        """Whether the numbers are given by name rather than in order."""
-        return any(isinstance(v, tuple) for v in self.values)
-
-    def along(self, labels: Sequence[str | int]) -> NDArray[np.float64]:
-        """The number for each label, shape (len(labels),).
-
-        Args:
-            labels: what the table shows along the attribute.
-
-        Raises:
-            WorkloadError: a number is missing, or too many are given.
-        """
-        if not self.named:
-            if len(self.values) != len(labels):
-                raise WorkloadError(
-                    f"a target by {self.attribute!r} needs one number per row along it: {len(labels)}; "
-                    f"got {len(self.values)}."
-                )
-            return np.array(self.values, dtype=np.float64)
-        place = {str(x): i for i, x in enumerate(labels)}
-        out = np.full(len(labels), math.nan if self.default is None else self.default, dtype=np.float64)
-        for item in self.values:
-            name, number = item if isinstance(item, tuple) else (None, item)
-            if name not in place:
-                raise WorkloadError(f"a target by {self.attribute!r} names {name!r}, which is not among its values.")
-            out[place[name]] = number
-        if np.isnan(out).any():
-            missing = [t for t, x in zip(place, out, strict=True) if math.isnan(x)][:3]
-            raise WorkloadError(
-                f"a target by {self.attribute!r} says nothing of {', '.join(missing)}; name them or give a default."
-            )
-        return out
 
 
 def _number(path: Path, whose: str, said: str, classes: Mapping[str, float] | None) -> float:

@@ -20,9 +20,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fitnoise.algebra import operators as op
+from fitnoise.algebra import rules
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arguments import checked, shown
 from fitnoise.kernel.checks import is_real, is_whole
+from fitnoise.kernel.designs.parts import SAFE
 from fitnoise.kernel.domain import RESERVED, Amount, Attribute, Categorical, Domain, Hierarchy, Ordered
 from fitnoise.request.targets import By, BySize, Kind, PublicTotal, Target, checked_confidence
 
@@ -385,6 +387,11 @@ class Mean(View):
                 "a mean is asked of an amount (Amount); of whole numbers that are shown value by value it follows from "
                 "the release (Release.mean)."
             )
+        if attribute.by is not None:
+            raise WorkloadError(
+                f"the range of the amount goes by {attribute.by!r}, and no target of its mean means the same in all of "
+                "them: ask for its sum and for the number of records, of which Release.mean makes it."
+            )
         if not attribute.ceilings:
             return op.Groups(attribute.size, ((0,), (1,)))
         passed = np.cumsum((0, *attribute.steps))
@@ -412,6 +419,23 @@ def _whole_knots(attribute: Amount, top: float) -> tuple[list[int], float]:
     last = attribute.own_values.index(top)
     knots = (exact.low, *exact.ceilings, exact.high)
     return [int(knots[min(i, last)] / unit) for i in range(len(knots))], float(unit)
+
+
+def _weighted(asked: op.Operator, weights: Sequence[Fraction]) -> op.Operator:
+    """The same where records count for more in some cells than in others: whole numbers, in units of their own."""
+    below = math.lcm(*(x.denominator for x in weights))
+    above = math.gcd(*(int(x * below) for x in weights))
+    unit, whole = Fraction(above, below), np.array([int(x * below) // above for x in weights], dtype=object)
+    scales = np.full(asked.shape[0], float(unit))
+    if isinstance(asked, op.Averages):
+        scales, asked = scales / asked.widths, asked.of
+    rows = rules.dense(asked).astype(object) * whole
+    if np.abs(rows).max() >= SAFE:
+        raise WorkloadError(
+            "the ranges of an amount by class are too far apart to be summed in 64-bit whole numbers: choose ranges of "
+            "which the largest is a multiple of the others, or larger steps. Nothing was planned."
+        )
+    return op.Scaled(op.Dense(rows.astype(np.int64)), scales)
 
 
 def _refuse_one_label(labels: tuple[str, ...], names: tuple[str, ...]) -> None:
@@ -481,6 +505,20 @@ class Table:
         """Whether it has rows for the missing values that its views would leave out."""
         return any(view.missing for _, view in self.views)
 
+    def weights(self, domain: Domain) -> dict[str, tuple[Fraction, ...]]:
+        """What records count for, by their cell of an attribute: of amounts whose range goes by it, what a step is.
+
+        Args:
+            domain: of which it is asked.
+        """
+        found: dict[str, tuple[Fraction, ...]] = {}
+        for amount in map(domain.get, self.summed):
+            if isinstance(amount, Amount) and amount.by is not None:
+                own = tuple(steps.step for steps in amount.exact.classes)
+                before = found.get(amount.by, (Fraction(1),) * len(own))
+                found[amount.by] = tuple(x * y for x, y in zip(own, before, strict=True))
+        return found
+
     def not_counted(self, domain: Domain) -> dict[str, list[str]]:
         """The cells for missing values that no number of the table counts, by attribute.
 
@@ -546,7 +584,7 @@ class Table:
                 f"{list(labels)}."
             )
         axis = list(labels).index(number.attribute)
-        along = number.along(labels[number.attribute])
+        along = np.array(number.along(labels[number.attribute]), dtype=np.float64)
         return np.broadcast_to(along.reshape([-1 if i == axis else 1 for i in range(len(shape))]), shape)
 
     def variances(self, domain: Domain, confidence: float) -> NDArray[np.float64]:
@@ -602,14 +640,19 @@ class Table:
         _refuse_two_levels(domain, self.attributes)
         self.targets(domain)
 
-    def operator(self, domain: Domain, attribute: str, axis: str) -> op.Operator:
-        """What is asked of an attribute, on its own cells; of a level of a hierarchy, on those of a deeper level.
+    def asked(self, domain: Domain, axis: str, attribute: str | None) -> op.Operator:
+        """What is asked along an attribute, on its own cells; of a level of a hierarchy, on those of a deeper level.
 
         Args:
             domain: of which it is asked.
-            attribute: a name that the table shows.
-            axis: the level on whose cells it is wanted.
+            axis: the attribute, or the level on whose cells it is wanted.
+            attribute: the name under which the table shows it; None where it does not.
         """
+        found = op.Total(domain[axis].size) if attribute is None else self._operator(domain, attribute, axis)
+        weights = self.weights(domain).get(axis)
+        return found if weights is None else _weighted(found, weights)
+
+    def _operator(self, domain: Domain, attribute: str, axis: str) -> op.Operator:
         asked = self.view(attribute).operator(domain[attribute])
         hierarchy = domain[domain.home(axis)]
         if not isinstance(hierarchy, Hierarchy) or domain.depth(attribute) == domain.depth(axis):
@@ -1294,9 +1337,10 @@ def matrix_workload(
 
 
 def used_attributes(workload: Workload) -> set[str]:
-    """The attributes, and levels of hierarchies, that some table uses."""
+    """The attributes, and levels of hierarchies, that some table uses; and those by which it goes what a sum is of."""
     parts = workload.tables.parts
-    used = {a for p in parts for a in (p if isinstance(p, Table) else p.template).attributes}
+    templates = [p if isinstance(p, Table) else p.template for p in parts]
+    used = {a for t in templates for a in (*t.attributes, *t.weights(workload.domain))}
     return used | {a for p in parts if isinstance(p, Family) for a in p.among}
 
 
@@ -1371,6 +1415,7 @@ def _structured(workload: Workload, *, targets: bool = True) -> set[str]:
     """The attributes that some table does not show value by value, or, by `targets`, with one for all of them."""
     templates = [p if isinstance(p, Table) else p.template for p in workload.tables.parts]
     shown = {a for t in templates for a in t.attributes if t.view(a) is not EACH}
+    shown |= {a for t in templates for a in t.weights(workload.domain)}
     by_value = {t.target.number.attribute for t in templates if isinstance(t.target.number, By)}
     return shown | by_value if targets else shown
 

@@ -362,7 +362,7 @@ def decompose_by_axis(workload: Workload) -> Decomposition:
         views: list[op.Operator | None] = []
         for a in t.attributes:
             own = along[a] or [place[domain.home(a)]]
-            asked = None if along[a] else t.operator(domain, a, names[own[0]])
+            asked = None if along[a] else t.asked(domain, names[own[0]], a)
             axes += own
             views += [None if isinstance(asked, op.Identity) else asked] * len(own)
         rows = [sizes[i] if view is None else view.shape[0] for i, view in zip(axes, views, strict=True)]
@@ -556,7 +556,7 @@ class _Tables:
         """R: what a table asks of the structured cells when it shows these of their attributes."""
         domain = self.workload.domain
         on = {self.axis[domain.home(a)]: a for a in shown}
-        factors = [t.operator(domain, on[a], a) if a in on else op.Total(domain[a].size) for a in self.bound]
+        factors = [t.asked(domain, a, on.get(a)) for a in self.bound]
         asked = op.Kronecker(tuple(factors)) if factors else op.Identity(1)
         if asked not in self.queries:
             amounts = any(self.steps)

@@ -27,7 +27,8 @@ from fitnoise.planning.plan import Plan
 from fitnoise.reading.description import FORMAT, counted, kept, left_out, shares, universe
 from fitnoise.reporting import Column, Kind, Report, Section, Table, Value
 from fitnoise.request.publication import Goal
-from fitnoise.request.workloads import Family, Sum
+from fitnoise.request.targets import z_score
+from fitnoise.request.workloads import EACH, Family, Sum
 from fitnoise.request.workloads import Table as Asked
 
 NEGLIGIBLE = 1e-12
@@ -286,26 +287,38 @@ def means(plan: Plan) -> Section:
     return Section("means", (sentence,) if told else (), (Value("references", told),) if told else ())
 
 
+def _by_class(part: TablePart, s: TableSummary, table: Asked, by: str) -> Iterator[tuple[str, int, float, float]]:
+    """For each value of an attribute that a table shows: name and place, the margin asked, and the widest reached."""
+    domain, axis = part.publication.workload.domain, table.attributes.index(by)
+    wanted = np.sqrt(table.variances(domain, part.publication.workload.confidence)) * z_score(s.confidence)
+    for i, (asked_for, reached) in enumerate(
+        zip(*(np.moveaxis(x, axis, 0) for x in (wanted, part.table_margins(s.name))), strict=True)
+    ):
+        yield f"{s.name}: {domain[by].values[i]}", i, float(asked_for.min()), float(reached.max())
+
+
 def _amounts(plan: Plan) -> Section:
     """What margins of sums are in records at the largest amount there is (κ), by which a range is chosen."""
     domain = plan.publication.workload.domain
     rows = []
-    for s, table in asked(plan):
-        summed = [domain[a] for a in table.summed]
-        amounts = [a for a in summed if isinstance(a, Amount)]
-        if summed and len(amounts) == len(summed):
-            tops = (view.ceiling for _, view in table.views if isinstance(view, Sum))
-            largest = math.prod(max(abs(a.low), abs(a.top(t))) for a, t in zip(amounts, tops, strict=True))
-            margins = (s.target_moe, s.achieved_moe)
-            target, reached = (None if x is None else x / largest for x in margins)
-            rows.append(
-                {
-                    "table": called(s.name, s.tables),
-                    "largest": largest,
-                    "asked_kappa": target,
-                    "achieved_kappa": reached,
-                }
-            )
+    for part in plan.groups:
+        for s, asked_for in zip(part.summaries, part.publication.workload.tables.parts, strict=True):
+            table = asked_for.template if isinstance(asked_for, Family) else asked_for
+            summed = [domain[a] for a in table.summed]
+            amounts = [a for a in summed if isinstance(a, Amount)]
+            if not summed or len(amounts) < len(summed):
+                continue
+            by = next((a.by for a in amounts if a.by is not None), None)
+            own: list[tuple[str, int | None, float, float]] = [
+                (called(s.name, s.tables), None, s.target_moe, s.achieved_moe)
+            ]
+            if by in table.attributes and table.view(by) is EACH and s.tables == 1:
+                own = [*_by_class(part, s, table, by)]
+            tops = [view.ceiling for _, view in table.views if isinstance(view, Sum)]
+            for name, place, target, reached in own:
+                largest = math.prod(a.largest(t, place) for a, t in zip(amounts, tops, strict=True))
+                kappas = {"asked_kappa": target / largest, "achieved_kappa": reached / largest}
+                rows.append({"table": name, "largest": largest, **kappas})
     columns = (
         Column("table", "table"),
         Column("largest", "largest amount", Kind.NUMBER),

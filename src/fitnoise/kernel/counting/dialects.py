@@ -18,7 +18,19 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, final
 
-from fitnoise.kernel.codings import Beside, Code, Codes, Coding, Cuts, Interval, Range, Steps, dropped
+from fitnoise.kernel.codings import (
+    Beside,
+    Code,
+    Codes,
+    Coding,
+    Cuts,
+    Interval,
+    Range,
+    Steps,
+    dropped,
+    ranges_of,
+    values_of,
+)
 from fitnoise.kernel.counting.persons import LONGEST
 from fitnoise.kernel.counting.tables import Prices
 from fitnoise.kernel.dates import Part, Read
@@ -203,7 +215,7 @@ class Dialect:
         """Of codes what is read; of ranges and cuts the cell, from 1, 0 outside, and −1 of what is absent."""
         if kind is Kind.DERIVED:
             key = self.key(coding, Kind.WHOLE, column)
-            listed = isinstance(coding.of if isinstance(coding, Beside) else coding, Codes)
+            listed = isinstance(values_of(coding), Codes)
             return key if listed else f"CASE WHEN {column} = {NO_DATE} THEN 0 ELSE {key} END"
         if isinstance(coding, Beside):
             return self._key_beside(coding, kind, column)
@@ -219,6 +231,14 @@ class Dialect:
         else:
             inner = self._range(coding, x) if isinstance(coding, Range) else self._cuts(coding, x)
         return f"CASE WHEN {self._finite(x)} THEN {inner} ELSE 0 END"
+
+    def key_by(self, coding: Coding, kind: Kind, column: str, cell: str) -> str:
+        """The key of an amount whose range goes by a cell, which is given: from 1, below where there is none."""
+        (first, _), *others = ranges_of(coding)
+        own = [(self.key(some, kind, column), ", ".join(str(c + 1) for c in cells)) for some, cells in others]
+        when = " ".join(f"WHEN {cell} IN ({cells}) THEN {key}" for key, cells in own)
+        key = self.key(first, kind, column)
+        return f"CASE {when} ELSE {key} END" if when else key
 
     def _key_beside(self, coding: Beside, kind: Kind, column: str) -> str:
         """The same where what is absent is told from what is outside: of codes, NULL is absent."""

@@ -36,6 +36,8 @@ from fitnoise.kernel.codings import (
     Range,
     Steps,
     Values,
+    classified_by,
+    ranges_of,
     read_as,
     uncut,
     without_cell,
@@ -355,20 +357,29 @@ class DuckCounter(DeclaredCounter):
         relation, held: as of `_relation`. windows: attributes of which the numbers are wanted, not the cells.
         """
         codings = self._codings(used)
-        fields, joins, met = [], [], []
+        fields, met = [], []
+        joins: dict[str, None] = {}
         codes: dict[str, Any] = {}
-        for i, (coding, own) in enumerate(zip(codings, held, strict=False)):
+
+        def cell_of(i: int, coding: Coding) -> str:
+            by = classified_by(coding)
+            if by is not None:
+                place = used.index(by)
+                at = cell_of(place, codings[place])
+                return _cell_by(at, [(cell_of(i, own), cells) for own, cells in ranges_of(coding)])
+            cell, join = _cell(coding, i, csv=self._records.header, held=held[i])
+            joins.setdefault(join)
+            codes.update(_lists(coding, i, untyped=held[i] is _Held.UNTYPED))
+            return cell
+
+        for i, coding in enumerate(codings):
             if i < len(used) and used[i] in windows:
                 fields.append(f"people.k{i} AS a{i}")
-                continue
-            cell, join = _cell(coding, i, csv=self._records.header, held=own)
-            joins.append(join)
-            codes |= _lists(coding, i, untyped=own is _Held.UNTYPED)
-            if i < len(used):
+            elif i < len(used):
                 kind = next(kind for kind, size in _SIZES.items() if coding.size <= size)
-                fields.append(f"CAST({cell} AS {kind}) AS a{i}")
+                fields.append(f"CAST({cell_of(i, coding)} AS {kind}) AS a{i}")
             else:
-                met.append(f"{cell} >= 0")
+                met.append(f"{cell_of(i, coding)} >= 0")
         person = [] if self._bound is None else [f"encode(CAST(people.k{len(codings)} AS VARCHAR)) AS p"]
         shown = ", ".join(fields + person) or "0 AS nothing"
         sql = f"SELECT {shown} FROM {relation} AS people {' '.join(joins)}"
@@ -498,6 +509,13 @@ def _cell(coding: Coding, i: int, *, csv: bool, held: _Held) -> tuple[str, str]:
         absent = f"{column} IS NULL" if kind is bool else f"{column} IS NULL OR isnan({x})"
     rest = f"WHEN {absent} THEN {coding.absent} ELSE {coding.outside}"
     return f"CASE {coded} WHEN ({value}) >= 0 THEN {value} {rest} END", join
+
+
+def _cell_by(at: str, own: Sequence[tuple[str, Sequence[int]]]) -> str:
+    """The same of an amount whose range goes by a cell: `at`, and what holds in which; the first where it is none."""
+    (first, _), *others = own
+    when = " ".join(f"WHEN ({at}) IN ({', '.join(map(str, cells))}) THEN {cell}" for cell, cells in others)
+    return f"CASE {when} ELSE {first} END" if when else first
 
 
 def _value_cell(coding: Values | Interval, i: int, *, csv: bool, held: _Held) -> tuple[str, str]:

@@ -49,7 +49,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, final
 
-from fitnoise.kernel.codings import FURTHEST, Coding, encodable, range_of, written
+from fitnoise.kernel.codings import FURTHEST, Coding, classified_by, encodable, range_of, written
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import ANY, PARTS, Bound, Pattern
 
@@ -77,11 +77,13 @@ _Alike = tuple[Cells, int]
 def counted_by(domain: Domain, margins: Sequence[Sequence[str]], bound: Bound | None, *, drop: bool) -> dict[str, int]:
     """The attributes by which records are counted, with their sizes; with a bound all of the domain, and the id.
 
-    Beside those asked for, there are all of the domain for whose values records are left out: of all margins alike.
+    Beside those asked for, there are all of the domain for whose values records are left out: of all margins alike; and
+    those by which it goes what a step of an amount is.
     """
     asked = {a for m in margins for a in m}
     homes = {domain.home(a) for a in asked}  # a level of a hierarchy tells as much of that
     asked |= {a for a in domain.drops(drop) if a not in homes} | (set(domain) if bound is not None else set())
+    asked |= {by for a in asked if a in domain and (by := classified_by(domain[a].coding))}
     sizes = {a: n for a, n in domain.sizes.items() if a in asked}
     return sizes if bound is None else sizes | {PERSON: 1}
 

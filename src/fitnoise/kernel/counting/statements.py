@@ -36,8 +36,10 @@ from fitnoise.kernel.codings import (
     Interval,
     Range,
     Steps,
+    classified_by,
     dropped,
     range_of,
+    ranges_of,
     read_as,
     steps_of,
     uncut,
@@ -90,8 +92,17 @@ class Field:
     column: str
     read: Read | None = None
 
-    def cells(self, values: Sequence[bytes | float | None]) -> NDArray[Any]:
-        """The cells of values as they are read, below 0 where there is none."""
+    def cells(self, values: Sequence[bytes | float | None], by: NDArray[Any] | None = None) -> NDArray[Any]:
+        """The cells of values as they are read, below 0 where there is none.
+
+        by: of an amount whose range goes by an attribute, the cells there.
+        """
+        if by is not None:
+            first, *others = ((cells_of(own, values), cells) for own, cells in ranges_of(self.coding))
+            found = first[0]
+            for own, cells in others:
+                found = np.where(np.isin(by, cells), own, found)
+            return found
         if self.read is None:
             return cells_of(self.coding, values)
         texts = (v.decode(errors="replace") if isinstance(v, bytes) else v for v in values)
@@ -363,11 +374,21 @@ def _uncounted(d: Dialect, relation: str, fields: Mapping[str, Field], person: P
 def _keyed(d: Dialect, fields: Mapping[str, Field], *, drop: bool) -> tuple[str, dict[str, str], str]:
     """What is read of records; the key of each field among it, by name; and the condition of those not left out."""
     names: dict[str, str] = {}  # of each key, one: an engine may take two that are the same for each other
-    keys = {a: d.key(f.coding, f.kind, f.column) for a, f in fields.items()}
+    keys = {a: _key(d, fields, f) for a, f in fields.items()}
     keys = {a: names.setdefault(key, f"k{len(names)}") for a, key in keys.items()}
     read = ", ".join(f"{key} AS {name}" for key, name in names.items()) or "0 AS k0"
     kept = " AND ".join(filter(None, (d.kept(f.coding, f.kind, keys[a], drop=drop) for a, f in fields.items())))
     return read, keys, kept
+
+
+def _key(d: Dialect, fields: Mapping[str, Field], field: Field) -> str:
+    """What records are grouped by along a field; of an amount whose range goes by another, by the cell there."""
+    by = classified_by(field.coding)
+    if by is None:
+        return d.key(field.coding, field.kind, field.column)
+    other = fields[by]
+    cell = d.cell(other.coding, other.kind, d.key(other.coding, other.kind, other.column))
+    return d.key_by(field.coding, field.kind, field.column, cell)
 
 
 def _first(
@@ -604,9 +625,18 @@ def _stream(
 ) -> tuple[Margins, dict[str, int]]:
     read = ", ".join(map(_read, fields.values())) or "0"
     for rows in fetch(f"SELECT {read} FROM {relation} AS source"):
-        columns = zip(fields.items(), zip(*rows, strict=True), strict=False)  # there is a column even for none
-        tables.take({a: f.cells(values) for (a, f), values in columns}, len(rows), drop=drop)
+        columns = zip(fields, zip(*rows, strict=True), strict=False)  # there is a column even for none
+        tables.take(_coded(fields, dict(columns)), len(rows), drop=drop)
     return tables.finish(), tables.outside
+
+
+def _coded(fields: Mapping[str, Field], columns: Mapping[str, Sequence[Any]]) -> dict[str, NDArray[Any]]:
+    """The cells of columns as they are read, by field; of amounts whose range goes by a cell, after that."""
+    cells: dict[str, NDArray[Any]] = {}
+    for a, values in sorted(columns.items(), key=lambda column: classified_by(fields[column[0]].coding) is not None):
+        by = classified_by(fields[a].coding)
+        cells[a] = fields[a].cells(values, None if by is None else cells[by])
+    return {a: cells[a] for a in columns}
 
 
 def _read(field: Field) -> str:
@@ -647,7 +677,7 @@ def _read_persons(
     read = ", ".join(_read(fields[a]) for a in order)
     for rows in fetch(f"SELECT {read}, {_TEXT.format(c=person.column)} FROM {relation} AS source"):
         *columns, ids = zip(*rows, strict=True)
-        cells = {a: fields[a].cells(values) for a, values in zip(order, columns, strict=True)}
+        cells = _coded(fields, dict(zip(order, columns, strict=True)))
         names = [x if isinstance(x, bytes) else b"" if x is None else str(x).encode() for x in ids]
         cells[PERSON] = np.array([0 if 0 < len(x) <= LONGEST else OUTSIDE for x in names])
         yield names, cells

@@ -30,10 +30,12 @@ from fitnoise.kernel.codings import (
     Range,
     Steps,
     cells_of,
+    classified_by,
     place,
     read_as,
     steps_of,
     uncut,
+    within,
     without_cell,
 )
 from fitnoise.kernel.counting._base import Gauge, Margin
@@ -93,6 +95,14 @@ _AMOUNTS: Final[Mapping[str, Coding]] = {
     "large amount": Steps(Fraction(-(2**40)), Fraction(2**40), Fraction(2**30)),
     "amount, and others": Beside(
         Steps(Fraction(0), Fraction(5), Fraction(5, 2), (-11.0, 99.0)), ((-3,), ()), absent=3, outside=4
+    ),
+    "class": Range(0, 3),
+    "amount by class": Steps(
+        Fraction(-2),
+        Fraction(8),
+        Fraction(1),
+        by="class",
+        classes=tuple(Steps(-2 * s, 8 * s, s) for s in map(Fraction, ("0.5", "100", "0.5", "0.01"))),
     ),
 }
 """Tried where the domain has amounts."""
@@ -319,12 +329,17 @@ def _right(fetch: Fetch, d: Dialect, codings: Mapping[str, Coding], *, drop: boo
 def _fields(d: Dialect, codings: Mapping[str, Coding]) -> dict[str, Field]:
     """Every coding of every kind of column that it can be read from, and that has what is plain there inside."""
     fitting = [
-        (f"{name} of {kind}", coding, kind)
+        (f"{name} of {kind}", _of_kind(coding, kind), kind)
         for kind in d.types
         for name, coding in codings.items()
-        if kind in FITTING[read_as(coding)][0] and coding.cell(_HELD[kind][0]) is not None
+        if kind in FITTING[read_as(coding)][0] and within(coding, 0).cell(_HELD[kind][0]) is not None
     ]
     return {name: Field(coding, kind, f"source.f{i}") for i, (name, coding, kind) in enumerate(fitting)}
+
+
+def _of_kind(coding: Coding, kind: Kind) -> Coding:
+    """The coding; of an amount whose range goes by another field, by that of the same kind of column."""
+    return replace(coding, by=f"{coding.by} of {kind}") if isinstance(coding, Steps) and coding.by else coding
 
 
 def _records(d: Dialect) -> Iterator[tuple[list[str], dict[Kind, Any]]]:
@@ -364,9 +379,16 @@ def _relation(d: Dialect, fields: Mapping[str, Field], records: Iterable[Sequenc
 
 def _cells(fields: Mapping[str, Field], values: Sequence[Mapping[Kind, Any]]) -> dict[str, NDArray[np.int64]]:
     """The cells of these records; OUTSIDE, DROPPED or REFUSED where there is none."""
-    cells = {}
+    cells: dict[str, NDArray[np.int64]] = {}
     for i, (a, f) in enumerate(fields.items()):
-        own = np.full((len(fields), len(values)), f.coding.cell(_HELD[f.kind][0]))
-        own[i] = [place(f.coding, v[f.kind]) for v in values]
+        by = classified_by(f.coding)
+        held = [_HELD[f.kind][0]]
+        if by is None:
+            own = np.full((len(fields), len(values)), f.coding.cell(*held))
+            own[i] = [place(f.coding, v[f.kind]) for v in values]
+        else:  # the plain value in every class, and all values in the plain one
+            at = cells[by].reshape(len(fields), len(values))
+            own = np.array([[place(within(f.coding, int(x)), *held) for x in row] for row in at])
+            own[i] = [place(within(f.coding, int(x)), v[f.kind]) for x, v in zip(at[i], values, strict=True)]
         cells[a] = own.ravel()
     return cells

@@ -13,7 +13,7 @@ from typing import Any, Final, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fitnoise.kernel.codings import EXACT, OUTSIDE, Beside, Codes, Coding, Cuts, Range, read_as
+from fitnoise.kernel.codings import EXACT, OUTSIDE, Beside, Codes, Coding, Cuts, Range, read_as, values_of
 
 LONGEST: Final = 2**20
 """Numbers in a list, at most."""
@@ -39,7 +39,7 @@ class Window:
     @classmethod
     def of(cls, coding: Coding) -> Self | None:
         """Of a coding; None of one for other than numbers, or whose numbers are too far apart."""
-        values = coding.of if isinstance(coding, Beside) else coding
+        values = values_of(coding)
         codes = coding.numbers if isinstance(coding, Beside) else {}
         named: list[float] = []  # the least and the largest number that is unlike its neighbours
         if isinstance(values, Range):

@@ -16,6 +16,10 @@ to the knot beside it that is no cheaper leaves a unit whose amounts all are at 
 every knot is one, hold for every amount of the range, and are attained where they are for cells: the largest squared
 distance, of one record, of any number of one unit, of records that are replaced, and what is summed up by cell over
 several releases. Of patterns only while these are in other attributes than amounts.
+
+Where the range of an amount goes by another attribute (`codings.Steps.classes`), j is that in the range of the record's
+cell there, of the same K in all of them. What multiplies it are queries of the joint cells of both, so that nothing
+above changes: in each cell of that attribute a record lies between the two ends of its range.
 """
 
 from __future__ import annotations

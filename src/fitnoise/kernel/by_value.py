@@ -1,0 +1,67 @@
+"""A number for each value of an attribute: of targets, and of ranges of amounts. Part of the trust kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fitnoise.errors import FitnoiseError, WorkloadError
+
+
+@dataclass(frozen=True)
+class ByValue:
+    """A number that depends on the value of one attribute.
+
+    attribute: its name. values: one number per value, in order; or a mapping value → number. default: the number for
+    values that the mapping leaves out.
+    """
+
+    attribute: str
+    values: tuple[float, ...] | tuple[tuple[str, float], ...]
+    default: float | None = None
+
+    def __init__(
+        self, attribute: str, values: Sequence[float] | Mapping[Any, float], default: float | None = None
+    ) -> None:
+        if isinstance(values, Mapping) and len({str(k) for k in values}) != len(values):
+            raise WorkloadError(f"a number by {attribute!r} names a value twice; each value has one number.")
+        object.__setattr__(self, "attribute", attribute)
+        pairs = tuple((str(k), v) for k, v in values.items()) if isinstance(values, Mapping) else tuple(values)
+        object.__setattr__(self, "values", pairs)
+        object.__setattr__(self, "default", default)
+
+    @property
+    def named(self) -> bool:
+        """Whether the numbers are given by name rather than in order."""
+        return any(isinstance(v, tuple) for v in self.values)
+
+    def along(
+        self, labels: Sequence[str | int], what: str = "target", error: type[FitnoiseError] = WorkloadError
+    ) -> tuple[float, ...]:
+        """The number for each label.
+
+        Args:
+            labels: the values that there are.
+            what: what the numbers are, in messages.
+            error: what is raised.
+
+        Raises:
+            WorkloadError, or the error: a number is missing, or too many are given.
+        """
+        whose = f"a {what} by {self.attribute!r}"
+        if not self.named:
+            if len(self.values) != len(labels):
+                raise error(f"{whose} needs one number per row along it: {len(labels)}; got {len(self.values)}.")
+            return tuple(v for v in self.values if not isinstance(v, tuple))
+        place = {str(x): i for i, x in enumerate(labels)}
+        out = [self.default] * len(labels)
+        for item in self.values:
+            name, number = item if isinstance(item, tuple) else (None, item)
+            if name not in place:
+                raise error(f"{whose} names {name!r}, which is not among its values.")
+            out[place[name]] = number
+        missing = [name for name, x in zip(place, out, strict=True) if x is None]
+        if missing:
+            raise error(f"{whose} says nothing of {', '.join(missing[:3])}; name them or give a default.")
+        return tuple(x for x in out if x is not None)

@@ -1,0 +1,498 @@
+"""Amounts whose range goes by another attribute: what is read, counted and charged, releases, and what is refused."""
+
+import contextlib
+import hashlib
+import io
+import itertools
+import math
+import sqlite3
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fitnoise as fn
+import zoo
+from fitnoise.errors import DataError, DomainError, WorkloadError
+from fitnoise.interfaces.render import document
+from fitnoise.interfaces.reports.plans import plan_report
+from fitnoise.kernel.by_value import ByValue
+from fitnoise.kernel.codings import FURTHEST, MOST_RANGES, Beside, Steps, ranges_of, uncut, within
+from fitnoise.kernel.counting import open_counter, statements, trial
+from fitnoise.kernel.counting._base import Gauge
+from fitnoise.kernel.counting.dialects import Dialect, Kind
+from fitnoise.kernel.domain import attribute_document
+from fitnoise.kernel.units import ANY, Bound, DataSource, OutsideDomain
+from fitnoise.planning.examples import examples
+from fitnoise.reading.registry import registry_record
+from laws import leaks_nothing, released
+from records import Records
+from test_amounts import moments, shift
+from test_databases import DUCKDB, in_duckdb
+
+DROP = OutsideDomain.DROP
+
+HIGHS = {"small": 2, "middle": 20, "large": 100, "none": 4}
+SIZE = fn.Categorical(["small", "middle", "large"], missing={"none": ["?"]}, outside="drop")
+SALES = fn.Amount(0, fn.By("size", HIGHS), missing={"gone": [-9]}, absent="gone", valid=(-500, 500))
+DOMAIN = fn.Domain(sales=SALES, size=SIZE, sex=fn.Categorical(["f", "m"]))
+SOURCES = [name for name in zoo.COUNTERS if not name.startswith("histogram") and name != "csv lake"]
+"""All but one that has the first column in names of folders, which hold texts."""
+
+
+def step_of(high, x):
+    """By fractions: of as many steps as the smallest range has, two, the nearest, half-way the larger."""
+    return math.floor(min(max(Fraction(x), 0), high) / Fraction(high, 2) + Fraction(1, 2))
+
+
+# --- what is declared -----------------------------------------------------------------------------------------------
+
+
+def test_a_number_is_read_in_the_range_of_its_class():
+    read = DOMAIN.cells
+    assert [read({"sales": x, "size": "large", "sex": "f"})["sales"] for x in (-1, 24.9, 25, 74.9, 75, 1000)] == [
+        0, 0, 1, 1, 2, None
+    ]  # fmt: skip
+    assert [read({"sales": 1.9, "size": s, "sex": "f"})["sales"] for s in (*HIGHS, "?", "x", None)] == [
+        2, 0, 0, None, 1, None, None
+    ]  # fmt: skip
+    assert read({"sales": "-9", "size": "small"}) == {"sales": 3, "size": 0, "sex": None}
+    assert (DOMAIN["sales"].size, DOMAIN["sales"].steps, DOMAIN["sales"].by) == (3, (2,), "size")
+    assert DOMAIN["sales"].coded == (
+        "by size, and beyond as the ends: small 0 to 2 in steps of 1; middle 0 to 20 in steps of 10; large 0 to 100 in "
+        "steps of 50; none 0 to 4 in steps of 2, but for codes of missing values"
+    )
+    assert [DOMAIN["sales"].largest(None), DOMAIN["sales"].top(None)] == [100, 2]
+    with pytest.raises(AssertionError):
+        DOMAIN["sales"].cell(1)  # nobody can read it alone
+
+
+def test_of_ranges_in_order_and_by_name_the_documents_are_the_same():
+    named = fn.Domain(a=fn.Amount(fn.By("b", {2: -3, 1: -1}), fn.By("b", [2, 6], None)), b=fn.Ordered(1, 2))
+    listed = fn.Domain(a=fn.Amount(fn.By("b", [-1, -3]), fn.By("b", {"1": 2}, default=6)), b=fn.Ordered(1, 2))
+    assert named == listed
+    assert named["a"].exact == listed["a"].exact
+    told = attribute_document(named["a"])
+    assert told["low"] == {"by": "b", "values": [-1.0, -3.0]}
+    assert told["high"] == {"by": "b", "values": [2.0, 6.0]}
+    assert named["a"].own_values == (-1, 2)
+    other = fn.Domain(a=fn.Amount(fn.By("b", [-1, -3]), fn.By("b", [3, 9])), b=fn.Ordered(1, 2))
+    assert attribute_document(other["a"]) != told
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: fn.Domain(a=SALES), "goes by 'size', which is no categorical, ordered or binned attribute"),
+        (lambda: fn.Domain(a=SALES, size=fn.Amount(0, 1)), "is no categorical, ordered or binned"),
+        (lambda: fn.Domain(size=SALES), "is no categorical"),
+        (lambda: fn.Domain(a=SALES, size=fn.Categorical(["small"])), "names 'middle', which is not among its values"),
+        (
+            lambda: fn.Domain(a=fn.Amount(0, fn.By("b", {"1": 3})), b=fn.Ordered(1, 3)),
+            "a range by 'b' says nothing of 2, 3; name them or give a default",
+        ),
+        (
+            lambda: fn.Domain(a=fn.Amount(0, fn.By("b", [3])), b=fn.Ordered(1, 3)),
+            "a range by 'b' needs one number per row along it: 3; got 1",
+        ),
+        (lambda: fn.Amount(fn.By("a", [1]), fn.By("b", [3])), "low and high go by one attribute; got 'a' and 'b'"),
+        (lambda: fn.Amount(0, fn.By("a", [3, 6]), ceilings=[1]), "ceilings or ranges by class, and not both"),
+        (lambda: fn.Amount(0, fn.By("a", [3, 0])), "low < high in every class"),
+        (lambda: fn.Amount(0, fn.By("a", [3, 6]), step=-1), "a positive step"),
+        (lambda: fn.Amount(0, fn.By("a", [3, "x"])), "high of an amount is a finite number"),
+        (lambda: fn.Amount(0, fn.By("a", [3, 10])), r"15 places\. A step of 0\.003 makes a thousand of each"),
+        (lambda: fn.Amount(0, fn.By("a", [3, 5]), step=2), "whole number of steps"),
+        (lambda: fn.Amount(1, fn.By("a", [3, 5])), "begin at 0, or as many whole steps"),
+        (lambda: fn.Amount(fn.By("a", [0.5, 1]), fn.By("a", [2.5, 5])), "begin at 0, or as many whole steps"),
+        (lambda: fn.Amount(0, fn.By("a", [3, 600]), valid=(0, 500)), "valid numbers include"),
+        (lambda: fn.Amount(0, fn.By("a", [*range(1, MOST_RANGES + 2)])), "at most 100 different ranges; got 101"),
+        (
+            lambda: fn.Amount(0, fn.By("a", [3, 600]), missing={"none": [300]}),
+            "the code 300 of a missing value is a value of the attribute itself",
+        ),
+        (lambda: Steps(Fraction(0), Fraction(2), Fraction(1), by="a", classes=(one_range(3),)), "the same number"),
+        (lambda: Steps(Fraction(1), Fraction(4), Fraction(1), by="a", classes=(one_range(3),)), "as many steps above"),
+        (
+            lambda: Steps(Fraction(0), Fraction(3), Fraction(1), by="a", classes=(one_range(3, (Fraction(1),)),)),
+            "without ceilings",
+        ),
+        (lambda: DOMAIN["sales"].top(2), "declared ceilings"),
+        (lambda: fn.By("a", {1: 2, "1": 3}), "names a value twice"),
+    ],
+)
+def test_ranges_that_cannot_be_are_refused(make, why):
+    with pytest.raises((DomainError, WorkloadError), match=why):
+        make()
+
+
+def one_range(most, ceilings=()):
+    return Steps(Fraction(0), Fraction(most), Fraction(1), ceilings=ceilings)
+
+
+def test_a_hundred_different_ranges_may_be():
+    several = fn.Domain(a=fn.Amount(0, fn.By("b", [*range(1, 101)] * 2)), b=fn.Ordered(1, 200))
+    assert len(ranges_of(several["a"].coding)) == MOST_RANGES
+    assert sorted(c for _, cells in ranges_of(several["a"].coding) for c in cells) == list(range(200))
+
+
+def test_before_it_is_in_a_domain_an_amount_has_its_cells_and_no_ranges():
+    alone = fn.Amount(0, fn.By("size", {"small": 1}), missing={"gone": [-9]})
+    assert (alone.size, alone.by, alone.values) == (3, "size", (0, 1, "gone"))
+    assert within(fn.Ordered(0, 3).coding, 7) == fn.Ordered(0, 3).coding
+
+
+# --- counting -------------------------------------------------------------------------------------------------------
+
+VALUES = (0.0, 0.9, 1.0, 1.1, 1.5, 2.0, 3.0, 5.0, 9.9, 10.0, 25.0, 74.9, 75.0, 400.0, -3.0, -9.0, 501.0, None, 1e308)
+
+
+def people(sizes=("small", "middle", "large", "?", "other")):
+    rows = [(x, size, "fm"[i % 2]) for i, (x, size) in enumerate(itertools.product(VALUES, sizes))]
+    return {a: list(column) for a, column in zip(("sales", "size", "sex"), zip(*rows, strict=True), strict=True)}
+
+
+def known(domain, values):
+    """The cells of the records that are inside, by the definition."""
+    columns = {domain.column(a): values[a] for a in values}
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    found = [cells for cells in map(domain.cells, rows) if None not in cells.values()]
+    return {a: np.array([cells[a] for cells in found], dtype=int) for a in domain}
+
+
+def check(counter, domain, values, margins=None):
+    margins = margins or [m for k in range(len(domain) + 1) for m in itertools.permutations(domain, k)]
+    inside = known(domain, values)
+    for asked in [margins, *([m] for m in margins)]:
+        for m, table in counter.count(asked).items():
+            assert np.array_equal(table, moments(domain, inside, m)), m
+
+
+def test_the_definition_is_that_of_fractions():
+    values = people()
+    inside = known(DOMAIN, values)
+    wanted = []
+    for x, size in zip(values["sales"], values["size"], strict=True):
+        if size != "other" and (x is None or abs(x) <= 500):
+            wanted.append(3 if x in {None, -9.0} else step_of(HIGHS["none" if size == "?" else size], x))
+    assert inside["sales"].tolist() == wanted
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_source_reads_amounts_in_the_range_of_their_class(source, tmp_path, one_engine):
+    made = zoo.COUNTERS[source]
+    values = people()
+    records = Records(DOMAIN, values, {"sales": "double", "size": "string", "sex": "string"})
+    where = DataSource(table=made.table, outside_domain=DROP)
+    check(open_counter(made.make(records, tmp_path), DOMAIN, where), DOMAIN, values)
+
+
+CLASSES = {
+    "whole numbers": (fn.Ordered(0, 3), [0, 1, 2, 3, 4, None], [2, 20, 100, 4]),
+    "many whole codes": (fn.Categorical([*range(70)]), [0, 1, 69, 70], [2] * 30 + [20] * 39 + [100]),
+    "many texts": (fn.Categorical([f"c{i}" for i in range(70)]), ["c0", "c69", "x"], [2] * 30 + [20] * 39 + [100]),
+    "truth": (fn.Categorical([True, False]), [True, False, None], [2, 20]),
+    "bins of the amount": (fn.Binned([1, 10], column="sales"), None, [2, 20, 100]),
+    "one range": (fn.Ordered(0, 1), [0, 1, 2], [2, 2]),
+    "the year of a date": (fn.Ordered(2020, 2022, read="year"), ["2020-05-01", "2022-12-31", "1999-01-01"], [2, 20, 4]),
+    "looked up": (
+        fn.Categorical(["s", "l"], lookup={"A": "s", "B": "s", "C": "l"}),
+        ["A", "B", "C", "D"],
+        [2, 20],
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "name"), [*itertools.product(["frame", "csv", "sqlite"], CLASSES)])
+def test_classes_of_every_kind(name, source, tmp_path, one_engine):
+    attribute, held, highs = CLASSES[name]
+    domain = fn.Domain(size=attribute, sales=fn.Amount(0, fn.By("size", highs), missing={"gone": [-9]}, absent="gone"))
+    if held is None:
+        values = {"sales": [x for x in VALUES if x is not None]}
+        values["size"] = values["sales"]
+    else:
+        pairs = list(itertools.product(VALUES, held))
+        values = {"sales": [x for x, _ in pairs], "size": [s for _, s in pairs]}
+    frame = pd.DataFrame({domain.column(a): values[a] for a in values})
+    if name == "whole numbers" and source == "frame":
+        frame["size"] = frame["size"].astype("Int64")
+    path = {"frame": frame, "csv": tmp_path / "x.csv", "sqlite": tmp_path / "x.sqlite"}[source]
+    if source == "csv":
+        frame.to_csv(path, index=False)
+    elif source == "sqlite":
+        with contextlib.closing(sqlite3.connect(path)) as db:
+            frame.to_sql("people", db, index=False, dtype={"size": "BOOLEAN"} if name == "truth" else None)
+    counter = open_counter(path, domain, DataSource(table="people", outside_domain=DROP))
+    counter.check(["sales"])
+    check(counter, domain, values)
+
+
+def test_classes_are_read_where_no_table_shows_them(one_engine):
+    """Detects amounts whose class is looked at only where its margin is asked for."""
+    values = people(("small", "large"))
+    counter = open_counter(pd.DataFrame(values), DOMAIN, DataSource(outside_domain=DROP))
+    found = counter.count([("sales",)])["sales",]
+    assert np.array_equal(found, moments(DOMAIN, known(DOMAIN, values), ("sales",)))
+
+
+def test_a_class_outside_the_domain_is_told_and_the_amount_is_not(one_engine):
+    domain = fn.Domain(sales=fn.Amount(0, fn.By("size", [2, 20])), size=fn.Categorical(["s", "m"]))
+    frame = pd.DataFrame({"sales": [1.0, 5.0, 7.0], "size": ["s", "Xk7secret", "m"]})
+    with pytest.raises(DataError, match=r"'size' 1 \(attribute 'size'\)") as caught:
+        open_counter(frame, domain, DataSource()).count([("sales",)])
+    assert "'sales'" not in str(caught.value)
+    leaks_nothing(caught.value)
+    with pytest.raises(DataError, match="size"):
+        open_counter(frame[["sales"]], domain, DataSource()).check(["sales"])
+
+
+@pytest.mark.parametrize("most", [1, 3])
+@pytest.mark.parametrize("merge", [(), ("sales",)])
+@pytest.mark.parametrize("source", ["frame", "sqlite"])
+def test_records_of_a_person_are_chosen_and_added_up_in_steps_of_their_class(source, merge, most, tmp_path, one_engine):
+    rng = np.random.default_rng(3)
+    n = 120
+    sizes = np.array(["small", "middle", "large", "?"])[rng.integers(4, size=n)]
+    frame = pd.DataFrame(
+        {
+            "sales": np.where(rng.random(n) < 0.1, -9.0, np.round(rng.normal(10, 30, n), 1)),
+            "size": sizes,
+            "sex": np.array(["f", "m"])[rng.integers(2, size=n)],
+            "who": [f"p{i % 6}" for i in range(n)],
+        }
+    )
+    path = tmp_path / "x.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        frame.to_sql("people", db, index=False)
+    counter = open_counter(
+        frame if source == "frame" else path,
+        DOMAIN,
+        DataSource(table="people", outside_domain=DROP),
+        Bound("who", most, ANY, merge),
+    )
+    wanted = of_persons(frame, merge, most)
+    for m in [("sales", "size", "sex"), ("sales",), ("size",), ()]:
+        assert np.array_equal(counter.count([m])[m], moments(DOMAIN, wanted, m))
+
+
+def of_persons(frame, merge, most):
+    """An independent reading of the rule: in plain Python, with fractions."""
+    people = {}
+    for row in frame.to_dict("records"):
+        size, sex = ["small", "middle", "large", "?"].index(row["size"]), "fm".index(row["sex"])
+        high = list(HIGHS.values())[size]
+        missing = row["sales"] == -9.0
+        steps = math.floor(Fraction(row["sales"]) / Fraction(high, 2) + Fraction(1, 2))
+        key = (missing, size, sex) if merge else (len(people.get(row["who"], {})), size, sex, missing)
+        people.setdefault(row["who"], {}).setdefault(key, []).append(3 if missing else steps)
+    out = []
+    for who, groups in people.items():
+        records = []
+        for key, steps in groups.items():
+            size, sex, missing = (key[1], key[2], key[0]) if merge else key[1:]
+            records.append((3 if missing else min(max(sum(steps), 0), 2), size, sex))
+        told = ["".join(f"{c + 1}/" for c in cells) + who for cells in records]
+        line = sorted(zip((hashlib.md5(x.encode()).hexdigest() for x in told), records, strict=True))  # noqa: S324
+        out += [cells for _, cells in line][:most]
+    return {a: np.array([r[i] for r in out], dtype=int) for i, a in enumerate(DOMAIN)}
+
+
+@pytest.mark.parametrize("persons", [False, True])
+@pytest.mark.parametrize("sets", [True, False])
+def test_statements_of_databases_read_amounts_in_the_range_of_their_class(sets, persons):
+    d = replace(DUCKDB, sets=sets, bytes="octet_length({c})", digest="md5({x})")
+    values = people()
+    rows = enumerate(zip(*values.values(), strict=True))
+    told = ", ".join(f"({'NULL' if x is None else repr(x)}, '{s}', '{sex}', 'p{i}')" for i, (x, s, sex) in rows)
+    relation = f"(SELECT * FROM (VALUES {told}) AS t(sales, size, sex, who))"
+    kinds = {"sales": Kind.DOUBLE, "size": Kind.TEXT, "sex": Kind.TEXT}
+    fields = {a: statements.Field(DOMAIN[a].coding, k, f"source.{a}") for a, k in kinds.items()}
+    person = statements.Person(Kind.TEXT, "source.who", list(DOMAIN), 1, merge=("sales",)) if persons else None
+    for m in [("sales", "size", "sex"), ("sales",)]:
+        found, _ = statements.count(in_duckdb(), d, relation, fields, [m], Gauge(None), drop=True, person=person)
+        assert np.array_equal(found[m], moments(DOMAIN, known(DOMAIN, values), m))
+
+
+def test_an_engine_is_tried_on_classes_before_it_sums_amounts(monkeypatch):
+    """Detects an engine that reads all records in the range of the first class, or in those of others."""
+    tried = partial(trial.refuse_unless_right, in_duckdb(), DUCKDB, "the database", drop=True, amounts=True)
+    tried()
+    own = Dialect.key_by
+    for flaw in (
+        lambda d, coding, kind, column, cell: d.key(within(coding, 0), kind, column),
+        lambda d, coding, kind, column, cell: own(d, coding, kind, column, f"({cell}) + 1"),
+    ):
+        monkeypatch.setattr(Dialect, "key_by", flaw)
+        with pytest.raises(DataError, match="copy the table into a Parquet file"):
+            tried()
+
+
+def test_amounts_are_added_up_in_steps_of_their_class():
+    coding = DOMAIN["sales"].coding
+    far = uncut(coding)
+    assert isinstance(far, Beside)
+    for cell, high in enumerate(HIGHS.values()):
+        assert within(far, cell).cell(float(high)) == FURTHEST + 2
+        assert within(far, cell).cell(-9.0) == 2 * FURTHEST + 1
+        assert within(coding, cell).cell(float(high)) == 2
+    assert [cells for _, cells in ranges_of(far)] == [[0], [1], [2], [3]]
+
+
+# --- what a record costs --------------------------------------------------------------------------------------------
+
+
+def planned(tables, domain=DOMAIN, **more):
+    return fn.plan(fn.Workload(domain, tables), gap=1e-6, **more)
+
+
+def test_no_record_of_any_class_costs_more_than_its_ends():
+    """Detects a price that holds at the ends of one class only: every step of every class, by replay."""
+    plan = planned(
+        [
+            fn.table("size", sum="sales", std_error=fn.By("size", HIGHS)),
+            fn.table("sex", sum="sales", std_error=90),
+            fn.table("size", margin=3),
+        ]
+    )
+    (design,) = plan.order.designs
+    records = [(j, size, sex) for j in range(4) for size in range(4) for sex in range(2)]
+    domain = fn.Domain({a: DOMAIN[a] for a in DOMAIN})
+    found = {r: shift(design, domain, [r]) for r in records}
+    assert max(found.values()) == plan.exact_cost
+    assert max(found.values()) == max(x for (j, *_), x in found.items() if j != 1)
+
+
+CLASSES_OF_FIRMS = {"small": 1, "middle": 10, "large": 100, "huge": 1000}
+
+
+def firms(high):
+    return fn.Domain(turnover=fn.Amount(0, high, step=0.001), size=fn.Categorical(list(CLASSES_OF_FIRMS)))
+
+
+def test_each_class_pays_for_its_own_range():
+    """Four classes, each to one record at its own high: Δ² = 1; with one range 10⁶ (amounts.md, section 3)."""
+    asked = fn.table("size", sum="turnover", std_error=fn.By("size", CLASSES_OF_FIRMS))
+    own = planned([asked], firms(fn.By("size", CLASSES_OF_FIRMS)))
+    assert float(own.exact_cost) == pytest.approx(1, abs=1e-4)
+    one = planned([asked], firms(1000))
+    assert float(one.exact_cost) == pytest.approx(1e6, rel=1e-4)
+    whole = planned([fn.table(sum="turnover", std_error=1000)], firms(fn.By("size", CLASSES_OF_FIRMS)))
+    assert float(whole.exact_cost) == pytest.approx(1, abs=1e-4)
+
+
+def test_classes_that_are_alike_cost_what_one_range_costs():
+    sums = [fn.table("size", sum="turnover", margin=20), fn.table(sum="turnover", margin=9)]
+    one, same = (planned([*sums, fn.table("size", margin=5)], firms(x)) for x in (50, fn.By("size", [50] * 4)))
+    assert float(same.exact_cost) == pytest.approx(float(one.exact_cost), rel=1e-5)
+
+
+# --- plans and releases ---------------------------------------------------------------------------------------------
+
+
+SPEC = """
+[domain.size]
+type = "categorical"
+codes = ["small", "large"]
+[domain.turnover]
+type = "amount"
+low = 0
+high = { by = "size", values = { small = 1_000, large = 1_000_000 } }
+missing = { "not said" = [-1] }
+absent = "not said"
+[[tables]]
+attributes = ["size"]
+sum = "turnover"
+margin = { by = "size", values = { small = 20_000, large = 20_000_000 } }
+[[tables]]
+attributes = ["size"]
+count = "turnover"
+margin = 20
+"""
+
+
+@pytest.fixture
+def spec(tmp_path):
+    (tmp_path / "spec.toml").write_text(SPEC, encoding="utf-8")
+    return tmp_path / "spec.toml"
+
+
+def test_a_specification_says_ranges_by_class(spec):
+    publication = fn.load_spec(spec)
+    amount = publication.workload.domain["turnover"]
+    assert amount.high == ByValue("size", (1_000, 1_000_000))
+    rows = document(plan_report(fn.plan(publication)))["amounts"]
+    assert [(row["table"], row["largest"], row["asked_kappa"]) for row in rows] == [
+        ("size by turnover sum: small", 1_000, pytest.approx(20)),
+        ("size by turnover sum: large", 1_000_000, pytest.approx(20)),
+    ]
+
+
+def test_sums_and_means_by_class_of_a_release(spec, tmp_path):
+    """Values, labels, words in every file; and all of it checked."""
+    rng = np.random.default_rng(7)
+    frame = pd.DataFrame({"size": rng.choice(["small", "large"], 5000, p=[0.8, 0.2])})
+    high = frame["size"].map({"small": 1_000, "large": 1_000_000})
+    frame["turnover"] = (high * rng.beta(1, 3, 5000) * 1.3).round(2)
+    frame.loc[rng.random(5000) < 0.05, "turnover"] = np.nan
+    release = fn.release(fn.plan(fn.load_spec(spec)), frame, ledger=tmp_path / "l.sqlite", directory=tmp_path / "out")
+    assert fn.verify(tmp_path / "out").ok
+    cut = np.minimum(frame["turnover"], high).groupby(frame["size"])
+    found = release.total("turnover", by="size").frame().set_index("size")
+    for size in ("small", "large"):
+        assert abs(found.loc[size, "value"] - cut.sum()[size]) < 6 * found.loc[size, "std_error"] + 1000
+    means = release.mean("turnover", by="size").frame().set_index("size")
+    assert ((means["low"] >= 0) & (means["high"] <= 1_000_000)).all()
+    low, high = release.mean("turnover", size="large").interval(1 - 1e-9)
+    assert low < cut.mean()["large"] < high
+    whole = release.total("turnover")
+    assert whole.value == pytest.approx(found["value"].sum())
+    words = (tmp_path / "out" / "release.json").read_text(encoding="utf-8")
+    said = "by size, and beyond as the ends: small 0 to 1000 in steps of 1; large 0 to 1000000 in steps of 1000"
+    assert said in words
+    assert said in str(registry_record(release))
+
+
+def test_examples_are_of_the_range_of_their_class(spec):
+    text = examples(fn.load_spec(spec), 300)
+    rows = pd.read_csv(io.StringIO(text))
+    assert rows.loc[rows["size"] == "small", "turnover"].max() <= 1_000
+    assert rows.loc[rows["size"] == "large", "turnover"].max() > 500_000
+    domain = fn.load_spec(spec).workload.domain
+    assert all(None not in domain.cells(row).values() for row in rows.drop(columns="example").to_dict("records"))
+
+
+def test_means_as_tables_are_refused_and_how_to_have_them_is_said():
+    with pytest.raises(WorkloadError, match=r"no target of its mean means the same.*Release\.mean"):
+        fn.Workload(DOMAIN, [fn.table("size", mean="sales", margin=3, reference=100)])
+
+
+def test_ranges_too_far_apart_are_refused():
+    highs = fn.By("b", [0.000007, 9_999_999_999_991, 1.000003])
+    domain = fn.Domain(a=fn.Amount(0, highs, step=0.000007), b=fn.Ordered(0, 2))
+    with pytest.raises(WorkloadError, match="too far apart to be summed"):
+        fn.plan(fn.Workload(domain, [fn.table(prefix="b", sum="a", margin=9)]))
+
+
+@pytest.mark.parametrize(("releases", "least"), [(6, 0.6), pytest.param(200, 0.9, marks=pytest.mark.slow)])
+@pytest.mark.usefixtures("one_engine")
+def test_intervals_of_sums_and_means_hold(releases, least):
+    """Detects coverage of 95 % intervals below `least`, at 1e-6, and steps that are mistaken for one another."""
+    rng = np.random.default_rng(5)
+    highs = {"s": 100, "l": 10_000}
+    domain = fn.Domain(x=fn.Amount(0, fn.By("c", highs)), c=fn.Categorical(list(highs)))
+    plan = planned(
+        [fn.table("c", sum="x", margin=fn.By("c", {"s": 400, "l": 40_000})), fn.table("c", margin=9)], domain
+    )
+    frame = pd.DataFrame({"c": np.repeat(["s", "l"], [300, 60]), "x": rng.integers(0, 101, 360)})
+    frame.loc[frame["c"] == "l", "x"] *= 100
+    truth, hits = frame.groupby("c")["x"], []
+    for _ in range(releases):
+        release = released(plan, frame)
+        for own, true in ((release.total("x", by="c"), truth.sum()), (release.mean("x", by="c"), truth.mean())):
+            low, high = own.interval()
+            wanted = true[own.frame()["c"]].to_numpy()
+            hits.append((low <= wanted) & (wanted <= high))
+    assert np.mean(hits) > least
