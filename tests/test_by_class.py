@@ -25,6 +25,7 @@ from fitnoise.kernel.counting import open_counter, statements, trial
 from fitnoise.kernel.counting._base import Gauge
 from fitnoise.kernel.counting.dialects import Dialect, Kind
 from fitnoise.kernel.domain import attribute_document
+from fitnoise.kernel.order import axis_key
 from fitnoise.kernel.units import ANY, Bound, DataSource, OutsideDomain
 from fitnoise.planning.examples import examples
 from fitnoise.reading.registry import registry_record
@@ -363,6 +364,21 @@ def test_no_record_of_any_class_costs_more_than_its_ends():
     found = {r: shift(design, domain, [r]) for r in records}
     assert max(found.values()) == plan.exact_cost
     assert max(found.values()) == max(x for (j, *_), x in found.items() if j != 1)
+
+
+def test_ends_of_ranges_are_the_same_ones_only_where_the_classes_are():
+    """Detects releases added up as if a record were at one end in both, where its class is read off another column."""
+    highs = fn.By("size", [1, 10])
+    one, moved = (
+        fn.Domain(size=fn.Categorical(["s", "l"], column=column), x=fn.Amount(0, highs)) for column in (None, "other")
+    )
+    asked = fn.table("size", sum="x", std_error=highs)
+    first, again, other = (planned([asked], d).order.charged() for d in (one, one, moved))
+    assert {name for name, _ in (first + again).axes} == {name for name, _ in first.axes}
+    assert len((first + other).axes) == 2 * len(first.axes)
+    assert (first + other).rho == (first + again).rho == 2 * first.rho
+    assert axis_key(one, "x") != axis_key(moved, "x")
+    assert axis_key(one, "x") == axis_key(fn.Domain(x=one["x"], size=one["size"]), "x")
 
 
 CLASSES_OF_FIRMS = {"small": 1, "middle": 10, "large": 100, "huge": 1000}

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, Self, final
 
 from fitnoise.errors import DataError, FitnoiseError, PlanError
+from fitnoise.kernel.codings import classified_by
 from fitnoise.kernel.designs._base import Design
 from fitnoise.kernel.domain import Domain, attribute_document
 from fitnoise.kernel.losses import Axes, Loss
@@ -238,9 +239,12 @@ class Order:
 def axis_key(domain: Domain, name: str) -> str:
     """An attribute's name with the SHA-256 of its whole definition: in two plans the same key, the same cells.
 
-    Cells for missing values are numbered as they are declared, and written as pairs, whose order no sorting changes.
+    Cells for missing values are numbered as they are declared, and written as pairs, whose order no sorting changes. In
+    which cell of an amount a record is may go by another attribute: then that belongs to its definition.
     """
     a = domain[name]
     whole = attribute_document(a) | ({"missing": a.missing} if a.beside else {})
+    by = classified_by(a.coding)
+    whole |= {} if by is None else {"class": axis_key(domain, by)}
     document = json.dumps(whole, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return f"{name}:{hashlib.sha256(document.encode('ascii')).hexdigest()}"
