@@ -156,8 +156,8 @@ class Answering(abc.ABC):
         except ReleaseError:
             raise ReleaseError(
                 f"the sum of {attribute!r} is told, but not how many of these records have a value of it: that is what "
-                f"tables of its mean tell, by the same attributes. Ask for total({attribute!r}), or for the mean by "
-                "fewer of them. Nothing was estimated."
+                f"tables of count = {attribute!r}, or of its mean, tell, by the same attributes. Ask for "
+                f"total({attribute!r}), or for the mean by fewer of them. Nothing was estimated."
             ) from None
         words = found.coded_up_to(found.top(ceiling)) if isinstance(found, Amount) else found.coded
         coded = "" if words is None else f" ({attribute}: {words})"
