@@ -4,7 +4,9 @@ import contextlib
 import itertools
 import math
 import random
+from collections import defaultdict
 from fractions import Fraction
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -495,6 +497,105 @@ def test_uniform_numbers_count_every_value_of_their_bits(count):
 def test_uniform_numbers_of_several_words():
     count = 3 << 70
     assert noise._uniform(iter([2**64 - 1, 5, 1 << 62, 1 << 56]), count) == ((1 << 62) * 2**64 + (1 << 56)) >> 56
+    refused, taken = (2**63, 2**63), (2**63, 2**63 - 1)  # 65 bits: 2⁶⁴ + 1, and 2⁶⁴
+    assert noise._uniform(iter([*refused, *taken]), 2**64 + 1) == 2**64
+    assert noise._uniform(iter([7]), 2**64) == 7
+
+
+def law_of_points(monkeypatch, alpha, axes, own, most):
+    """P(m, x) of the points of step 2, exact for m up to `most`: every way that the choices can go, with its chance."""
+    found, ways = defaultdict(Fraction), [()]
+    while ways:
+        way, taken, counts, chance = ways.pop(), [], [], Fraction(1)
+
+        def choose(options, way=way, taken=taken):
+            if len(taken) >= len(way):
+                ways.extend((*taken, k) for k in range(1, options))
+            taken.append(way[len(taken)] if len(taken) < len(way) else 0)
+            return taken[-1]
+
+        def uniform(_, count, choose=choose, counts=counts):
+            nonlocal chance
+            counts.append(count)
+            chance /= count
+            return choose(count if len(counts) == 1 or count <= 2 * most * axes[len(counts) - 2] + 1 else 1)
+
+        def successes(_, p, q, choose=choose):
+            nonlocal chance
+            many = choose(most + 1)
+            chance *= (1 - Fraction(p, q)) * Fraction(p, q) ** many
+            return many
+
+        monkeypatch.setattr(noise, "_uniform", uniform)
+        monkeypatch.setattr(noise, "_successes", successes)
+        x = next(noise._points(iter(()), alpha, list(axes), list(own)))
+        wide = {Fraction(count - 1, 2 * v) for count, v in zip(counts[1:], axes, strict=True)}
+        assert len(wide) == 1
+        if (m := wide.pop()) <= most:
+            found[m, *x] += chance
+    return found
+
+
+@pytest.mark.parametrize(
+    ("alpha", "axes", "own", "most"),
+    [
+        (Fraction(1, 3), (1,), (4,), 3),
+        (Fraction(3, 5), (2,), (0,), 2),
+        (Fraction(1, 4), (2, 1), (1, -3), 2),
+        (Fraction(1, 2), (1, 2, 1), (0, 1, 2), 1),
+    ],
+)
+def test_points_have_the_exact_law_of_their_distance(monkeypatch, alpha, axes, own, most):
+    """α^m for each of the points within m, over the sum of all; as many of a distance as there are."""
+    sums = [1 / (1 - alpha), alpha / (1 - alpha) ** 2, alpha * (1 + alpha) / (1 - alpha) ** 3]
+    sums.append(alpha * (1 + 4 * alpha + alpha**2) / (1 - alpha) ** 4)  # of m^k α^m
+    within = reduce(np.polymul, [np.array([2 * v, 1], dtype=object) for v in axes])  # points, as a polynomial of m
+    whole = sum(c * s for c, s in zip(within[::-1], sums, strict=False))
+    found = law_of_points(monkeypatch, alpha, axes, own, most)
+    cells = [
+        (m, *x)
+        for m in range(most + 1)
+        for x in itertools.product(*(range(i - m * v, i + m * v + 1) for i, v in zip(own, axes, strict=True)))
+    ]
+    assert set(found) == set(cells)
+    assert all(found[cell] == alpha ** cell[0] / whole for cell in cells)
+
+
+def test_successes_are_counted_up_to_the_first_failure():
+    quarter = [k << 62 for k in range(4)]
+    assert noise._successes(iter([quarter[0], quarter[0], quarter[1]]), 1, 4) == 2
+    assert noise._successes(iter([quarter[2], quarter[0], quarter[1], quarter[3]]), 3, 4) == 3
+    assert noise._successes(iter([quarter[3]]), 3, 4) == 0
+
+
+def test_a_point_is_taken_as_often_as_its_weight_says_and_never_outside(monkeypatch):
+    weights, sure = np.array([[0, 3, 1], [2, 3, 0]]), (0, 1)
+    for point, u in itertools.product(itertools.product(range(-2, 4), range(-2, 5)), range(3)):
+        asked = []
+        monkeypatch.setattr(noise, "_points", lambda *_, point=point: iter([list(point), list(sure)]))
+        monkeypatch.setattr(noise, "_uniform", lambda _, count, u=u, asked=asked: asked.append(count) or u)
+        inside = all(0 <= i < s for i, s in zip(point, weights.shape, strict=True))
+        taken = inside and u < weights[point]
+        assert noise.by_distance(Fraction(1, 2), (1, 1), weights, 3, (0, 0)) == (point if taken else sure)
+        assert asked == [3] * (1 if taken else 2)  # as often, wherever the point is
+
+
+def test_of_a_point_outside_the_weight_of_the_nearest_place_is_read(monkeypatch):
+    monkeypatch.setattr(noise, "_uniform", lambda *_: 0)
+    for place in np.ndindex(2, 3):
+        weights = np.full((2, 3), 3)
+        weights[place] = 4
+        sure = (0, 1) if place == (0, 0) else (0, 0)
+        for point in itertools.product(range(-2, 4), range(-2, 5)):
+            monkeypatch.setattr(noise, "_points", lambda *_, point=point, sure=sure: iter([list(point), list(sure)]))
+            read = tuple(np.clip(point, 0, (1, 2)).tolist()) == place
+            with pytest.raises(ValueError, match="a weight is not from 0") if read else contextlib.nullcontext():
+                noise.by_distance(Fraction(1, 2), (1, 1), weights, 3, (0, 0))
+
+
+def test_weights_of_no_more_than_one_will_do():
+    found = {noise.by_distance(Fraction(1, 2), (1,), np.array([1, 0, 1]), 1, (1,)) for _ in range(100)}
+    assert found == {(0,), (2,)}  # one of them alone once in 10^29
 
 
 def test_words_are_asked_for_anew_in_every_draw(monkeypatch):
@@ -558,8 +659,10 @@ def test_numbers_of_numpy_will_do():
     ("point", "end"), [((0, 0), (0, 0)), ((-1, 4), (0, 3)), ((5, -1), (4, 0)), ((4, 3), (4, 3)), ((-9, 9), (0, 3))]
 )
 def test_a_point_beyond_the_box_is_clamped_to_its_nearest_end(monkeypatch, point, end):
-    monkeypatch.setattr(noise, "_points", lambda *_: iter([list(point)]))
-    assert noise.clamped(Fraction(1, 2), (1, 2), (5, 4), (1, 1)) == end
+    asked = []
+    monkeypatch.setattr(noise, "_points", lambda _, *law: asked.append(law) or iter([list(point)]))
+    assert noise.clamped(Fraction(1, 2), (1, 2), (5, 4), (3, 1)) == end
+    assert asked == [(Fraction(1, 2), [1, 2], [3, 1])]
 
 
 def test_without_randomness_nothing_is_drawn(monkeypatch):
