@@ -734,12 +734,12 @@ def test_no_decision_contradicts_the_exact_threshold(rng, law):
         if twice:
             assert not yes
             assert not unknown
-        elif unknown:
-            assert p - 17.5 < units < p + 16.5
+        elif unknown:  # 16 units of margin, and what is computed errs by a quarter
+            assert p - 17.3 < units < p + 16.3
         elif yes:
-            assert units + 1 <= p
+            assert units + 1 + 15.7 <= p
         else:
-            assert units >= p
+            assert units >= p + 15.7
 
 
 WORDS = st.integers(-(2**63), 2**63 - 1)
