@@ -632,6 +632,7 @@ def test_draws_are_fresh_whatever_the_seeds_of_other_generators():
         ({"steps": (True,)}, TypeError, "whole numbers"),
         ({"place": (725,)}, ValueError, "not in the box"),
         ({"place": (-1,)}, ValueError, "not in the box"),
+        ({"place": (3,)}, ValueError, "not in the box"),
         ({"place": (0, 725)}, ValueError, "equally many axes"),
         ({"place": (1.0,)}, TypeError, "whole numbers"),
         ({"weights": [1, 2, 3]}, TypeError, "int64"),
@@ -660,9 +661,14 @@ def test_numbers_of_numpy_will_do():
 )
 def test_a_point_beyond_the_box_is_clamped_to_its_nearest_end(monkeypatch, point, end):
     asked = []
-    monkeypatch.setattr(noise, "_points", lambda _, *law: asked.append(law) or iter([list(point)]))
+
+    def points(words, *law):
+        asked.append((0 <= next(words) < 2**64, *law))
+        return iter([list(point)])
+
+    monkeypatch.setattr(noise, "_points", points)
     assert noise.clamped(Fraction(1, 2), (1, 2), (5, 4), (3, 1)) == end
-    assert asked == [(Fraction(1, 2), [1, 2], [3, 1])]
+    assert asked == [(True, Fraction(1, 2), [1, 2], [3, 1])]
 
 
 def test_without_randomness_nothing_is_drawn(monkeypatch):
