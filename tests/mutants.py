@@ -25,7 +25,7 @@ COPIES, LISTED = ROOT / "build" / "mutants", ROOT / "docs" / "mutants.md"
 TESTS = {
     "losses": "losses exact_curve",
     "order": "order trees patterns persons shares -k 'test_order or refused or nested or own or cost or charge'",
-    "measure": "measure order",
+    "measure": "measure order amounts -k 'not tampered and not exact_cost and (test_measure or test_order or summed)'",
     "units": "units privacy",
     "privacy": "privacy exact_curve losses",
     "exact": "privacy exact_curve finite_queries -k 'exact or exp or log or clamped'",

@@ -489,17 +489,23 @@ def test_patterns_in_amounts_have_no_price(rng):
             order(design, domain, units=(PrivacyUnit("person", 2, Neighbours.ADD_OR_REMOVE_ONE, None, *pattern),))
 
 
-def test_more_records_than_can_be_summed_exactly_are_refused(rng):
-    design, domain = made(rng, (4,))
+@pytest.mark.parametrize("steps", [(4,), ((3, 1),), (2, 2)])
+def test_more_records_than_can_be_summed_exactly_are_refused(rng, steps):
+    """In 4 steps, also beside attributes that are no amounts: 2⁶⁰ are too many, and one less is not."""
+    design, domain = made(rng, steps)
 
     class Many(Given):
         def count(self, margins, progress=None):
-            return {m: x * 2**60 for m, x in super().count(margins).items()}
+            counts = {m: np.zeros(tuple(self.domain[a].size for a in m), dtype=np.int64) for m in margins}
+            for x in counts.values():
+                x.flat[0] = self.records
+            return counts
 
     with fn.Ledger(":memory:") as ledger:
         with pytest.raises(DataError, match="too many records") as caught:
-            measuring.measure(order(design, domain), Many(domain, [(0, 0, 0)]), ledger)
+            measuring.measure(order(design, domain), Many(domain, 2**60), ledger)
         assert not ledger.entries()
+        measuring.measure(order(design, domain), Many(domain, 2**60 - 1), ledger, door=Replay())
     leaks_nothing(caught.value)
 
 

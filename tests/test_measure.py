@@ -900,6 +900,83 @@ def test_integers_changed_after_the_price_was_asked_for_are_priced_again():
     assert Fraction(entry.detail["rho"]) == 50 * before
 
 
+# --- what measuring and counting are told -----------------------------------------------------------------
+
+
+class Told(HistogramCounter):
+    """Counts of nobody, of one order alone, by an id, or of whom records were left out, as they say."""
+
+    of = bound = None
+
+    def __init__(self, domain, **said):
+        super().__init__(np.zeros(domain.shape, dtype=int), domain)
+        vars(self).update(said)
+
+    def left_out(self):
+        return 9
+
+
+def test_counts_of_one_order_are_measured_for_it_alone():
+    order = zoo_plan("total").order
+    run(order, Told(order.domain, of=measuring._of(order)))
+    with pytest.raises(DataError, match=r"made for another plan.*nothing was charged"):
+        run(order, Told(order.domain, of="0" * 64), door=CLOSED)
+
+
+def test_by_an_id_or_beside_others_and_not_both():
+    order = zoo_plan("total").order
+    own = replace(order, unit=fn.PrivacyUnit("person", id="pid"))
+    plain, by_id = Told(order.domain), Told(order.domain, bound=own.unit.bound)
+    for made, counter in ((order, plain), (replace(order, beside=("1" * 64,)), plain), (own, by_id)):
+        measuring._refuse(made, counter)
+    with pytest.raises(PlanError, match=r"by an id stands beside no other.*nothing was charged"):
+        measuring._refuse(replace(own, beside=("1" * 64,)), by_id)
+
+
+@pytest.mark.parametrize("asks", [(), (False,), (False, True)])
+def test_it_is_counted_of_how_many_records_are_left_out_where_a_design_asks(asks):
+    domain = fn.Domain(sex=fn.Categorical(["f", "m"]))
+    order = SimpleNamespace(domain=domain, sizes=(), designs=[SimpleNamespace(asks_left_out=x) for x in asks])
+    found = measuring._counted(order, {("sex",): domain.counted(("sex",))}, Told(domain), None)
+    assert found[1] == (9 if any(asks) else None)
+
+
+def test_a_design_is_told_how_large_counts_can_be_and_of_how_many_records_are_left_out():
+    """At most so many records as the source has, in parts of one, and as often as they were counted."""
+    design = SimpleNamespace(exact=lambda tally, adjacency, most: (tally.left_out, adjacency, most))
+    source, unit = SimpleNamespace(max_records=5), SimpleNamespace(parts=3)
+    order = SimpleNamespace(
+        designs=(design, design), domain=SimpleNamespace(sizes={}), source=source, unit=unit, adjacency="whoever"
+    )
+    assert measuring._exact(order, {}, {}, 7) == [(7, "whoever", 15)] * 2
+    assert measuring._exact(order, {}, {}, None, 2) == [(None, "whoever", 30)] * 2
+
+
+def test_what_travels_is_what_is_counted_for_the_order(monkeypatch):
+    order, told = zoo_plan("total").order, []
+    counter = Told(order.domain)
+
+    def counted(*asked):
+        told.append(asked)
+        return {("margin",): 1}, 9
+
+    monkeypatch.setattr(measuring, "_counted", counted)
+    monkeypatch.setattr(measuring, "file_of_counts", lambda *given: given)
+    sealed = measuring.sealed(order, counter, "own.key.pub", progress=told.append)
+    assert sealed == (measuring._of(order), {("margin",): 1}, 9, "own.key.pub")
+    ((fresh, wanted, counts_of, progress),) = told
+    assert (fresh.plan, wanted, counts_of) == (order.plan, measuring._wanted(order), counter)
+    progress(1.0)
+    assert told[1:] == [1.0]
+    for made, of in (
+        (replace(order, limits=(Limit("cap", Fraction(0)),)), counter),
+        (order, Told(order.domain, of="1")),
+    ):
+        with pytest.raises((CapExceeded, DataError), match="othing was charged"):
+            measuring.sealed(made, of, None)
+    assert len(told) == 2
+
+
 # --- caps that nobody passes by another name ------------------------------------------------------------------
 
 RECORD, SWAP = fn.PrivacyUnit(), fn.PrivacyUnit(neighbours=REPLACE)
