@@ -1,6 +1,7 @@
 """The trust boundary: what is charged covers what is drawn, in the right order, on real records."""
 
 import contextlib
+import hashlib
 import itertools
 import json
 import math
@@ -950,6 +951,26 @@ def test_a_design_is_told_how_large_counts_can_be_and_of_how_many_records_are_le
     )
     assert measuring._exact(order, {}, {}, 7) == [(7, "whoever", 15)] * 2
     assert measuring._exact(order, {}, {}, None, 2) == [(None, "whoever", 30)] * 2
+
+
+@pytest.mark.parametrize("merge", [None, (), ("pay",)])
+def test_what_counts_are_of_is_told_by_a_digest_of_all_that_decides_it(merge):
+    """As it is written down here, so that files that were made before stay what they are."""
+    domain = fn.Domain(sex=fn.Categorical(["f", "m"]), pay=fn.Amount(0, 4))
+    unit = fn.PrivacyUnit("person", 3, id=None if merge is None else "pid", once_per=["sex"], merge=merge or ())
+    source = DataSource("homes", where={"year": {"at_least": 2020}, "kind": ["a", "b"]})
+    design = SimpleNamespace(margins=lambda: [("pay", "sex"), ("sex",)])
+    order = SimpleNamespace(plan="1" * 64, domain=domain, source=source, unit=unit, designs=[design])
+    own = {None: None, (): ["pid", 3, [["sex"], [], [], []]], ("pay",): ["pid", 3, [["sex"], [], [], []], ["pay"]]}
+    told = {
+        "plan": "1" * 64,
+        "cells": [axis_key(domain, "sex"), axis_key(domain, "pay")],
+        "where": [[c.column, c.document] for c in source.conditions],
+        "bound": own[merge],
+        "outside": "refuse",
+        "margins": [["sex", "pay"]],
+    }
+    assert measuring._of(order) == hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
 def test_what_travels_is_what_is_counted_for_the_order(monkeypatch):
