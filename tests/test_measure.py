@@ -942,6 +942,13 @@ def test_it_is_counted_of_how_many_records_are_left_out_where_a_design_asks(asks
     assert found[1] == (9 if any(asks) else None)
 
 
+def test_where_nothing_but_that_is_asked_no_margin_is_counted():
+    domain = fn.Domain(sex=fn.Categorical(["f", "m"]))
+    design = SimpleNamespace(asks_left_out=True)
+    order = SimpleNamespace(domain=domain, sizes=(Size(0, exactly=True),), designs=[design])
+    assert measuring._counted(order, {}, Told(domain), None) == ({}, 9)
+
+
 def test_a_design_is_told_how_large_counts_can_be_and_of_how_many_records_are_left_out():
     """At most so many records as the source has, in parts of one, and as often as they were counted."""
     design = SimpleNamespace(exact=lambda tally, adjacency, most: (tally.left_out, adjacency, most))
