@@ -949,6 +949,15 @@ def test_where_nothing_but_that_is_asked_no_margin_is_counted():
     assert measuring._counted(order, {}, Told(domain), None) == ({}, 9)
 
 
+def test_counts_by_levels_are_those_of_the_places_in_them(rng):
+    """Counted by an attribute, of which a margin shows the levels, or one of them alone."""
+    counts, sizes = rng.integers(0, 9, (6, 2)), {"region": 2, "town": 3, "sex": 2}
+    found = [("place", ("region", "town")), ("sex", ("sex",))]
+    levels = counts.reshape(2, 3, 2)
+    for margin, wanted in ((("region", "town", "sex"), levels), (("sex", "region"), levels.sum(axis=1).T)):
+        np.testing.assert_array_equal(measuring._along({("place", "sex"): counts}, found, margin, sizes), wanted)
+
+
 def test_a_design_is_told_how_large_counts_can_be_and_of_how_many_records_are_left_out():
     """At most so many records as the source has, in parts of one, and as often as they were counted."""
     design = SimpleNamespace(exact=lambda tally, adjacency, most: (tally.left_out, adjacency, most))
