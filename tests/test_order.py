@@ -60,6 +60,14 @@ def test_an_order_measures_something_and_of_its_own_domain():
         order(SECTORS, of_margins(over((4,), 2), 1.0, ((0,), [[1, 2]])))
 
 
+def test_further_units_are_told_by_the_id_of_its_own_or_by_none():
+    own = fn.PrivacyUnit("person", 2, id="pid")
+    order(SECTORS, unit=own, units=(replace(own, neighbours=fn.Neighbours.REPLACE_ONE), fn.PrivacyUnit("home", 5)))
+    for other in (replace(own, id="x"), replace(own, name="home"), replace(own, max_records=3)):
+        with pytest.raises(PlanError, match="no further one has its own"):
+            order(SECTORS, unit=own, units=(fn.PrivacyUnit("home", 5), other))
+
+
 def test_it_is_for_whom_and_from_where_it_says():
     made = order(SECTORS, source=DataSource("homes", outside_domain=OutsideDomain.DROP))
     assert made.adjacency == Adjacency(fn.PrivacyUnit("person", 2), drops=True)
