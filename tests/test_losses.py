@@ -161,6 +161,84 @@ def test_mu_of_what_is_pure_is_rounded_up(epsilon):
         assert mpmath.ncdf(half) >= odds / (1 + odds)
 
 
+# --- by hand ---------------------------------------------------------------------------------------------------------
+
+HALF, EIGHTH = Fraction(1, 2), Fraction(1, 8)
+
+
+def test_what_is_free_and_what_is_pure_by_hand():
+    assert Loss.nothing() == Loss((), (Fraction(0),), (Fraction(0),), (), by_cell=True, precision=Fraction(0))
+    assert (Loss.nothing().epsilon, Loss.nothing().cost_squared) == (None, 0)
+    pure = Loss.of_epsilon(Fraction(3, 2), by_cell=True, axes=(("a", 2),), implied=[EIGHTH, Fraction(9)])
+    assert (pure.costs, pure.implied) == ((0, 0), (EIGHTH, Fraction(9, 8)))
+    assert (pure.epsilon, pure.cost_squared, pure.rho) == (Fraction(3, 2), Fraction(9, 4), Fraction(9, 8))
+    with pytest.raises(LedgerError, match="half the square"):
+        replace(pure, implied=(Fraction(0), Fraction(9, 8) + Fraction(1, 2**80)))
+    gaussian = Loss.of_cells((("a", 2),), [Fraction(3), Fraction(0)])
+    both = gaussian + pure
+    assert (both.epsilon, both.rho, both.cost_squared) == (None, Fraction(25, 8), Fraction(25, 4))
+    unknown = gaussian + Loss.concentrated(Fraction(1))
+    assert (unknown.by_cell, unknown.axes, unknown.costs, unknown.profile) == (False, (), (4,), None)
+    many = both.repeated(3)
+    assert (many.costs, many.implied, many.pure) == ((27,), (Fraction(81, 8),), (Fraction(9, 2),))
+    assert (many.axes, many.by_cell, many.precision) == ((), False, 1)
+
+
+def test_a_budget_is_shared_out_by_hand():
+    axes, loss = (("a", 2),), Loss.of_cells((("a", 2),), [EIGHTH, EIGHTH])
+    assert loss.relative(axes, (0.5, 1.0)).rho == Fraction(1, 4)
+    assert Loss.of_cells(axes, [Fraction(0)] * 2).relative(axes, (0.0, 0.0)).rho == 0
+    assert Loss.of_cells(axes, [EIGHTH, HALF]).at_least(Fraction(1)).costs == (Fraction(1, 4), 1)  # of less than 1, too
+
+
+def test_what_is_left_of_epsilon_is_rounded_down(monkeypatch):
+    """To a float that is no larger: where nothing is to be rounded, it is what it was."""
+    asked = []
+    for name in ("zcdp_delta", "lattice_delta"):
+        monkeypatch.setattr(privacy, name, lambda cost, epsilon: asked.append(epsilon) or 1.0)
+    for each, left in (
+        (Fraction(9, 10), math.nextafter(0.1, 0)),  # the float 0.1 is more than a tenth
+        (Fraction(1, 3), 2 / 3),  # the float is less
+        (HALF, 0.5),
+        (Fraction(1), 0.0),
+    ):
+        loss = Loss.concentrated(EIGHTH) + Loss.of_epsilon(each, by_cell=False)
+        asked.clear()
+        loss.delta_at(1.0)
+        assert asked == [1.0, 1.0, left, left]
+        asked.clear()
+        loss.delta_at(math.nextafter(float(each), 0.0) / 2)
+        assert len(asked) == 2  # nothing is left
+
+
+def test_delta_is_the_least_of_what_is_proven():
+    loss = Loss.concentrated(Fraction(1, 32)) + Loss.of_epsilon(Fraction(3), by_cell=False)  # of an unknown lattice
+    assert loss.delta_at(4.0) == privacy.zcdp_delta(Fraction(1, 32), 1.0) < privacy.zcdp_delta(loss.rho, 4.0)
+    fine = Loss.concentrated(Fraction(1, 32), Fraction(1, 2**20)) + Loss.of_epsilon(Fraction(3), by_cell=False)
+    assert fine.delta_at(4.0) == privacy.lattice_delta(fine._smoothed, 1.0) < loss.delta_at(4.0)
+    pure = Loss.of_epsilon(HALF, by_cell=False)
+    assert pure.delta_at(0.5) == pure.delta_at(0.75) == 0 < pure.delta_at(0.49)
+    assert pure.epsilon_at(1e-6) == 0.5
+    assert Loss.of_epsilon(Fraction(1, 10), by_cell=False).epsilon_at(1e-6) == 0.1
+    assert Loss.of_epsilon(Fraction(2, 3), by_cell=False).epsilon_at(1e-6) == math.nextafter(2 / 3, 1)
+
+
+def test_mu_is_the_less_of_two_by_hand():
+    """By its numbers, each at most √(π/2) of its ε, or by ε as a whole."""
+    gaussian = Loss.of_cells((("a", 2),), [EIGHTH, Fraction(0)], Fraction(1, 2**20))
+    stretch = 2 / (1 - Fraction(4, 2**20))
+    assert (gaussian.mu_rate, Loss.concentrated(EIGHTH).mu_rate) == (stretch, 2)
+    for implied, numbers in (([EIGHTH, EIGHTH], True), ([Fraction(9, 2)] * 2, False)):
+        loss = gaussian + Loss.of_epsilon(Fraction(3), by_cell=True, axes=(("a", 2),), implied=implied)
+        assert loss.mu_rate == 2 * privacy.HALF_PI
+        by_number = stretch * EIGHTH + 2 * privacy.HALF_PI * implied[0]
+        apart = stretch * EIGHTH + privacy.pure_mu_squared(Fraction(3))
+        assert loss.mu_squared == (by_number if numbers else apart) == min(by_number, apart)
+        one, other = math.sqrt(0.25 + math.pi * implied[0]), math.hypot(0.5, privacy.pure_mu(Fraction(3)))
+        assert loss.mu == pytest.approx(one if numbers else other, rel=1e-12)
+        assert (one < other) is numbers
+
+
 @given(by_cells(), st.lists(st.floats(0.01, 1), min_size=6, max_size=6))
 def test_a_budget_is_relative_to_its_cells(loss, shares):
     axes = (("a", 2), ("b", 3))
