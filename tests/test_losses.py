@@ -172,6 +172,7 @@ def test_what_is_free_and_what_is_pure_by_hand():
     pure = Loss.of_epsilon(Fraction(3, 2), by_cell=True, axes=(("a", 2),), implied=[EIGHTH, Fraction(9)])
     assert (pure.costs, pure.implied) == ((0, 0), (EIGHTH, Fraction(9, 8)))
     assert (pure.epsilon, pure.cost_squared, pure.rho) == (Fraction(3, 2), Fraction(9, 4), Fraction(9, 8))
+    assert Loss.of_epsilon(Fraction(2), by_cell=True, implied=[EIGHTH]).cost_squared == 4
     with pytest.raises(LedgerError, match="half the square"):
         replace(pure, implied=(Fraction(0), Fraction(9, 8) + Fraction(1, 2**80)))
     gaussian = Loss.of_cells((("a", 2),), [Fraction(3), Fraction(0)])

@@ -114,7 +114,7 @@ class Loss:
 
     def __add__(self, other: Loss) -> Loss:
         by_cell = self.by_cell and other.by_cell
-        axes = _union(self.axes, other.axes) if by_cell else ()
+        axes = _union(self.axes, other.axes)  # of what is not known by cell there are none
         if not (by_cell and (set(axes) in (set(self.axes), set(other.axes)) or _cells(axes) <= PROFILE_CELLS)):
             axes = ()
         costs = _added((self.axes, self.costs), (other.axes, other.costs), axes)
