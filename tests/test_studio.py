@@ -433,6 +433,13 @@ def fuzzed(client, count):
         "show",
         "prefix",
         "pattern",
+        "told",
+        "amount",
+        "ceiling",
+        "reference",
+        "ceilings",
+        "is_merge",
+        "merge",
         "number",
         "file",
         "accuracy.gap",
@@ -440,7 +447,24 @@ def fuzzed(client, count):
         "tab",
         "base",
     ]
-    values = ["", "0", "1", "-1", "1e309", "nan", "x" * 5000, "\0", "\u202e", '"', "a = b", "[[", "é", "pairs", "area"]
+    values = [
+        "",
+        "0",
+        "1",
+        "-1",
+        "1e309",
+        "nan",
+        "x" * 5000,
+        "sum",
+        "\0",
+        "\u202e",
+        '"',
+        "a = b",
+        "[[",
+        "é",
+        "pairs",
+        "area",
+    ]
     values += ["rho", "1/0", "1/28", "categorical", "ordered", "count()", "{", "'''", SPEC, "domain = 3", "tables = 7"]
     values += ['"\\ud800"', "a = [null]", "a = [[1]]", 'a = ["\\ud800"]', "unknown = 9", '"a', "= 1", "1e5", "0.5"]
     values += ["[domain.x]\ntype=3", "[[tables]]\nattributes=3\nmargin='x'", "privacy = 'pure'", "9" * 400, "people"]

@@ -60,6 +60,49 @@ name = "q"
 """
 
 
+AMOUNTS = """[data]
+source = "till"
+
+[privacy]
+unit = "customer"
+id = "card"
+merge = [ "tips", "turnover" ]
+
+[domain.size]
+type = "categorical"
+codes = ["small", "large"]
+
+[domain.turnover]
+type = "amount"
+low = 0
+high = 500
+step = 0.5
+ceilings = [50, 100.0, 250]
+
+[domain.tips]
+type = "amount"
+low = 0
+high = { size = { small = 1_000, large = 50_000 } }
+ceilings = { size = { small = [100] } }
+
+[domain.points]
+type = "ordered"
+low = 0
+high = 10
+
+[[tables]]
+sum = "turnover"
+ceiling = 50
+margin = 1_000
+
+[[tables]]
+mean = "points"
+reference = 100
+margin = 1
+"""
+"""Some of which forms show, and some of which they have no field for."""
+
+
 class Fields(HTMLParser):
     """What a browser would send of every form of a page, by its address."""
 
@@ -108,11 +151,10 @@ def given_back(client):
         for action, fields in Fields(client.page(path)).forms.items():
             changes = action in ("/protect", "/tables", "/file") or action.removeprefix("/describe/").isdigit()
             if changes and ("token", client.session.token(action)) in fields:
-                reply = client.http.post(
-                    action,
-                    data=dict([*fields, ("base", base_of(client))]),
-                    headers={"x-studio": "1"},
-                )
+                sent = {}
+                for name, value in [*fields, ("base", base_of(client))]:
+                    sent.setdefault(name, []).append(value)
+                reply = client.http.post(action, data=sent, headers={"x-studio": "1"})
                 assert reply.status_code == 200, (action, reply.text)
                 yield action
 
@@ -123,10 +165,11 @@ def quiet(monkeypatch):
     monkeypatch.setattr(Studio, "price", lambda self: None)
 
 
-@pytest.mark.parametrize("which", ["spec", "rich", "demo"])
+@pytest.mark.parametrize("which", ["spec", "rich", "amounts", "demo"])
 def test_what_pages_show_they_give_back(tmp_path, monkeypatch, quiet, which):
     """Not a letter of the file changes."""
-    text = {"spec": SPEC, "rich": RICH, "demo": data.path(data.DEMO).read_text(encoding="utf-8")}[which]
+    demo = data.path(data.DEMO).read_text(encoding="utf-8")
+    text = {"spec": SPEC, "rich": RICH, "amounts": AMOUNTS, "demo": demo}[which]
     with opened(filled(tmp_path / "f", text), monkeypatch) as client:
         actions = [*given_back(client)]
         assert {"/protect", "/tables", "/file", "/describe/0"} <= {*actions}
@@ -256,6 +299,71 @@ def test_forms_say_what_they_were_told():
     assert "gap" not in budget["accuracy"]
 
 
+def till():
+    return forms.parse(AMOUNTS)
+
+
+def test_what_is_added_up_for_each_is_said_and_taken_back():
+    more = forms.protect(till(), Form([("is_merge", "1"), ("merge", "turnover")]))
+    assert more["privacy"] == {"unit": "customer", "id": "card", "merge": ["turnover"]}
+    none = forms.protect(till(), Form([("is_merge", "1")]))
+    assert none["privacy"] == {"unit": "customer", "id": "card"}
+    again = forms.protect(none, Form([("is_merge", "1"), ("merge", "tips"), ("merge", "turnover")]))
+    assert again["privacy"]["merge"] == ["turnover", "tips"]
+    assert forms.protect(till(), Form([("privacy.unit", "customer")])) == till()  # a form without them says nothing
+    left = forms.remove_attribute(till(), "tips")
+    assert forms.merge_of(left) == (["turnover", "tips"], ["tips", "turnover"])  # so that it can be taken back
+    assert forms.merge_of(empty()) == ([], [])
+    for rule in ("turnover", [1], {"a": 1}):
+        odd = {**till(), "privacy": {"merge": rule}}
+        assert forms.merge_of(odd) is None
+        assert forms.protect(odd, Form([("is_merge", "1"), ("merge", "tips")])) == odd
+
+
+def test_ceilings_are_said_and_taken_back():
+    said = forms.describe(till(), "turnover", Form([("ceilings", "50; 100 250, 300.5")]))["domain"]["turnover"]
+    assert said["ceilings"] == [50, 100, 250, 300.5]
+    assert forms.ceilings_text(said) == "50, 100, 250, 300.5"
+    assert "ceilings" not in forms.describe(till(), "turnover", Form([("ceilings", " ")]))["domain"]["turnover"]
+    for own in ({"ceilings": 3}, {"ceilings": ["a"]}, {"ceilings": [True]}, {"ceilings": {"size": {}}}):
+        assert forms.fields_of({"type": "amount", **own})["ceilings"] is None
+    with pytest.raises(SpecError, match=r"a ceiling is a number, such as 20 or 0.5; got '5k'\. Nothing was changed"):
+        forms.describe(till(), "turnover", Form([("ceilings", "50, 5k")]))
+
+
+def test_what_is_said_by_a_rule_has_no_field_and_stays(tmp_path, monkeypatch, quiet):
+    """A range for each class, beside numbers of the same attribute that do have one."""
+    sent = [("low", "5"), ("high", "7"), ("ceilings", "6"), ("step", "0.5")]
+    found = forms.describe(till(), "tips", Form(sent))["domain"]["tips"]
+    assert found == {**till()["domain"]["tips"], "low": 5, "step": 0.5}
+    ruled = {"domain": {"x": {"type": "ordered", "low": [1], "high": 3}}}
+    assert forms.describe(ruled, "x", Form([("low", "2"), ("high", "4")]))["domain"]["x"] == {
+        "type": "ordered",
+        "low": [1],
+        "high": 4,
+    }
+    with opened(filled(tmp_path / "f", AMOUNTS), monkeypatch) as client:
+        names = [name for name, _ in Fields(client.page("/describe")).forms["/describe/2"]]
+        assert sorted(names) == ["column", "low", "missing", "step", "token"]
+
+
+def test_tables_tell_of_amounts():
+    capped = [("told", "sum"), ("amount", "turnover"), ("ceiling", "100"), ("show", "size"), ("number", "2000")]
+    assert forms.add_table(till(), Form(capped))["tables"][-1] == {
+        "attributes": ["size"],
+        "sum": "turnover",
+        "ceiling": 100,
+        "margin": 2000,
+    }
+    mean = [("told", "mean"), ("amount", "tips"), ("reference", "2e3"), ("number", "0.5")]
+    assert forms.add_table(till(), Form(mean))["tables"][-1] == {"mean": "tips", "reference": 2000, "margin": 0.5}
+    having = [("told", "count"), ("amount", "tips"), ("pattern", "singles"), ("number", "5")]
+    assert forms.add_table(till(), Form(having))["tables"][-1] == {"all": "singles", "count": "tips", "margin": 5}
+    assert forms.summed_of(till()) == ["turnover", "tips", "points"]
+    assert forms.shown_of(till()) == ["size", "points"]
+    assert forms.shown_of(tomllib.loads(RICH)) == ["code", "size", "geo", "state", "county"]
+
+
 @pytest.mark.parametrize(
     ("change", "fields", "message"),
     [
@@ -273,6 +381,27 @@ def test_forms_say_what_they_were_told():
         (forms.add_table, [("show", "x"), ("number", "1")], "there is no attribute 'x' to show"),
         (forms.add_table, [("pattern", "x"), ("number", "1")], "pattern is one of"),
         (forms.add_table, [("show", "area")], "the margin is a number above 0"),
+        (forms.add_table, [("told", "most"), ("number", "1")], "told is one of sum, mean, count; got 'most'"),
+        (forms.add_table, [("told", "sum"), ("number", "1")], "choose the attribute of which the sum is told"),
+        (forms.add_table, [("told", "sum"), ("amount", "x"), ("number", "1")], "choose the attribute of which the sum"),
+        (forms.add_table, [("amount", "age"), ("number", "1")], "choose what is told of 'age': sum, mean, count"),
+        (forms.add_table, [("ceiling", "5"), ("number", "1")], "a ceiling is of a sum; leave it empty"),
+        (
+            forms.add_table,
+            [("told", "sum"), ("amount", "age"), ("reference", "5"), ("number", "1")],
+            "a reference is of a mean; leave it empty",
+        ),
+        (
+            forms.add_table,
+            [("told", "sum"), ("amount", "age"), ("ceiling", "x"), ("number", "1")],
+            "the ceiling is a number, such as 20 or 0.5; got 'x'",
+        ),
+        (
+            forms.add_table,
+            [("told", "mean"), ("amount", "age"), ("reference", "0"), ("number", "1")],
+            "the reference is a number above 0",
+        ),
+        (forms.protect, [("is_merge", "1"), ("merge", "age")], "there is no amount 'age' to add up"),
     ],
 )
 def test_what_is_wrong_is_refused(change, fields, message):

@@ -115,7 +115,8 @@ def protect(studio: Studio, request: Request) -> Response:
     fields = {".".join(p): forms.shown(document, p) for p in forms.DEFAULTS}
     choices = {".".join(p): x for p, x in forms.CHOICES.items()}
     cap = forms.cost_shown(document, ("privacy", "cap"))
-    return _shell(studio, "protect", fields=fields, choices=choices, cap=cap, costs=forms.COSTS)
+    merge = forms.merge_of(document)
+    return _shell(studio, "protect", fields=fields, choices=choices, cap=cap, costs=forms.COSTS, merge=merge)
 
 
 def describe(studio: Studio, request: Request) -> Response:
@@ -149,13 +150,13 @@ def tables(studio: Studio, request: Request) -> Response:
     """3: tables, with the price beside them."""
     studio.wish_price()
     document = studio.document()
-    names = [str(x) for x in forms.domain_of(document)]
     fields = {".".join(p): forms.shown(document, p) for p in forms.DEFAULTS if p[0] == "accuracy"}
     return _shell(
         studio,
         "tables",
         tables=[(forms.table_words(t), *forms.target_of(t)) for t in forms.tables_of(document)],
-        names=[*names, *forms.levels_of(document)],
+        names=forms.shown_of(document),
+        summed=forms.summed_of(document),
         fields=fields,
         budget=forms.cost_shown(document, ("budget",)),
         costs=forms.COSTS,

@@ -26,6 +26,9 @@ Document = dict[str, Any]
 
 TARGETS = ("margin", "std_error", "variance", "max_deviation", "cv")
 
+TOLD = ("sum", "mean", "count")
+"""What a table may tell of an amount."""
+
 COSTS = ("rho", "epsilon", "mu")
 
 DEFAULTS: Mapping[tuple[str, ...], Any] = {
@@ -218,8 +221,33 @@ def protect(document: Document, form: Form) -> Document:
     for path in DEFAULTS:
         if path[0] != "accuracy":
             _field(out, path, form)
+    _merge(out, form)
     _cost(out, ("privacy", "cap"), form, "cap")
     return out
+
+
+def merge_of(document: Mapping[str, Any]) -> tuple[list[str], list[str]] | None:
+    """The amounts that may be added up for each unit, and those that are; None where what is said is no list of names.
+
+    What is said to be added up and is no amount is among the first, so that it can be taken back.
+    """
+    said = at(document, ("privacy", "merge"))
+    if said is None:
+        said = []
+    if not isinstance(said, list) or not all(isinstance(x, str) for x in said):
+        return None
+    amounts = [str(name) for name, own in domain_of(document).items() if at(own, ("type",)) == "amount"]
+    return list(dict.fromkeys([*amounts, *said])), said
+
+
+def _merge(out: Document, form: Form) -> None:
+    known, chosen = merge_of(out), form.all("merge")
+    if known is None or "is_merge" not in form or {*chosen} == {*known[1]}:
+        return
+    wrong = next((x for x in chosen if x not in known[0]), None)
+    if wrong is not None:
+        raise SpecError(f"there is no amount {_short(wrong)} to add up. Nothing was changed.")
+    put(out, ("privacy", "merge"), [x for x in known[0] if x in chosen] or None)
 
 
 def _field(out: Document, path: tuple[str, ...], form: Form) -> None:
@@ -297,7 +325,10 @@ def domain_of(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def fields_of(own: Any) -> dict[str, Any]:
-    """What is said of an attribute, as a form shows it; of what is no table of keys, nothing."""
+    """What is said of an attribute, as a form shows it; of what is no table of keys, nothing.
+
+    Numbers and ceilings that are said by a rule, such as one for each class, are None: the form has no field for them.
+    """
     said = own if isinstance(own, Mapping) else {}
     codes, children = codes_text(said), said.get("children")
     levels = said.get("levels")
@@ -312,7 +343,8 @@ def fields_of(own: Any) -> dict[str, Any]:
         "file": _text(said.get("codes_file") or said.get("file")),
         "clip": said.get("clip") is True,
         "missing": missing_text(said),
-        **{key: _text(said.get(key)) for key in ("low", "high", "step")},
+        "ceilings": ceilings_text(said),
+        **{key: number_shown(said, key) for key in ("low", "high", "step")},
     }
 
 
@@ -363,9 +395,21 @@ def _text(x: Any) -> str:
     return "" if x is None else number_text(x) if isinstance(x, float) else str(x)
 
 
+def number_shown(own: Mapping[str, Any], key: str) -> str | None:
+    """A number of an attribute as a form shows it; None where it is said by a rule, which forms do not write."""
+    said = own.get(key)
+    return None if isinstance(said, Mapping | list) else _text(said)
+
+
+def _changed(own: Mapping[str, Any], form: Form, key: str) -> bool:
+    """Whether a form says another number than a document, in a field that it had for it."""
+    shown = number_shown(own, key)
+    return shown is not None and form.get(key, shown) != shown
+
+
 def _ordered(own: Document, form: Form, _files: Sequence[str]) -> None:
     for key in ("low", "high"):
-        if key in form and form[key] != _text(own.get(key)):
+        if _changed(own, form, key):
             put(own, (key,), whole(form[key], key) if form[key].strip() else None)
     if "is_clip" in form and ("clip" in form) != (own.get("clip") is True):
         own["clip"] = "clip" in form
@@ -373,13 +417,21 @@ def _ordered(own: Document, form: Form, _files: Sequence[str]) -> None:
 
 def _binned(own: Document, form: Form, _files: Sequence[str]) -> None:
     if "cuts" in form and form["cuts"] != cuts_text(own):
-        own["cuts"] = [signed(x, "a cut") for x in re.split(r"[,;\s]+", form["cuts"].strip()) if x]
+        own["cuts"] = _numbers(form["cuts"], "a cut")
+
+
+def _numbers(text: str, what: str) -> list[float]:
+    """Numbers that are separated by commas, semicolons or blanks."""
+    return [signed(x, what) for x in re.split(r"[,;\s]+", text.strip()) if x]
 
 
 def _amount(own: Document, form: Form, _files: Sequence[str]) -> None:
     for key in ("low", "high", "step"):
-        if key in form and form[key] != _text(own.get(key)):
+        if _changed(own, form, key):
             put(own, (key,), signed(form[key], key) if form[key].strip() else None)
+    shown = ceilings_text(own)
+    if shown is not None and form.get("ceilings", shown) != shown:
+        put(own, ("ceilings",), [_tidy(x) for x in _numbers(form["ceilings"], "a ceiling")] or None)
 
 
 def _hierarchy(own: Document, form: Form, files: Sequence[str]) -> None:
@@ -485,6 +537,15 @@ def cuts_text(own: Mapping[str, Any]) -> str:
     return ", ".join(map(_text, cuts)) if isinstance(cuts, list) else ""
 
 
+def ceilings_text(own: Mapping[str, Any]) -> str | None:
+    """Ceilings as a form shows them; None where what is said is no list of numbers."""
+    said = own.get("ceilings")
+    if said is None:
+        return ""
+    plain = isinstance(said, list) and all(isinstance(x, int | float) and not isinstance(x, bool) for x in said)
+    return ", ".join(map(_text, said)) if plain else None
+
+
 def missing_text(own: Mapping[str, Any]) -> str:
     """Cells for what is no value, a line each: `cell = code, code`."""
     said = own.get("missing")
@@ -547,7 +608,7 @@ def margins(document: Document, form: Form) -> Document:
             raise SpecError(f"targets are {', '.join(TARGETS)}; got {_short(chosen)}. Nothing was changed.")
         value = real(asked, f"the {chosen} of table {i + 1}")
         table.pop(kind, None)
-        table[chosen] = int(value) if value == int(value) and abs(value) < 1e15 else value
+        table[chosen] = _tidy(value)
     for path in DEFAULTS:
         if path[0] == "accuracy":
             _field(out, path, form)
@@ -570,13 +631,50 @@ def add_table(document: Document, form: Form) -> Document:
         new["attributes"] = shown
     if prefix:
         new["prefix"] = prefix
-    value = real(form.get("number", ""), "the margin")
-    new["margin"] = int(value) if value == int(value) and value < 1e15 else value
+    _of_amount(new, form, names)
+    new["margin"] = _tidy(real(form.get("number", ""), "the margin"))
     listed = out.setdefault("tables", [])
     if not isinstance(listed, list):
         raise SpecError("tables is no list in the draft; correct it in the file. Nothing was changed.")
     listed.append(new)
     return out
+
+
+def _of_amount(new: Document, form: Form, names: Sequence[str]) -> None:
+    """What a table tells of an amount, instead of how many records there are."""
+    told, amount = form.get("told", ""), form.get("amount", "")
+    ceiling, reference = form.get("ceiling", "").strip(), form.get("reference", "").strip()
+    if told:
+        _chosen(form, "told", TOLD)
+        if amount not in names:
+            raise SpecError(f"choose the attribute of which the {told} is told. Nothing was changed.")
+        new[told] = amount
+    elif amount:
+        raise SpecError(f"choose what is told of {_short(amount)}: {', '.join(TOLD)}. Nothing was changed.")
+    for key, text, of in (("ceiling", ceiling, "sum"), ("reference", reference, "mean")):
+        if text and told != of:
+            raise SpecError(f"a {key} is of a {of}; leave it empty, or choose a {of}. Nothing was changed.")
+    if ceiling:
+        new["ceiling"] = _tidy(signed(ceiling, "the ceiling"))
+    if reference:
+        new["reference"] = _tidy(real(reference, "the reference"))
+
+
+def summed_of(document: Mapping[str, Any]) -> list[str]:
+    """The attributes that can be added up: amounts, and whole numbers."""
+    own = [(str(name), at(said, ("type",))) for name, said in domain_of(document).items()]
+    return [name for kind in ("amount", "ordered") for name, found in own if found == kind]
+
+
+def shown_of(document: Mapping[str, Any]) -> list[str]:
+    """The attributes that a table can show by their values, which amounts are not; and levels of places."""
+    own = (str(name) for name, said in domain_of(document).items() if at(said, ("type",)) != "amount")
+    return [*own, *levels_of(document)]
+
+
+def _tidy(x: float) -> float:
+    """The same number, without a point where it is whole."""
+    return int(x) if x == int(x) and abs(x) < 1e15 else x
 
 
 def levels_of(document: Mapping[str, Any]) -> list[str]:
