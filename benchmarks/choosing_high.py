@@ -1,0 +1,127 @@
+"""What a sum loses by its `high`: its margin and what is cut off, by the rule of docs/amounts.md and by other choices.
+
+    python benchmarks/choosing_high.py [--draws 100]
+
+A sum that is planned with a margin of κ records at `high` has that margin, κ · high, and tells Σ (v − high)⁺ too
+little. Both together are convex in `high` and change by κ − #{v > high}, so they are least where κ records lie above.
+That cannot be followed to the letter, as `high` is not chosen from the data. So choices that miss it are measured too:
+where κ of as many *other* units lie above, or a quarter or four times as many of these, or none: each in times the
+least that any `high` loses. *Squared* is of the rule, where its two parts are not added but squared, with the noise's
+standard error for its margin: in times the least root.
+
+Data: tax units of the Current Population Survey, of the file that comes with fitnoise (fitnoise/data/PROVENANCE.md).
+Ages of their heads are as they stand there. Of wages it has the classes, of 71,798 units with any; **where in its class
+an amount lies is made up here**, anywhere alike, and of the 2,400 of 200,000 or more by a Pareto tail, the heavier the
+smaller its exponent. Each line is a mean over draws of so many units, and of as many others.
+"""
+
+import argparse
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from fitnoise import data
+from fitnoise.request.targets import z_score
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("--draws", type=int, default=100)
+
+FLOORS = np.array([0, 1, 10_000, 25_000, 50_000, 75_000, 100_000, 200_000])
+"""Where each class of wages begins."""
+
+TAILS = (3.0, 1.5)
+
+SIZES = (300, 3_000, 30_000)
+
+KAPPAS = (5, 20, 100)
+
+
+def lost(amounts, high, kappa):
+    """The margin κ · high of a sum, and what is cut off above `high`, Σ (v − high)⁺; in units of the amount."""
+    return kappa * high + np.maximum(amounts - high, 0).sum()
+
+
+def squared(amounts, highs, kappa):
+    """The root mean square error of a sum, of noise and of what is cut off, at each `high` of an array."""
+    ordered = np.sort(amounts)[::-1]
+    above = np.searchsorted(-ordered, -highs)  # of each, how many are larger
+    cut = np.append(0.0, np.cumsum(ordered))[above] - above * highs
+    return np.hypot(kappa * highs / z_score(0.95), cut)
+
+
+def with_above(amounts, count):
+    """The least of these amounts above which no more than so many of them lie."""
+    return np.sort(amounts)[max(len(amounts) - 1 - int(count), 0)]
+
+
+def placed(classes, tail, rng):
+    """Amounts of classes of wages: made up within each, with a Pareto tail of this exponent in the last."""
+    at = rng.random(len(classes))
+    ends = np.append(FLOORS[1:], FLOORS[-1])
+    within = FLOORS[classes] + at * (ends - FLOORS)[classes]
+    return np.where(classes == len(FLOORS) - 1, FLOORS[-1] * (1 - at) ** (-1 / tail), within)
+
+
+@dataclass(frozen=True)
+class Line:
+    """What is lost at κ by the rule, in shares of the sum; its squares, and what others lose, in times the least."""
+
+    share: float
+    squared: float
+    others: float
+    quarter: float
+    fourfold: float
+    largest: float
+
+
+def line(amounts, others, kappa):
+    """One draw: amounts that are summed up, and others of whom `high` may be known."""
+    high = with_above(amounts, kappa)
+    least = lost(amounts, high, kappa)
+    choices = (
+        with_above(others, kappa),
+        with_above(amounts, kappa // 4),
+        with_above(amounts, 4 * kappa),
+        amounts.max(),
+    )
+    return Line(
+        least / amounts.sum(),
+        squared(amounts, np.array([high]), kappa)[0] / squared(amounts, amounts, kappa).min(),
+        *(lost(amounts, x, kappa) / least for x in choices),
+    )
+
+
+def mean_line(draw, size, kappa, draws):
+    """The mean over draws of twice as many amounts, half of them others."""
+    found = [line(x[:size], x[size:], kappa) for x in (draw(2 * size) for _ in range(draws))]
+    return Line(*np.mean([list(vars(x).values()) for x in found], axis=0))
+
+
+def main(given):
+    """The table, line by line."""
+    units = pd.read_csv(data.path(data.CPS))
+    classes = units["wages"][units["wages"] > 0].to_numpy()
+    print("| amounts | units | κ | lost, of the sum | squared | high of others | κ/4 | 4 κ | largest |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    of = {f"wages, tail {x:g}": (classes, x) for x in TAILS}
+    of["ages"] = (units["age"].to_numpy(), None)
+    for name, (known, tail) in of.items():
+        for size in SIZES:
+            for kappa in KAPPAS:
+                rng = np.random.default_rng(1)  # of no release
+
+                def draw(count, known=known, tail=tail, rng=rng):
+                    drawn = rng.choice(known, count, replace=False)
+                    return drawn if tail is None else placed(drawn, tail, rng)
+
+                x = mean_line(draw, size, kappa, given.draws)
+                print(
+                    f"| {name} | {size:,} | {kappa} | {x.share:.2%} | {x.squared:.2f} | {x.others:.2f} "
+                    f"| {x.quarter:.2f} | {x.fourfold:.2f} | {x.largest:.2f} |",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main(parser.parse_args())
