@@ -886,9 +886,11 @@ def test_sums_up_to_every_ceiling_are_told_and_no_others(people, without_noise, 
     for t in (200, 1000, None):
         true = pay.clip(upper=1000 if t is None else t).groupby(people["state"])
         own = release.mean("pay", by="state", ceiling=t)
-        np.testing.assert_allclose(release.total("pay", by="state", ceiling=t).value, true.sum(), rtol=1e-9)
+        total = release.total("pay", by="state", ceiling=t)
+        np.testing.assert_allclose(total.value, true.sum(), rtol=1e-9)
         np.testing.assert_allclose(own.value, true.mean(), rtol=1e-9)
         assert f"above {t or 1000} as {t or 1000}" in own.universe
+        assert own.universe == total.universe == total["a"].universe.replace("records chosen by state", "all records")
     name = "state by pay sum up to 200"
     assert list(release[name]["pay"]) == ["sum up to 200"] * 3
     np.testing.assert_allclose(release[name]["value"], pay.clip(upper=200).groupby(people["state"]).sum(), rtol=1e-9)
@@ -897,7 +899,10 @@ def test_sums_up_to_every_ceiling_are_told_and_no_others(people, without_noise, 
     assert [t["coded"]["pay"] for t in told] == [cut.format(t) for t in (200, 1000, 1000)]
     assert fn.verify(tmp_path / "out").ok
     by_command("ask", str(tmp_path / "out"), 'total("pay", ceiling=200) / total("pay")')
-    assert re.search(rf"{pay.clip(upper=200).sum() / pay.sum():.3f}", capsys.readouterr().out)
+    said = capsys.readouterr().out
+    assert re.search(rf"{pay.clip(upper=200).sum() / pay.sum():.3f}", said)
+    who = "all records but those with pay none, unknown"
+    assert f"records    {who} (pay: {cut.format(200)}), over {who} (pay: {cut.format(1000)})\n" in said
     page = layout(release, name)
     assert (page.summed, page.averaged) == (("min(pay, 200)",), None)
     text = fn.report(release, tmp_path / "page.html").read_text("utf-8")
@@ -949,7 +954,8 @@ def test_products_are_asked_for_by_both_names(without_noise):
     product = (weight * own["pay"].clip(0, 1000)).groupby(own["sex"]).sum()
     found = release.total(["pay", "weight"], by="sex")
     np.testing.assert_allclose(found.value, product, rtol=1e-9)
-    assert found.universe == "all records but those with pay none, unknown"
+    cut = f"(pay: {PAY.coded}; weight: {domain['weight'].coded})"
+    assert found.universe == f"all records but those with pay none, unknown {cut}"
     weighted = expressions.ask('total(["weight", "pay"], sex="m") / total("weight", sex="m")', release)
     assert weighted.value == pytest.approx(product["m"] / weight[own["sex"] == "m"].sum(), rel=1e-9)
     for wrong in (["pay", "pay"], [], ["pay", "sex"]):
@@ -993,7 +999,8 @@ def test_files_say_what_was_cut_and_who_is_not_counted_and_are_verified(plan, pe
     by_command("ask", str(tmp_path / "out"), 'total("pay") / total("hours")', "--by", "state")
     said = capsys.readouterr().out
     assert re.search(r"^a +[0-9.]+ ", said, re.MULTILINE)
-    assert "records    all records but those with pay none, unknown, over all records\n" in said
+    top, bottom = (f"({name}: {plan.publication.workload.domain[name].coded})" for name in ("pay", "hours"))
+    assert f"records    all records but those with pay none, unknown {top}, over all records {bottom}\n" in said
 
 
 def test_readers_are_shown_sums_as_sums_and_means_as_means(plan, people, tmp_path):

@@ -11,7 +11,7 @@ import numpy as np
 from fitnoise.errors import DomainError, ReleaseError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.domain import Amount, Domain, Ordered
-from fitnoise.reading.asking import Question, names, refuse
+from fitnoise.reading.asking import Question, names, refuse, told_cut
 from fitnoise.reading.estimates import Estimates, Ratios, Rows
 from fitnoise.reading.forms import Source
 from fitnoise.reading.quantiles import Quantiles
@@ -156,12 +156,11 @@ class Answering(abc.ABC):
         except ReleaseError:
             raise ReleaseError(
                 f"the sum of {attribute!r} is told, but not how many of these records have a value of it: that is what "
-                f"tables of count = {attribute!r}, or of its mean, tell, by the same attributes. Ask for "
+                f"tables of its mean, or with count = {attribute!r}, tell, by the same attributes. Ask for "
                 f"total({attribute!r}), or for the mean by fewer of them. Nothing was estimated."
             ) from None
-        words = found.coded_up_to(found.top(ceiling)) if isinstance(found, Amount) else found.coded
-        coded = "" if words is None else f" ({attribute}: {words})"
-        return Ratios.mean(total, count, (float(here.min()), float(here.max())), count.universe + coded)
+        universe = told_cut(count.universe, _cut(attribute, found, ceiling))
+        return Ratios.mean(total, count, (float(here.min()), float(here.max())), universe)
 
     def total(
         self,
@@ -177,7 +176,8 @@ class Answering(abc.ABC):
 
         Args:
             attribute: as for `mean`, but that no count is needed; several are multiplied, as a weight and an income.
-            where: which records, as for `count`. Those without a value of the attribute add nothing.
+            where: which records, as for `count`. Those without a value of the attribute add nothing, see `universe`,
+                which also says where values were cut.
             by: attributes or levels by whose values the numbers are told apart.
             ceiling: of the one amount, up to which values count, Σ min(x, t): one of its declared ceilings that tables
                 tell of. Default: the end of its range.
@@ -206,8 +206,8 @@ class Answering(abc.ABC):
         if ceiling is not None and len(found) > 1:
             raise ReleaseError(f"a ceiling is of the sum of one amount; got {list(found)}. Nothing was estimated.")
         for name in found:
-            _, values = self._numeric(name, ceiling)
-            asked = asked.known(name).weighted(name, values)
+            own, values = self._numeric(name, ceiling)
+            asked = asked.known(name).weighted(name, values).summing(_cut(name, own, ceiling))
         return self._estimates(asked, counts=False)
 
     def _numeric(self, attribute: str, ceiling: float | None) -> tuple[Amount | Ordered, Floats]:
@@ -257,3 +257,9 @@ class Answering(abc.ABC):
         own, forms = best
         rows = Rows(own.labels, {name: own.home(name) for name in own.by})
         return Estimates(forms, rows, self._confidence, own, counts=counts)
+
+
+def _cut(name: str, attribute: Amount | Ordered, ceiling: float | None) -> tuple[str, ...]:
+    """Where values of an attribute were cut, in words; nothing where none was."""
+    words = attribute.coded_up_to(attribute.top(ceiling)) if isinstance(attribute, Amount) else attribute.coded
+    return () if words is None else (f"{name}: {words}",)

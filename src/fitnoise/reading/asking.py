@@ -39,9 +39,14 @@ CLOSE = 1e-9
 """By how much what is made of a view's rows may be off from what is asked."""
 
 
-def whose_ratio(top: str, bottom: str) -> str:
-    """Which records a ratio is of, in words, where it leaves somebody out."""
-    if _WITHOUT not in top + bottom:
+def told_cut(universe: str, cut: Sequence[str]) -> str:
+    """Which records something is of, and where their values were cut."""
+    return f"{universe} ({'; '.join(cut)})" if cut else universe
+
+
+def whose_ratio(top: str, bottom: str, cut: bool) -> str:
+    """Which records a ratio is of, in words, where it leaves somebody out, or values were cut."""
+    if not cut and _WITHOUT not in top + bottom:
         return SEVERAL
     return top if top == bottom else f"{top}, over {bottom}"
 
@@ -99,11 +104,15 @@ class Along:
 @final
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A number, or one for each combination of values: what is asked along each attribute that is named."""
+    """A number, or one for each combination of values: what is asked along each attribute that is named.
+
+    cut: where values that are summed up were cut, in words.
+    """
 
     domain: Domain
     along: Mapping[str, Along]
     by: tuple[str, ...]
+    cut: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, domain: Domain, where: Mapping[str, Any], by: str | Iterable[str] | None) -> Self:
@@ -152,6 +161,10 @@ class Question:
         own = self.along.get(home, _everyone(self.domain, home))
         return replace(self, along={**self.along, home: replace(own, weights=weights[leaves(self.domain, name)])})
 
+    def summing(self, cut: tuple[str, ...]) -> Question:
+        """The same of values that were cut, as these words say."""
+        return replace(self, cut=(*self.cut, *cut))
+
     def known(self, name: str) -> Question:
         """The same of records with a value of an attribute.
 
@@ -178,7 +191,10 @@ class Question:
 
     @property
     def universe(self) -> str:
-        """Which records are counted, in words: by what they are chosen, and which cells for missing values are not."""
+        """Which records are counted, in words: by what they are chosen, and which cells for missing values are not.
+
+        Of sums also where values were cut.
+        """
         chosen, without = [], []
         for home, own in self.along.items():
             attribute = self.domain[home]
@@ -189,7 +205,7 @@ class Question:
                 left = [x for x, there in zip(attribute.beside, own.chosen[n:], strict=True) if not there]
                 without.append(f"{home} {', '.join(left)}")
         said = f"records chosen by {', '.join(chosen)}" if chosen else "all records"
-        return f"{said}{_WITHOUT}{'; '.join(without)}" if without else said
+        return told_cut(f"{said}{_WITHOUT}{'; '.join(without)}" if without else said, self.cut)
 
     def within(self, other: Question) -> bool:
         """Whether row by row, told apart by the same values, its records are among those of another question."""
