@@ -35,7 +35,8 @@ TESTS = {
     "series": "periods",
     "designs/_base": "margins order",
     "designs/linear": "strategy designs trees products -k 'not server'",
-    "designs/sectors": "strategy designs -k 'strategy or sectors or total or scales'",
+    "designs/sectors": "strategy patterns ways sets relaxations shares amounts designs "
+    "-k 'strategy or patterns or ways or sectors or scales or charge or prices or whole_between'",
     "designs/margins": "margins designs -kmargin",
     "designs/answers": "order designs -k 'order or count_by or sum'",
     "designs/parts": "parts amounts designs strategy -k 'not intervals and not server'",

@@ -431,6 +431,8 @@ def test_several_releases_cost_together_no_more_than_their_knots(steps, rng):
 def test_designs_that_are_not_whole_between_the_ends_are_refused(rng):
     cells = Cells((), (("p", 2),), (("p", (3,)),))
     of_sectors(cells, ([[1, 4]], {(): ([[1]], 1.0)}))
+    with pytest.raises(PlanError, match="does not fit its domain"):
+        of_sectors(cells, ([[1, 4, 7]], {(): ([[1]], 1.0)}))
     for row in ([0, 1], [1, 3], [0, 2]):
         with pytest.raises(PlanError, match="no whole number"):
             of_sectors(cells, ([row], {(): ([[1]], 1.0)}))

@@ -11,6 +11,7 @@ import pytest
 
 import fitnoise as fn
 import zoo
+from dense import group_of
 from designs import domain_of, of_sectors, over
 from fitnoise.errors import PlanError, SpecError
 from fitnoise.kernel.counting import HistogramCounter, Tally
@@ -232,6 +233,189 @@ def test_and_in_a_pattern_of_too_many_pairs(name, pattern, examined, monkeypatch
     worst = max(x[np.ix_(v, v)].sum() for v in admissible(cells, unit.pattern, 3))
     assert worst <= finest
     assert worst <= design.unit_cost(of) <= of.records**2 * max(design.profile())
+
+
+def mixed(seed, sizes, *cells):
+    """Sectors of all exchangeable attributes of two values or more, over bases that are drawn."""
+    draw, n = np.random.default_rng(seed), int(np.prod(cells))
+    several = [a for a, size in enumerate(sizes) if size > 1]
+    groups = []
+    for width in range(len(several) + 1):
+        asked = list(itertools.combinations(several, width))
+        made = {s: (draw.integers(-2, 3, size=(2, 2)).tolist(), 2.0 ** draw.integers(0, 2)) for s in asked}
+        groups.append((draw.integers(-3, 4, size=(2, n)).tolist(), made))
+    return of_sectors(over(sizes, *cells), *groups)
+
+
+MIXED = {"flat": mixed(0, (2, 2, 1), 3, 2, 1), "long": mixed(1, (3, 2), 5), "plain": mixed(2, (), 5, 2)}
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern"),
+    [
+        ("flat", {"once_per": ["o0"]}),
+        ("flat", {"once_per": ["o0"], "fixed": ["a0"]}),
+        ("flat", {"once_per": ["o0"], "fixed": ["o1"]}),
+        ("flat", {"once_per": ["o0", "o1"]}),
+        ("flat", {"once_per": ["o0", "o2"], "fixed": ["a2"]}),
+        ("long", {"once_per": ["o"]}),
+        ("long", {"separation": {"o": 2}}),
+        ("long", {"separation": {"o": 2}, "fixed": ["a1"]}),
+        ("plain", {"once_per": ["o0"]}),
+        ("plain", {"separation": {"o0": 2}}),
+        ("plain", {"separation": {"o0": 2}, "fixed": ["o1"]}),
+        ("plain", {"per_value": {"o0": 2}, "fixed": ["o1"]}),
+    ],
+)
+def test_where_each_record_has_its_place_the_dearest_records_are_charged(name, pattern, monkeypatch):
+    """Exactly what they cost, wherever in its place a record may be, and whatever else it may be; not a bound of it."""
+    monkeypatch.setattr(sectors, "at_most", None)
+    design, (x, cells) = MIXED[name], form(MIXED[name])
+    for most, known in ((2, True), (3, True), (3, False)):
+        unit = fn.PrivacyUnit("person", most, **pattern)
+        worst = max(x[np.ix_(v, v)].sum() for v in admissible(cells, unit.pattern, most))
+        assert design.unit_cost(Adjacency(unit, grid=domain_of(design) if known else None)) == worst
+
+
+def beside(x, cells, pattern, axes, most):
+    """R_1, R_2, … of every record, by what is said of it: what it costs with so many of the dearest beside it."""
+    places = [tuple(cell[a] for a in axes) for cell in cells]
+    for i, own in enumerate(cells):
+        dearest = {}
+        for j, other in enumerate(cells):
+            if keeps([own, other], pattern):
+                dearest[places[j]] = max(dearest.get(places[j], x[i, j]), x[i, j])
+        others = [v for place, v in dearest.items() for _ in range(most - (place == places[i]))]
+        yield places[i], list(itertools.accumulate(sorted(others, reverse=True), initial=x[i, i]))
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern"),
+    [
+        ("flat", {"once_per": ["a0"]}),
+        ("flat", {"once_per": ["a0", "o0"]}),
+        ("flat", {"once_per": ["a0", "a1", "a2"], "fixed": ["o0"]}),
+        ("flat", {"per_value": {"a0": 2}}),
+        ("flat", {"per_value": {"a1": 2}, "fixed": ["a0"]}),
+        ("long", {"once_per": ["a0"]}),
+        ("long", {"once_per": ["a1", "o"]}),
+        ("long", {"once_per": ["a0"], "fixed": ["a1"]}),
+    ],
+)
+def test_by_what_sectors_do_not_order_the_charge_is_what_the_theorem_says(name, pattern):
+    """The mean of m R_m, or the sum of the m dearest R_m that have place, where that is less."""
+    design, (x, cells) = MIXED[name], form(MIXED[name])
+    for most in (2, 3, 4, 6):
+        of = Adjacency(fn.PrivacyUnit("person", most, **pattern), grid=domain_of(design))
+        ((axes, slots),) = of.pattern.caps
+        rows = list(beside(x, cells, of.pattern, axes, slots))
+        mean = max(m * total for _, row in rows for m, total in enumerate(row[: of.records], 1))
+        sums = [0]
+        for m in range(1, of.records + 1):
+            taken, dearest = Counter(), []
+            for place, row in sorted(rows, key=lambda r, m=m: r[1][m - 1 :][:1], reverse=True):
+                if len(row) >= m and taken[place] < slots:
+                    taken[place] += 1
+                    dearest.append(row[m - 1])
+            if len(dearest) < m:
+                break
+            sums.append(sum(dearest[:m]))
+        assert design.unit_cost(of) == min(mean, max(sums), of.records**2 * max(design.profile()))
+
+
+def test_records_that_may_not_stand_beside_each_other_gain_nothing_together():
+    """However much each of them has in common with all others: five in eight months are not two months apart."""
+    of = Adjacency(fn.PrivacyUnit("person", 5, separation={"o0": 2}))
+    signs = np.array([1, -1] * 8)
+    rows = np.vstack([np.full(16, 30), 9 * np.eye(16, dtype=int) - np.outer(signs, signs)])
+    design = of_sectors(over((), 8, 2), (rows.tolist(), {(): (np.eye(17, dtype=int).tolist(), 1)}))
+    # one record costs 979, two cost 2 · 902 more if they differ in o1, else 2 · 898: of six pairs four can
+    assert design.unit_cost(of) == 4 * 979 + 8 * 902 + 4 * 898
+    assert of_sectors(over((), 8, 1), ([[1] * 8], {(): ([[1]], 1)})).unit_cost(of) == 4**2
+
+
+def test_as_many_pairs_of_places_are_looked_at_as_may_be(monkeypatch):
+    """Three cells of two places each, of which a person has records in three."""
+    design = of_sectors(over((), 3), ([[3, 1, 1], [2, -2, -1]], {(): ([[1, 0], [0, 1]], 1)}))
+    of = Adjacency(fn.PrivacyUnit("person", 3, per_value={"o": 2}))
+    dearest = (3 + 3 + 1) ** 2 + (2 + 2 - 1) ** 2  # two of the first and one of the last
+    monkeypatch.setattr(sectors, "MAX_PRODUCTS", 6**2)
+    assert design.unit_cost(of) == dearest
+    monkeypatch.setattr(sectors, "MAX_PRODUCTS", 6**2 - 1)
+    assert design.unit_cost(of) > dearest
+
+
+@pytest.mark.parametrize(
+    ("name", "once"),
+    [
+        *(("flat", [*x]) for x in (("a0",), ("a0", "o1"), ("a2", "a1"), ("o2", "o0"), ("a1", "o2"), ("a0", "a1"))),
+        *(("long", [*x]) for x in (("a0",), ("a1",), ("a0", "o"), ("a1", "a0"))),
+    ],
+)
+def test_the_largest_product_is_looked_for_as_far_as_may_be(name, once, monkeypatch):
+    """One by one, in each sector, or by what each sector costs: by all pairs of records there are."""
+    design, cells = MIXED[name], form(MIXED[name])[1]
+    alone = [form(replace(design, groups=(group_of(own),)))[0] for own in design.sectors]
+    pairs = list(itertools.permutations(range(len(cells)), 2))
+    exact = max(sum(x[i, j] for x in alone) for i, j in pairs if any(cells[i][a] != cells[j][a] for a in once))
+    along = [a for a, n in design.over.structured if a in once and n > 1]
+    apart = [i for i, (a, n) in enumerate(design.over.exchangeable) if a in once and n > 1]
+    by_sector = []
+    for names in [*([f"a{i}"] for i in apart), along]:
+        largest = {}
+        for i, j in pairs:
+            if any(cells[i][a] != cells[j][a] for a in names):
+                place = tuple((cells[i][o], cells[j][o]) for o, _ in design.over.structured)
+                for s, x in enumerate(alone):
+                    largest[place, s] = max(x[i, j], largest.get((place, s), x[i, j]))
+        by_sector += [sum(largest[place, s] for s in range(len(alone))) for place, s in largest if not s]
+    costs = [max(x.diagonal()) for x in alone]
+    roughly = (
+        max(
+            sum(
+                x / (design.sizes[i] - 1 if i in own.attributes else 1)
+                for own, x in zip(design.sectors, costs, strict=True)
+            )
+            for i in apart
+        )
+        if apart and not along
+        else max(design.profile())
+    )
+    few, several = len(alone) * design.cells**2, sum(n > 1 for n in design.sizes)
+    tried = [(few << several, exact), ((few << several) - 1, max(by_sector)), (few, max(by_sector)), (few - 1, roughly)]
+    for most, found in tried:
+        monkeypatch.setattr(sectors, "MAX_PRODUCTS", most)
+        assert design.largest_product(once) == found
+
+
+@pytest.mark.parametrize("name", ["flat", "long"])
+@pytest.mark.parametrize("pattern", [{"once_per": ["a0"]}, {"per_value": {"a1": 2}}, {"per_value": {"a0": 3}}])
+def test_of_too_many_pairs_all_others_add_as_much_as_any(name, pattern, monkeypatch):
+    """As many products as may be are looked at; of one more, m records cost m times one and its dearest."""
+    design = MIXED[name]
+    few, several = len(design.sectors) * design.cells**2, sum(n > 1 for n in design.sizes)
+    units = [Adjacency(fn.PrivacyUnit("person", most, **pattern), grid=domain_of(design)) for most in (2, 3, 5)]
+    for of, exact in [(of, design.unit_profile(of)) for of in units]:
+        (((a,), slots),) = of.pattern.caps
+        monkeypatch.setattr(sectors, "MAX_PRODUCTS", few << several)
+        assert design.unit_profile(of) == exact
+        monkeypatch.setattr(sectors, "MAX_PRODUCTS", (few << several) - 1)
+        product = design.largest_product([a])
+        others = slots * (dict(design.over.exchangeable)[a] - 1)
+        prices = []
+        for own in design.profile():
+            beside = sorted([own] * (slots - 1) + [product] * others, reverse=True)[: of.records - 1]
+            prices.append(max(m * x for m, x in enumerate(itertools.accumulate(beside, initial=own), 1)))
+        anywhere = tuple(of.records**2 * x for x in design.profile())
+        assert design.unit_profile(of) == min(anywhere, tuple(prices), key=max)
+
+
+def test_the_dearest_in_different_cells_are_looked_for_as_far_as_may_be(monkeypatch):
+    """Two cost as much as 9 each and have 9 in common, of four others two by two 1: that is 2 · 18 + 4 · 2."""
+    design = of_sectors(over((2,), 3), ([[3, 0, 0], [0, 1, 0], [0, 0, 1]], {(): (np.eye(3, dtype=int).tolist(), 1)}))
+    monkeypatch.setattr(sectors, "MAX_PRODUCTS", 3 * 6)
+    assert design.unit_cost(Adjacency(person(6, "a0", "o"))) == 2 * 18 + 4 * 2
+    assert design.unit_cost(Adjacency(person(7, "a0", "o"))) == 6 * 18
 
 
 PLACES = fn.Domain(
