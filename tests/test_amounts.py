@@ -966,7 +966,7 @@ def test_products_are_asked_for_by_both_names(without_noise):
 
 
 @pytest.mark.parametrize(("releases", "least"), [(6, 0.7), pytest.param(200, 0.915, marks=pytest.mark.slow)])
-@pytest.mark.usefixtures("one_engine")
+@pytest.mark.usefixtures("one_engine", "counted_once")
 def test_intervals_of_sums_and_means_hold(plan, people, releases, least):
     """Detects coverage of 95 % intervals below `least`, at 1e-6: of each release's 9 numbers pairs hang together."""
     by_state = truth(people).groupby("state")

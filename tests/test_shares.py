@@ -492,7 +492,7 @@ def test_releases_of_shares_are_combined_with_each_other_alone(plan, tmp_path, w
 
 
 @pytest.mark.no_cover
-@pytest.mark.usefixtures("one_engine")
+@pytest.mark.usefixtures("one_engine", "counted_once")
 def test_intervals_of_whole_tables_hold_shares_which_are_not_whole():
     """Detects, at 1e-6, intervals of half a record that hold it less often than they say: 23 % where ends were cut."""
     clinics = fn.Domain(clinic=fn.Categorical(["a", "b"]))
