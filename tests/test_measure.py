@@ -277,7 +277,7 @@ def test_only_maximal_margins_are_counted(any_plan):
     assert all(list(m) == [a for a in domain.sizes if a in m] for m in margins)
     tables = any_plan.publication.workload.tables
     if all(t.matrix is None for t in tables):
-        shown = [{domain.home(a) for a in t.attributes} for t in tables]
+        shown = [{*(domain.home(a) for a in t.attributes), *t.weights(domain)} for t in tables]  # classes with amounts
         assert all(any({domain.home(a) for a in m} <= s for s in shown) for m in margins)
 
 
