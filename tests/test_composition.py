@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fitnoise.errors import LedgerError
-from fitnoise.kernel.profiles import MAX_CELLS, Profile, joint
+from fitnoise.kernel.profiles import MAX_CELLS, Profile, ceil_dyadic, joint
 from reference_ledger import at, dearest
 
 UNIT = Fraction(1, 2**64)
@@ -53,6 +53,23 @@ def reordered(p: Profile, order: list[int]) -> Profile:
 @given(several)
 def test_the_joint_cost_is_the_largest_sum_over_all_joint_cells(given: list[Profile]) -> None:
     assert joint(given) == brute(given)
+
+
+def test_axes_are_met_by_their_names_and_not_by_their_places() -> None:
+    """In any order, of any sizes; and what is of one axis counts wherever it lies along the others."""
+    one = Profile((("b", 2), ("a", 3)), (1, 2, 3, 4, 5, 60))
+    other = Profile((("a", 3), ("b", 2)), (0, 0, 0, 0, 100, 0))
+    assert joint([one, other]) == 103 * UNIT
+    assert joint([one, other, Profile((("a", 3),), (0, 50, 7))]) == 110 * UNIT
+    assert joint([one, other, Profile((("b", 2),), (0, 44))]) == 104 * UNIT
+
+
+def test_a_cost_is_rounded_up_to_a_multiple() -> None:
+    assert ceil_dyadic(Fraction(1, 3), 2) == Fraction(1, 2)
+    assert ceil_dyadic(Fraction(3, 4), 2) == Fraction(3, 4)
+    assert ceil_dyadic(Fraction(7, 3)) == Fraction(7 * 2**64 // 3 + 1, 2**64)
+    with pytest.raises(LedgerError, match="must be a Fraction.*nothing was charged"):
+        ceil_dyadic(0.5)  # type: ignore[arg-type]
 
 
 @given(several, limits)
