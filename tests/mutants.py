@@ -28,7 +28,7 @@ TESTS = {
     "measure": "measure order amounts -k 'not tampered and not exact_cost and (test_measure or test_order or summed)'",
     "units": "units privacy",
     "privacy": "privacy exact_curve losses",
-    "exact": "privacy exact_curve finite_queries -k 'exact or exp or log or clamped'",
+    "exact": "exact finite_priors -k 'test_exact or exponentials or alpha or logarithms or powers or epsilons'",
     "profiles": "composition",
     "ledger": "ledger -k 'not killed and not race and not damaged'",
     "periods": "periods",

@@ -68,7 +68,7 @@ def test_a_cost_is_rounded_up_to_a_multiple() -> None:
     assert ceil_dyadic(Fraction(1, 3), 2) == Fraction(1, 2)
     assert ceil_dyadic(Fraction(3, 4), 2) == Fraction(3, 4)
     assert ceil_dyadic(Fraction(7, 3)) == Fraction(7 * 2**64 // 3 + 1, 2**64)
-    with pytest.raises(LedgerError, match="must be a Fraction.*nothing was charged"):
+    with pytest.raises(LedgerError, match=r"must be a Fraction.*nothing was charged"):
         ceil_dyadic(0.5)  # type: ignore[arg-type]
 
 

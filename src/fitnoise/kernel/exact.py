@@ -73,7 +73,7 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
     before it, so that what is left out is at most the last term taken; the sum is squared q times. Lower ends are
     rounded down, upper ends up.
     """
-    q = max(0, (x.numerator // x.denominator).bit_length() + 1)
+    q = (x.numerator // x.denominator).bit_length() + 1
     precision = bits + 2 * q + math.ceil(x / Fraction(69, 100)) + _GUARD
     one = 1 << precision
     y_low = (x.numerator << precision) // (x.denominator << q)
@@ -111,7 +111,7 @@ def exp_below(x: Fraction) -> Fraction:
 def alpha_above(epsilon: Fraction) -> Fraction:
     """A dyadic rational proven to be at least e^−ε, and a part of at most 2⁻⁶³ above it; below 1."""
     low = exp_bounds(epsilon, _WORK)[0]
-    bits = _ALPHA_BITS + max(0, low.bit_length() - _WORK)
+    bits = _ALPHA_BITS + low.bit_length() - _WORK  # low ≥ 2^_WORK
     return Fraction(-(-(1 << bits + _WORK) // low), 1 << bits)
 
 

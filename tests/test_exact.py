@@ -1,0 +1,85 @@
+"""Bounds of exponentials and logarithms, against decimals of many digits: what proofs of finite mechanisms rest on."""
+
+import decimal
+import itertools
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+
+from fitnoise.errors import WorkloadError
+from fitnoise.kernel import exact
+from fitnoise.kernel.exact import LEAST_EPSILON, MOST_EPSILON, alpha_above, exp_below, exp_bounds, log_above, rational
+
+DIGITS = decimal.Context(prec=120)
+CERTAIN = Fraction(1, 10**100)
+"""What the oracle may err by, as a part."""
+
+
+def exponential(x):
+    return Fraction(DIGITS.exp(DIGITS.divide(Decimal(x.numerator), Decimal(x.denominator))))
+
+
+def logarithm(x):
+    return Fraction(DIGITS.ln(DIGITS.divide(Decimal(x.numerator), Decimal(x.denominator))))
+
+
+@pytest.mark.parametrize(("guard", "apart"), [(exact._GUARD, 1), (0, 30), (-2, math.inf)])
+def test_bounds_hold_the_exponential(monkeypatch, rng, guard, apart):
+    """Without guard bits every rounding shows in the result: one in the wrong direction would show too."""
+    monkeypatch.setattr(exact, "_GUARD", guard)
+    for _ in range(700):
+        bits = int(rng.integers(4, 120))
+        x = Fraction(int(rng.integers(0, 2**30)), int(rng.integers(1, 2 ** int(rng.integers(1, 31)))))
+        x = x if x < 60 and rng.random() < 0.5 else x % int(rng.choice([1, 2, 51]))
+        low, high = exp_bounds(x, bits)
+        true = exponential(x) * 2**bits
+        assert low <= true * (1 + CERTAIN)
+        assert high >= true * (1 - CERTAIN)
+        assert 0 <= high - low <= apart
+    assert exp_bounds(Fraction(0), 40)[0] == 2**40
+
+
+@pytest.mark.parametrize("epsilon", [LEAST_EPSILON, Fraction(1, 3), Fraction(1), Fraction(29, 4), MOST_EPSILON])
+def test_alpha_is_the_least_of_its_digits_that_is_no_less(epsilon):
+    """64 bits behind the first."""
+    below = exponential(epsilon)
+    digits = 64 + (math.floor(below * 2**192)).bit_length() - 192
+    assert alpha_above(epsilon) == Fraction(math.ceil(2**digits / below), 2**digits) < 1
+    assert exp_below(epsilon) <= below
+    assert below - exp_below(epsilon) < Fraction(1, 2**190)
+
+
+def test_powers_fall_by_what_is_rounded_up():
+    assert list(itertools.islice(exact.falling(Fraction(2, 3), 4), 6)) == [16, 11, 8, 6, 4, 3]
+    assert next(exact.falling(Fraction(1, 2))) == 2**exact.BITS
+
+
+@pytest.mark.parametrize(
+    "ratio",
+    [
+        Fraction(1),
+        1 + Fraction(1, 10**30),
+        Fraction(3, 2),
+        Fraction(2),
+        Fraction(7, 2),
+        Fraction(10) ** 400,  # no float
+        *(Fraction(k * 10**300 + 1, 10**300) for k in range(3, 20)),  # two logarithms cancel: a guess may be too low
+    ],
+)
+def test_a_logarithm_is_no_less_and_hardly_more(ratio):
+    found, true = log_above(ratio), logarithm(ratio) if ratio != 1 else Fraction(0)
+    assert found >= true * (1 - CERTAIN)
+    assert found - true <= true / 10**15 + Fraction(math.log(ratio.denominator)) / 10**15
+    assert exp_below(found) >= ratio
+
+
+def test_epsilon_is_taken_as_it_is_from_the_least_to_the_most():
+    assert (rational(2.0**-20), rational(LEAST_EPSILON), rational(50), rational(50.0)) == (
+        LEAST_EPSILON, LEAST_EPSILON, 50, 50,
+    )  # fmt: skip
+    assert rational(0.1) == Fraction(0.1)
+    for epsilon in (LEAST_EPSILON - Fraction(1, 2**80), 50 + Fraction(1, 2**80), True, "1", None, math.nan):
+        with pytest.raises(WorkloadError, match=r"epsilon is .*Nothing was made"):
+            rational(epsilon)
