@@ -26,7 +26,7 @@ TESTS = {
     "losses": "losses exact_curve",
     "order": "order trees patterns persons shares -k 'test_order or refused or nested or own or cost or charge'",
     "measure": "measure order amounts -k 'not tampered and not exact_cost and (test_measure or test_order or summed)'",
-    "units": "units privacy",
+    "units": "units",
     "privacy": "privacy exact_curve losses",
     "exact": "exact finite_priors -k 'test_exact or exponentials or alpha or logarithms or powers or epsilons'",
     "profiles": "composition",

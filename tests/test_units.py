@@ -1,21 +1,27 @@
 """Who is protected, and what is known of the data: the terms every promise is made in."""
 
+import re
 import unicodedata
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
 import pytest
 
 from fitnoise.errors import LedgerError, SpecError
 from fitnoise.kernel.units import (
+    ANY,
     MAX_RECORDS,
     MAX_RECORDS_PER_UNIT,
+    PARTS,
     Account,
     Adjacency,
     Bound,
+    Counted,
     DataSource,
     Neighbours,
     OutsideDomain,
+    Pattern,
     PrivacyUnit,
     account,
 )
@@ -231,6 +237,131 @@ def test_as_many_records_as_a_unit_may_have():
     assert PrivacyUnit("person", MAX_RECORDS_PER_UNIT).cost_factor() == 10**24
     with pytest.raises(SpecError, match="at most 10\\^12"):
         PrivacyUnit("person", MAX_RECORDS_PER_UNIT + 1)
+
+
+# --- by hand ----------------------------------------------------------------------------------------------
+
+
+def test_how_many_records_lie_in_a_cell_at_most():
+    """Of what is fixed no two are told apart; what is apart lies in another cell each."""
+    assert Pattern().caps == ()
+    every = Pattern(("a", "m"), (("b", 3),), (("o", 2),), ("a",))
+    assert every.caps == ((("m",), 1), (("b",), 3), (("o",), 1))
+
+
+GRID = SimpleNamespace(
+    sizes={"m": 3, "o": 5, "a": 4},
+    home=lambda axis: {"town": "place", "region": "place"}.get(axis, axis),
+    alike=lambda name, axes: {"place": 12 // (1 + len(axes)), "sex": 5}[name],
+)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "records"),
+    [
+        ({}, 99),
+        ({"once_per": ["m"]}, 3),
+        ({"once_per": ["m", "a"]}, 12),
+        ({"once_per": ["m", "a"], "fixed": ["a"]}, 3),
+        ({"per_value": {"m": 2}}, 6),
+        ({"separation": {"o": 2}}, 3),
+        ({"separation": {"o": 3}, "per_value": {"m": 30}}, 2),
+        ({"separation": {"o": 2}, "fixed": ["o"]}, 1),
+    ],
+)
+def test_no_more_records_than_have_place_in_a_pattern(pattern, records):
+    unit = PrivacyUnit("person", 99, **pattern)
+    assert Adjacency(unit, grid=GRID).records == records
+    assert Adjacency(replace(unit, max_records=2), grid=GRID).records == min(2, records)
+    assert Adjacency(unit).records == 99
+    assert Adjacency(unit, grid=GRID).pattern == (unit.pattern if records > 1 else ANY)
+    assert Adjacency(replace(unit, max_records=1)).pattern == ANY
+    assert Adjacency(replace(unit, max_records=2)).pattern == unit.pattern
+
+
+def test_along_which_axes_attributes_lie():
+    """Without a domain each is an axis of its own, or nothing is known of it."""
+    assert Adjacency().along(iter(["a", "b"]), ["b"]) == (["b"], 1)
+    assert Adjacency().along(["a", "b"], ["b", "b"]) == (["b"], 1)
+    assert Adjacency().along(["a"], ["a", "b"]) == (["a"], None)
+    of = Adjacency(grid=GRID)
+    assert of.along(iter(["region", "sex"]), ["place"]) == (["region"], 6)
+    assert of.along(["region", "town", "sex"], ["place", "sex"]) == (["region", "town", "sex"], 4 * 5)
+    assert of.along(["sex"], ["place"]) == ([], 12)
+
+
+def test_shares_are_counted_of_all_records_by_an_id():
+    unit = PrivacyUnit("person", id="pid", count="shares")
+    assert (unit.count, unit.parts, unit.bound) == (Counted.SHARES, PARTS, Bound("pid", None))
+    assert unit.describe() == "one person (all records, in shares of one, by column 'pid'), add-or-remove-one"
+    assert unit.kept == "all records of each person, in equal shares of one: enforced, column 'pid'"
+    assert unit.account == "one person (by 'pid'), add-or-remove-one"
+    plain = PrivacyUnit("person", id="pid", count=Counted.RECORDS)
+    assert (plain.count, plain.parts, plain.bound) == (Counted.RECORDS, 1, Bound("pid", 1))
+    for more, said in (
+        ({"id": None}, "where an id says whose a record is"),
+        ({"max_records": 2}, "max_records would leave some out. Leave max_records out"),
+        ({"once_per": ["m"]}, "once_per would leave some out. Leave once_per out"),
+        ({"max_records": 2, "fixed": ["a"]}, "fixed would leave some out. Leave fixed out"),
+        ({"merge": ["pay"]}, "of shares no amounts are summed"),
+        ({"count": "all"}, "count of the privacy unit is 'all'"),
+    ):
+        with pytest.raises(SpecError, match=f"{re.escape(said)}.*nothing was planned"):
+            replace(unit, **more)
+
+
+def test_records_that_become_one_are_said_to():
+    unit = PrivacyUnit("person", 3, id="pid", merge=["tax", "pay"])
+    assert unit.bound == Bound("pid", 3, ANY, ("pay", "tax"))
+    assert PrivacyUnit("person", 3, id="pid").bound == Bound("pid", 3)
+    assert 'enforced by column \'pid\', with "pay" and "tax" added up)' in unit.describe()
+    assert "added up" not in PrivacyUnit("person", 3, id="pid").describe()
+    merged = 'records of one person alike in all else are one, with their "pay" and "tax" added up'
+    assert unit.merged == merged
+    assert f"enforced, column 'pid'; {merged}; of one with more, a rule" in unit.kept
+    plain = PrivacyUnit("person", 3, id="pid")
+    assert plain.merged is None
+    assert "enforced, column 'pid'; of one with more, a rule" in plain.kept
+    with pytest.raises(SpecError, match="nothing says whose"):
+        PrivacyUnit("person", 3, merge=["pay"])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "pushed_out"),
+    [
+        ({}, 1),
+        ({"once_per": ["m"]}, 1),
+        ({"per_value": {"m": 2}}, 1),
+        ({"once_per": ["m"], "per_value": {"a": 2}}, 4),
+        ({"separation": {"o": 2}}, 4),
+        ({"fixed": ["a"]}, 4),
+    ],
+)
+def test_a_record_of_another_unit_pushes_out_one_or_where_several_rules_choose_all(pattern, pushed_out):
+    of = Adjacency(PrivacyUnit("person", 4, id="pid", **pattern)).of(PrivacyUnit("visit", 3))
+    assert of == Adjacency(PrivacyUnit("visit", 3 * pushed_out, REPLACE), drops=True)
+
+
+def test_of_another_unit_that_is_counted_otherwise_its_promises_are_kept():
+    """Whatever it merges, or shares out, elsewhere; and so many records as a unit may have are none too many."""
+    for other in (PrivacyUnit("person", id="pid", count="shares"), PrivacyUnit("person", 5, id="pid", merge=["pay"])):
+        assert Adjacency(PrivacyUnit()).of(other, PrivacyUnit("person", 2)) == Adjacency(PrivacyUnit("person", 2))
+        assert Adjacency(PrivacyUnit()).of(other) is None
+    most = PrivacyUnit("person", MAX_RECORDS_PER_UNIT)
+    assert Adjacency(PrivacyUnit()).of(most) == Adjacency(most)
+
+
+def test_changes_of_a_unit_that_keeps_to_a_pattern_take_one_record_at_a_time():
+    seven = Adjacency(PrivacyUnit("home", 7))
+    assert Adjacency(PrivacyUnit("person", 3)).changes(seven) == 3
+    assert Adjacency(PrivacyUnit("person", 3, once_per=["m"])).changes(seven) == 7
+
+
+def test_an_account_tells_its_unit_and_a_source_its_conditions():
+    assert Account("homes", "one person (at most 3 records), add-or-remove-one").unit_name == "person"
+    assert Account("homes", "whoever lives there").unit_name == "whoever lives there"
+    (condition,) = DataSource(where={"kind": "a"}).conditions
+    assert condition.column == "kind"
 
 
 @pytest.mark.parametrize("name", UNNAMED)
