@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from fractions import Fraction
@@ -17,7 +18,7 @@ from fitnoise.errors import BudgetExceeded, DataError, FitnoiseError, LedgerErro
 from fitnoise.kernel import series as periods
 from fitnoise.kernel.counting import HistogramCounter, SealedCounter
 from fitnoise.kernel.counting.sealed import PLAIN
-from fitnoise.kernel.ledger import Drawn, Ledger
+from fitnoise.kernel.ledger import Account, Drawn, Ledger
 from fitnoise.kernel.measure import Measurement, measure, sealed
 from fitnoise.kernel.order import Order, Size
 from fitnoise.kernel.periods import Series
@@ -299,6 +300,44 @@ def test_a_period_whose_answers_are_lost_is_drawn_again_for_its_own_price(book, 
     plain = drawn_alone(folder.parent, 3)
     for one, two in zip((found, third), plain[1:], strict=True):
         assert [x.tolist() for x in one.answers[0]] == [x.tolist() for x in two.answers[0]]
+
+
+def test_a_series_is_charged_to_every_unit_that_it_concerns(book, folder):
+    """Before anything is counted, at its first period, and where one is drawn again."""
+    household = fn.PrivacyUnit("household", 6)
+    series, other = Series(order(STRATEGY, units=(household,)), "o0"), Account("people", household.account)
+    cap = ceil_dyadic(series.order.cost(household).rho)
+    book.set_cap(series.order.account, Fraction(10**9))
+    book.set_cap(other, cap - Fraction(1, 2**64))
+    with pytest.raises(BudgetExceeded):
+        draw(series, 1, Poisoned(), book, folder)
+    book.set_cap(other, cap)
+    assert draw(series, 1, only(1), book, folder, door=Replay()).charge.price(other).rho == cap
+    next(folder.glob("*.drawn")).unlink()
+    once_more = ceil_dyadic(series.again(1).cost(household).rho)
+    book.set_cap(other, cap + once_more - Fraction(1, 2**64))
+    with pytest.raises(BudgetExceeded):
+        again(series, 1, book, folder)
+    book.set_cap(other, cap + once_more)
+    assert again(series, 1, book, folder, door=Replay()).charge.price(other).rho == once_more
+    assert book.balance(other).spent == cap + once_more
+
+
+def test_a_series_is_told_of_its_counting_and_salts_what_it_writes_down(book, folder):
+    told = []
+    first = draw(SERIES, 1, only(1), book, folder, progress=told.append, door=Replay()).charge
+    assert told[-1] == 1
+    next(folder.glob("*.drawn")).unlink()
+    salts = [x.detail["salt"] for x in (first, again(SERIES, 1, book, folder, door=Replay()).charge)]
+    assert all(re.fullmatch("[0-9a-f]{32}", salt) for salt in salts)
+    assert salts[0] != salts[1]
+
+
+def test_a_folder_that_is_gone_is_not_made_to_draw_again(book, folder):
+    drawn(SERIES, book, folder, 1)
+    folder.rename(folder.with_name("elsewhere"))
+    refused(book, folder, lambda: again(SERIES, 1, book, folder), DataError, "there is no folder")
+    assert not folder.exists()
 
 
 def test_what_is_stated_of_a_series_is_charged_once_and_never_for_a_period_that_is_drawn_again(book, folder):
