@@ -7,6 +7,7 @@ import subprocess
 import sys
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -208,6 +209,38 @@ def test_counts_of_another_version_are_not_read(book, folder, monkeypatch):
     refused(book, folder, lambda: draw(SERIES, 2, only(2), book, folder), DataError, "another version")
 
 
+@pytest.mark.parametrize("known", [0, 1, 2, 3])
+def test_one_period_is_next_and_no_other(known):
+    last = "all were drawn" if known == 3 else f"{known + 1} is next"
+    begun = ", and no series of this very plan was begun in this ledger" if known == 0 else ""
+    for period in range(-1, 6):
+        if period == known + 1 <= 3:
+            periods._refuse_turn(SERIES, period, known)
+            continue
+        words = "drawn before.*second time" if 1 <= period <= known else f"not the turn of .*: {last}{begun}. Nothing"
+        with pytest.raises(LedgerError, match=words):
+            periods._refuse_turn(SERIES, period, known)
+
+
+@pytest.mark.parametrize("margins", [[("o0", "a0")], [("o0",), ("o0", "o1"), ("a0", "o0", "a1"), ("a1", "o0")]])
+def test_counts_are_thawed_as_they_were_frozen_and_no_others(folder, monkeypatch, rng, margins):
+    """Whole numbers of 64 bits; and not where there are fewer, or more, or of something else, whatever the digest."""
+    folder.mkdir()
+    shapes = [tuple(DOMAIN.sizes[a] for a in m if a != "o0") for m in margins]
+    counts = [rng.integers(2**62, 2**63 - 1, shape) for shape in shapes]
+    entry = SimpleNamespace(drawn=Drawn(2, periods._freeze(SERIES, folder, 2, counts)))
+    found = periods._thawed(SERIES, folder, entry, margins)
+    assert all(x.dtype == np.int64 for x in found)
+    assert [x.tolist() for x in found] == [x.tolist() for x in counts]
+    for less in ([*margins, ("o0",)], margins[:-1] or [("o0",)], [*margins[:-1], ("o0", "a0", "a1", "o1")]):
+        with pytest.raises(DataError, match="another version"):
+            periods._thawed(SERIES, folder, entry, less)
+    head = periods._head(SERIES, 2)
+    monkeypatch.setattr(periods, "_head", lambda *_: head[:-1] + b"\1")
+    with pytest.raises(DataError, match="another version"):
+        periods._thawed(SERIES, folder, entry, margins)
+
+
 def test_a_place_for_the_folder_is_there(book, folder):
     inside = folder / "below"
     refused(book, folder, lambda: draw(SERIES, 1, only(1), book, inside), DataError, "there is no folder 'below'")
@@ -281,6 +314,21 @@ def test_answers_beyond_64_bits_are_kept_whole(book, folder):
     (values,) = one.answers[0]
     assert values.dtype == object
     assert values.tolist() == [2**61 * int(x) for x in COUNTS[:, :, 0].sum(axis=(0, 1))]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([], np.int64),
+        ([-(2**63), 2**63 - 1], np.int64),
+        ([0, 2**63], object),
+        ([0, -(2**63) - 1], object),
+        ([2**70, 1], object),
+    ],
+)
+def test_what_is_read_again_is_of_64_bits_where_all_of_it_fits(values, kind):
+    read = periods._whole(values)
+    assert (read.dtype, read.tolist()) == (kind, values)
 
 
 def test_a_period_whose_answers_are_lost_is_drawn_again_for_its_own_price(book, folder):
