@@ -51,6 +51,14 @@ def test_alpha_is_the_least_of_its_digits_that_is_no_less(epsilon):
     assert below - exp_below(epsilon) < Fraction(1, 2**190)
 
 
+def test_alpha_is_no_less_also_where_every_rounding_shows(monkeypatch, rng):
+    """By as few digits of the exponential as are returned."""
+    monkeypatch.setattr(exact, "_WORK", 64)
+    for epsilon in rng.uniform(0.001, 50, 100):
+        x = Fraction(float(epsilon))
+        assert alpha_above(x) * exponential(x) >= 1 - CERTAIN
+
+
 def test_powers_fall_by_what_is_rounded_up():
     assert list(itertools.islice(exact.falling(Fraction(2, 3), 4), 6)) == [16, 11, 8, 6, 4, 3]
     assert next(exact.falling(Fraction(1, 2))) == 2**exact.BITS
