@@ -290,6 +290,14 @@ def test_along_which_axes_attributes_lie():
     assert of.along(["sex"], ["place"]) == ([], 12)
 
 
+def test_a_unit_is_described_with_its_bound_unless_it_is_one_record():
+    assert PrivacyUnit().describe() == str(PrivacyUnit()) == "one record, add-or-remove-one"
+    assert PrivacyUnit("record", 2).describe() == "one record (at most 2 records), add-or-remove-one"
+    assert PrivacyUnit("person", 1, REPLACE).describe() == "one person (at most 1 record), replace-one"
+    with pytest.raises(SpecError, match='needs to be "add-or-remove-one" or "replace-one"; nothing was planned'):
+        PrivacyUnit(neighbours="replace-one")  # others compare by identity
+
+
 def test_shares_are_counted_of_all_records_by_an_id():
     unit = PrivacyUnit("person", id="pid", count="shares")
     assert (unit.count, unit.parts, unit.bound) == (Counted.SHARES, PARTS, Bound("pid", None))
