@@ -47,14 +47,42 @@ def costs(x, together, own, at, sizes, most):
 
 @pytest.mark.parametrize("bits", [1, 7, DIGITS - 1])
 def test_no_way_is_dearer_and_one_is_as_dear(bits, monkeypatch):
-    """Also where few are worked on at once."""
+    """Also where none is known before, and few are worked on at once."""
     for seed in range(60):
         given = drawn(seed, bits)
         largest = max(costs(*given))
         assert dearest_way(*given, HUGE) == largest
         with monkeypatch.context() as patched:
             patched.setattr(ways, "AT_ONCE", 1)
+            patched.setattr(ways, "_climbed", lambda *_: 0)
             assert dearest_way(*given, HUGE) == largest
+
+
+@pytest.mark.parametrize("most", [3, 6])
+def test_of_many_places_no_way_is_given_up_that_is_dearer(monkeypatch, rng, most):
+    """Where none is known before: what later records may cost together counts, with those before and among them."""
+    monkeypatch.setattr(ways, "_climbed", lambda *_: 0)
+    n, alone = 6, ~np.eye(6, dtype=bool)
+    for sizes in [(), (2,)] * 25:
+        x = rng.integers(-8, 9, (2 ** len(sizes), n, n)).astype(object)
+        x, own = x + x.transpose(0, 2, 1), rng.integers(0, 9, n).tolist()
+        together = np.broadcast_to(alone, x.shape) & (lambda t: t & t.transpose(0, 2, 1))(rng.random(x.shape) < 0.95)
+        given = x, together, own, range(n), sizes, most
+        assert dearest_way(*given, HUGE) == max(costs(*given))
+    late = np.zeros((1, 3, 3), dtype=object)
+    late[0, 1, 2] = late[0, 2, 1] = 10  # what is gained beside the first is nothing, but by both later ones together
+    assert dearest_way(late, alone[None, :3, :3], [1, 1, 1], range(3), (), 3, HUGE) == 23
+
+
+def test_numbers_are_as_large_as_the_largest_of_any_kind():
+    """Of what two cost together as of what one costs; and of a single record."""
+    x, together = np.full((1, 3, 3), 2**100 + 2**59, dtype=object), ~np.eye(3, dtype=bool)[None]
+    for sign, least in ((1, 3 + 6 * (2**100 + 2**59)), (-1, 1)):
+        assert least <= dearest_way(sign * x, together, [1, 1, 1], range(3), (), 3, HUGE) <= least + 9 * 2**63
+    assert dearest_way(np.zeros((1, 1, 1), dtype=object), ~together[:, :1, :1], [7], [0], (), 1, HUGE) == 7
+    most = 2**DIGITS - 1
+    large, beside = np.full((1, 128, 128), most, dtype=object), ~np.eye(128, dtype=bool)[None]
+    assert dearest_way(large, beside, [most - 1] + [most] * 127, range(128), (), 128, HUGE) == 128 * 128 * most - 1
 
 
 @pytest.mark.parametrize("bits", [DIGITS, DIGITS + 1, 200])
@@ -118,12 +146,42 @@ def test_as_many_ways_are_built_up_as_may_be(monkeypatch):
             assert dearest_way(*one, HUGE) is None
 
 
-def test_where_hardly_anything_is_gained_none_is_looked_for(monkeypatch):
-    given = swinging(6)
-    largest = dearest_way(*given, HUGE)
-    monkeypatch.setattr(ways, "_climbed", lambda *_: largest)
+@pytest.mark.parametrize("scale", [0, 20, 60])
+def test_where_hardly_anything_is_gained_none_is_looked_for(monkeypatch, scale):
+    """Of whatever size: in as many digits as ways are built up of."""
+    x, together, own, *rest = swinging(6)
+    given = x * 2**scale, together, [v * 2**scale for v in own], *rest
+    largest, bits = dearest_way(*given, HUGE), max((6 * 2**scale).bit_length() - DIGITS, 0)
+    assert largest % 2**scale == 0
+    monkeypatch.setattr(ways, "_climbed", lambda *_: largest >> bits)
     assert dearest_way(*given, largest + (largest >> ways.WORTH)) is None
-    assert dearest_way(*given, largest + (largest >> ways.WORTH) + 1) == largest
+    assert dearest_way(*given, largest + (largest >> ways.WORTH) + 2**bits) == largest
+
+
+def test_each_way_is_built_up_once_and_none_of_what_does_not_go_together(monkeypatch):
+    """Of three records that gain nothing: three, three pairs, and all; without one pair, three and two."""
+    monkeypatch.setattr(ways, "_climbed", lambda *_: 1)
+    x, together = np.zeros((1, 3, 3), dtype=object), ~np.eye(3, dtype=bool)[None]
+    apart = together.copy()
+    apart[0, 0, 1] = apart[0, 1, 0] = False
+    for beside, count, dearest in ((together, 7, 3), (apart, 5, 2)):
+        monkeypatch.setattr(ways, "WAYS", count)
+        assert dearest_way(x, beside, [1, 1, 1], range(3), (), 3, HUGE) == dearest
+        monkeypatch.setattr(ways, "WAYS", count - 1)
+        assert dearest_way(x, beside, [1, 1, 1], range(3), (), 3, HUGE) is None
+
+
+def test_as_many_numbers_are_held_as_may_be(monkeypatch):
+    """Those of the form, and of so many ways at once, and not one more."""
+    given = swinging(6)
+    for known, x in ((36, np.zeros_like(given[0])), (1, given[0])):  # where nothing is gained no way is looked at
+        monkeypatch.setattr(ways, "_climbed", lambda *_, known=known: known)
+        low, high = 0, 2**16
+        while high - low > 1:
+            monkeypatch.setattr(ways, "TOGETHER", middle := (low + high) // 2)
+            low, high = (middle, high) if dearest_way(x, *given[1:], HUGE) is None else (low, middle)
+        assert high == 6 * 6 * 2 if known == 36 else high > 6 * 6 * 2
+        assert high % (6 * 2) == 0
 
 
 def test_the_way_that_is_known_is_one(monkeypatch):
