@@ -169,19 +169,23 @@ def test_each_way_is_built_up_once_and_none_of_what_does_not_go_together(monkeyp
         assert dearest_way(x, beside, [1, 1, 1], range(3), (), 3, HUGE) == dearest
         monkeypatch.setattr(ways, "WAYS", count - 1)
         assert dearest_way(x, beside, [1, 1, 1], range(3), (), 3, HUGE) is None
+    x, together = np.zeros((2, 3, 3), dtype=object), np.broadcast_to(together, (2, 3, 3))
+    for count, dearest in ((14, 3), (13, None)):  # of each that moves: in the first place, there again, or elsewhere
+        monkeypatch.setattr(ways, "WAYS", count)
+        assert dearest_way(x, together, [1, 1, 1], range(3), (3,), 3, HUGE) == dearest
 
 
 def test_as_many_numbers_are_held_as_may_be(monkeypatch):
-    """Those of the form, and of so many ways at once, and not one more."""
-    given = swinging(6)
-    for known, x in ((36, np.zeros_like(given[0])), (1, given[0])):  # where nothing is gained no way is looked at
+    """Those of the form, where nothing is gained and no way built up; or those of all ways of a length; and no more."""
+    x, *given = swinging(6)
+    for known, asked, dearest, most in ((36, np.zeros_like(x), 36, 6 * 6 * 2), (1, x, 66, 25 * 6 * 2)):
         monkeypatch.setattr(ways, "_climbed", lambda *_, known=known: known)
-        low, high = 0, 2**16
-        while high - low > 1:
-            monkeypatch.setattr(ways, "TOGETHER", middle := (low + high) // 2)
-            low, high = (middle, high) if dearest_way(x, *given[1:], HUGE) is None else (low, middle)
-        assert high == 6 * 6 * 2 if known == 36 else high > 6 * 6 * 2
-        assert high % (6 * 2) == 0
+        for at_once in (ways.AT_ONCE, 1):
+            monkeypatch.setattr(ways, "AT_ONCE", at_once)
+            monkeypatch.setattr(ways, "TOGETHER", most)
+            assert dearest_way(asked, *given, HUGE) == dearest
+            monkeypatch.setattr(ways, "TOGETHER", most - 1)
+            assert dearest_way(asked, *given, HUGE) is None
 
 
 def test_the_way_that_is_known_is_one(monkeypatch):
