@@ -166,6 +166,17 @@ def test_of_coarse_lattices_and_enormous_costs_nothing_but_rho_is_claimed():
         assert loss.delta_at(0.5) == privacy.zcdp_delta(Fraction(1, 32), 0.5)
 
 
+def test_a_lattice_as_coarse_and_a_mu_as_large_as_may_be():
+    assert privacy.smoothed_cost(Fraction(1), Fraction(1, 256)) == Fraction(64, 63)
+    assert lattice_delta(50.0, 2000.0) < lattice_delta(50.0, 0.0) == lattice_delta(math.nextafter(50, 51), 2000.0) == 1
+    assert lattice_epsilon(50.0, 0.5) < 1300
+
+
+@pytest.mark.parametrize(("mu", "epsilon"), [(1e-6, 2e-5), (1e-5, 1e-4), (1e-5, 3e-4)])
+def test_where_the_curve_is_steep_epsilon_is_less_and_not_more(mu, epsilon):
+    assert curve(mu, epsilon - 1e-14) <= lattice_delta(mu, epsilon) <= curve(mu, epsilon - 1.1e-12) * (1 + 2e-9)
+
+
 @given(st.floats(1e-3, 50), st.floats(1e-300, 0.9))
 @example(1e-3, 1e-300)
 @example(50.0, 0.9)

@@ -17,12 +17,17 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fitnoise.errors import SpecError
+from fitnoise.kernel import privacy
 from fitnoise.kernel.privacy import (
     gaussian_delta,
     gaussian_epsilon,
     gaussian_mu,
+    lattice_delta,
+    lattice_epsilon,
+    lattice_mu,
     mu,
     pure_mu,
+    pure_mu_squared,
     rho,
     zcdp_delta,
     zcdp_epsilon,
@@ -285,6 +290,28 @@ def test_zcdp_epsilon_and_rho_are_inverse_on_the_safe_side(rho, delta):
 # --- Edges ------------------------------------------------------------------------------------------------
 
 
+def test_roots_are_found_where_an_interval_is_halved_many_times():
+    for root in (1e-250, 0.3):
+        found = privacy._increasing_root(lambda x, root=root: -1.0 if x < root else 1.0, 0.0, 1.0)
+        assert found == pytest.approx(root, rel=1e-14)
+    assert privacy._increasing_root(lambda x: x + 1, 0.0, 2.0) == 0
+    assert privacy._increasing_root(lambda x: x - 3, 0.0, 2.0) == 2
+
+
+def test_mu_of_hardly_any_epsilon_is_found():
+    """Where what bounds it from below is a difference of numbers that are nearly equal."""
+    found = gaussian_mu(1e-12, 1e-300)
+    assert math.log(gaussian_delta(found, 1e-12)) == pytest.approx(math.log(1e-300), rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    "epsilon", [Fraction(1, 2**20), Fraction(1, 10**4), Fraction(1, 100), Fraction(1, 2), Fraction(9)]
+)
+def test_the_square_of_mu_of_what_is_pure_is_hardly_more(epsilon):
+    least = Fraction(pure_mu(epsilon)) ** 2
+    assert least < pure_mu_squared(epsilon) <= least * (1 + Fraction(3, 10**11))
+
+
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, LARGEST])
 def test_nothing_released_costs_nothing(epsilon):
     assert gaussian_delta(0.0, epsilon) == 0
@@ -341,6 +368,10 @@ def test_every_accepted_argument_gives_a_finite_answer_on_the_safe_side(first):
         (lambda bad: zcdp_delta(1.0, bad), "epsilon"),
         (lambda bad: zcdp_epsilon(bad, 1e-6), "rho"),
         (lambda bad: zcdp_rho(bad, 1e-6), "epsilon"),
+        (lambda bad: lattice_delta(bad, 1.0), "mu"),
+        (lambda bad: lattice_delta(1.0, bad), "epsilon"),
+        (lambda bad: lattice_epsilon(bad, 1e-6), "mu"),
+        (lambda bad: lattice_mu(bad, 1e-6), "epsilon"),
     ],
 )
 def test_bad_parameters_are_refused_by_name(call, name, bad):
