@@ -263,9 +263,18 @@ def test_sectors_that_are_none(other, message):
 def test_numbers_as_large_as_may_be():
     assert made(basis=np.array([[2**62 - 1]])).magnitude(np.array([0]), (), 1) == 2**62 - 1
     assert made(mixing=np.array([[[1 - 2**62]]])).column_squares.tolist() == [[(2**62 - 1) ** 2]]
+    four = made(basis=np.full((4, 1), 2**31 - 1), mixing=np.eye(4, dtype=int)[None])
+    assert four.column_squares.tolist() == [[4 * (2**31 - 1) ** 2]]  # the sum of squares of 62 bits has 64
     assert made(mixing=np.array([[[2**70]]], dtype=object)).column_squares.tolist() == [[2**140]]
     for scale in (5e-324, MAX_SCALE):
         assert Strategy(over((), 1), (made(scales=np.array([scale])),)).profile() == (1 / Fraction(scale) ** 2,)
+
+
+def test_each_sector_is_as_large_as_its_own_rows_say():
+    """Not as those of another, be they below 0."""
+    own = {(0,): ([[-5]], 1.0), (1,): ([[2]], 1.0), (2,): ([[1]], 1.0)}
+    (group,) = of_sectors(over((2, 2, 2), 1), ([[1]], own)).groups
+    assert [group.magnitude(np.array([i]), (2,), 7) for i in range(3)] == [7 * 5, 7 * 2, 7]
 
 
 @pytest.mark.parametrize("attribute", [-1, 2, 3])
@@ -323,7 +332,7 @@ def test_prices_are_exact_up_to_so_many_scales_and_hardly_above_beyond(count, ti
 
 
 def test_weights_of_many_values_are_exact():
-    n = 2**32 + 1
+    n = 2**32 + 3  # of n (n − 1) no double has the last digits
     many = StrategyGroup(np.array([[0]]), np.array([[n]]), np.ones((1, 1), int), np.ones((1, 1, 1), int), ONES)
     assert many.weights.tolist() == [n * (n - 1)]
 
