@@ -411,11 +411,11 @@ def test_of_too_many_pairs_all_others_add_as_much_as_any(name, pattern, monkeypa
 
 
 def test_the_dearest_in_different_cells_are_looked_for_as_far_as_may_be(monkeypatch):
-    """Two cost as much as 9 each and have 9 in common, of four others two by two 1: that is 2 · 18 + 4 · 2."""
-    design = of_sectors(over((2,), 3), ([[3, 0, 0], [0, 1, 0], [0, 0, 1]], {(): (np.eye(3, dtype=int).tolist(), 1)}))
+    """In quarters: two cost 9 each and have 9 in common, of four others two by two 1: that is 2 · 18 + 4 · 2."""
+    design = of_sectors(over((2,), 3), ([[3, 0, 0], [0, 1, 0], [0, 0, 1]], {(): (np.eye(3, dtype=int).tolist(), 2)}))
     monkeypatch.setattr(sectors, "MAX_PRODUCTS", 3 * 6)
-    assert design.unit_cost(Adjacency(person(6, "a0", "o"))) == 2 * 18 + 4 * 2
-    assert design.unit_cost(Adjacency(person(7, "a0", "o"))) == 6 * 18
+    assert design.unit_cost(Adjacency(person(6, "a0", "o"))) == Fraction(2 * 18 + 4 * 2, 4)
+    assert design.unit_cost(Adjacency(person(7, "a0", "o"))) == Fraction(6 * 18, 4)
 
 
 PLACES = fn.Domain(

@@ -14,6 +14,7 @@ from dense import centring, group_of, strategy_matrix
 from designs import of_margins, of_sectors, over
 from fitnoise.errors import PlanError, SingularStrategy
 from fitnoise.kernel.designs import linear, sectors
+from fitnoise.kernel.designs._base import WRAP
 from fitnoise.kernel.designs.linear import MAX_SCALE, axis_rows, centre
 from fitnoise.kernel.designs.margins import MeasuredMargin, PureStrategy
 from fitnoise.kernel.designs.sectors import (
@@ -275,6 +276,22 @@ def test_each_sector_is_as_large_as_its_own_rows_say():
     own = {(0,): ([[-5]], 1.0), (1,): ([[2]], 1.0), (2,): ([[1]], 1.0)}
     (group,) = of_sectors(over((2, 2, 2), 1), ([[1]], own)).groups
     assert [group.magnitude(np.array([i]), (2,), 7) for i in range(3)] == [7 * 5, 7 * 2, 7]
+
+
+def test_sums_over_sectors_of_one_kind_are_exact_beyond_64_bits():
+    each = 2**31 - 1  # of which the square has 62 bits
+    strategy = of_sectors(over((2, 2, 2), 1), ([[1]], {(a,): ([[each]], 1.0) for a in range(3)}))
+    assert strategy.profile() == (3 * each**2,)
+
+
+def test_answers_that_64_bits_hold_are_held_in_them():
+    """Of as many records as there may be: of one more none are lost either."""
+    for times in (1, -3):
+        strategy = of_sectors(over((), 1), ([[1]], {(): ([[times]], 1.0)}))
+        most = (WRAP - 1) // abs(times)
+        for records, kind in ((most, np.int64), (most + 1, object)):
+            (answers,) = strategy.exact({(): np.array([records])}, Adjacency(), records)
+            assert (answers.dtype, answers.tolist()) == (kind, [times * records])
 
 
 @pytest.mark.parametrize("attribute", [-1, 2, 3])
