@@ -8,6 +8,7 @@ import re
 import sqlite3
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -960,9 +961,31 @@ def test_products_are_asked_for_by_both_names(without_noise):
     assert found.universe == f"all records but those with pay none, unknown {cut}"
     weighted = expressions.ask('total(["weight", "pay"], sex="m") / total("weight", sex="m")', release)
     assert weighted.value == pytest.approx(product["m"] / weight[own["sex"] == "m"].sum(), rel=1e-9)
+    with pytest.raises(ReleaseError, match="cannot be made"):  # the weight of those with pay is not told
+        release.total("weight", having="pay")
     for wrong in (["pay", "pay"], [], ["pay", "sex"]):
         with pytest.raises(ReleaseError, match=r"each once|are of amounts or whole numbers"):
             release.total(wrong)
+
+
+def test_those_with_a_value_are_asked_for_by_its_name(without_noise):
+    """Detects a weighted mean over the weights of those, too, who have no pay."""
+    domain = fn.Domain(sex=fn.Categorical(["f", "m"]), weight=fn.Amount(0, 5, step=0.5), pay=PAY)
+    own = {"sex": ["f", "f", "f", "m"], "weight": [1, 2, 4, 3], "pay": [100.0, 300.0, None, 500.0]}
+    tables = [fn.table("sex", sum=["weight", "pay"], margin=9), fn.table("sex", sum="weight", count="pay", margin=9)]
+    tables += [fn.table("sex", sum="weight", margin=9), fn.table("sex", count="pay", margin=9)]
+    release = released(planned(domain, *tables, fn.table("sex", margin=9)), pd.DataFrame(own))
+    np.testing.assert_allclose(release.count(by="sex", having="pay").value, [2, 1], rtol=1e-9)
+    np.testing.assert_allclose(release.total("weight", by="sex", having=["pay", "weight"]).value, [3, 3], rtol=1e-9)
+    np.testing.assert_allclose(release.total("weight", by="sex").value, [7, 3], rtol=1e-9)
+    assert release.count(having="pay").universe == "all records but those with pay none, unknown"
+    assert release.count(having="sex").value == pytest.approx(release.count(having=()).value) == pytest.approx(4)
+    asked = 'total(["weight", "pay"], sex="f") / total("weight", sex="f", having="pay")'
+    assert expressions.ask(asked, release).value == pytest.approx((100 + 600) / 3)
+    for wrong, why in (("x", "there is no such attribute.*Nothing was estimated"), (3, "by their names; got 3")):
+        for ask in (release.count, partial(release.total, "weight")):
+            with pytest.raises(ReleaseError, match=why):
+                ask(having=wrong)
 
 
 @pytest.mark.parametrize(("releases", "least"), [(6, 0.7), pytest.param(200, 0.915, marks=pytest.mark.slow)])

@@ -48,7 +48,7 @@ high = 500
 [domain.tips]
 type = "amount"
 low = 0
-high = { size = { small = 100, large = 5_000 } }
+high = { by = "size", values = { small = 100, large = 5_000 } }
 
 [[tables]]
 attributes = ["size"]

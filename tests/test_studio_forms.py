@@ -82,8 +82,8 @@ ceilings = [50, 100.0, 250]
 [domain.tips]
 type = "amount"
 low = 0
-high = { size = { small = 1_000, large = 50_000 } }
-ceilings = { size = { small = [100] } }
+high = { by = "size", values = { small = 1_000, large = 50_000 } }
+ceilings = { by = "size", values = { small = [100] } }
 
 [domain.points]
 type = "ordered"

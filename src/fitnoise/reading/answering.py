@@ -41,6 +41,7 @@ class Answering(abc.ABC):
         /,
         *,
         by: str | Sequence[str] | None = None,
+        having: str | Sequence[str] | None = None,
         **columns: Any,
     ) -> Estimates:
         """How many records there are, by what they are asked for: unbiased, with exact errors.
@@ -55,6 +56,7 @@ class Answering(abc.ABC):
                 by name, by which the numbers are told apart.
             by: attributes or levels by whose values the numbers are told apart: all values that remain, and cells for
                 missing ones where a table shows them.
+            having: attributes, such as an amount, of which only records with a value are counted.
             columns: the same as `where`, for names that are Python identifiers.
 
         Returns:
@@ -72,7 +74,7 @@ class Answering(abc.ABC):
             `release.count(status="joint", by="state") / release.count(by="state")`; `release.count(age=(0, 17))`;
             `release.count(area=["44001", "44003040100"])`
         """
-        return self._estimates(Question.of(self._domain, {**(where or {}), **columns}, by))
+        return self._estimates(self._having(Question.of(self._domain, {**(where or {}), **columns}, by), having))
 
     def quantile(
         self,
@@ -169,6 +171,7 @@ class Answering(abc.ABC):
         /,
         *,
         by: str | Sequence[str] | None = None,
+        having: str | Sequence[str] | None = None,
         ceiling: float | None = None,
         **columns: Any,
     ) -> Estimates:
@@ -179,6 +182,7 @@ class Answering(abc.ABC):
             where: which records, as for `count`. Those without a value of the attribute add nothing, see `universe`,
                 which also says where values were cut.
             by: attributes or levels by whose values the numbers are told apart.
+            having: further attributes of which only records with a value count, as the weights of those with an income.
             ceiling: of the one amount, up to which values count, Σ min(x, t): one of its declared ceilings that tables
                 tell of. Default: the end of its range.
             columns: the same as `where`, for names that are Python identifiers.
@@ -195,7 +199,7 @@ class Answering(abc.ABC):
 
         Example:
             `release.total("income", by="state").frame()`;
-            `release.total(["weight", "income"]) / release.total("weight")`
+            `release.total(["weight", "income"]) / release.total("weight", having="income")`
         """
         asked, found = Question.of(self._domain, {**(where or {}), **columns}, by), names(attribute)
         if not found or len(set(found)) < len(found):
@@ -208,7 +212,18 @@ class Answering(abc.ABC):
         for name in found:
             own, values = self._numeric(name, ceiling)
             asked = asked.known(name).weighted(name, values).summing(_cut(name, own, ceiling))
-        return self._estimates(asked, counts=False)
+        return self._estimates(self._having(asked, having), counts=False)
+
+    def _having(self, asked: Question, having: str | Sequence[str] | None) -> Question:
+        """The same of records with a value of some attributes."""
+        for name in names(having):
+            if name not in self._domain:
+                raise ReleaseError(
+                    f"having = {name!r}: there is no such attribute; the release tells of {list(self._domain)}. "
+                    "Nothing was estimated."
+                )
+            asked = asked.known(name)
+        return asked
 
     def _numeric(self, attribute: str, ceiling: float | None) -> tuple[Amount | Ordered, Floats]:
         """An attribute of numbers, and what each of its cells adds to their sum, up to a ceiling."""
