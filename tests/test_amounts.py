@@ -906,6 +906,10 @@ def test_sums_up_to_every_ceiling_are_told_and_no_others(people, without_noise, 
     assert re.search(rf"{pay.clip(upper=200).sum() / pay.sum():.3f}", said)
     who = "all records but those with pay none, unknown"
     assert f"records    {who} (pay: {cut.format(200)}), over {who} (pay: {cut.format(1000)})\n" in said
+    part = release.total("pay", state="a") / release.total("pay")
+    assert part.universe == f"records chosen by state{who[11:]}, over {who} (pay: {cut.format(1000)})"
+    whole = release.total("pay") / (release.total("pay") + release.total("pay", state="a"))
+    assert whole.universe == f"{who} (pay: {cut.format(1000)}), over what was computed of several counts"
     page = layout(release, name)
     assert (page.summed, page.averaged) == (("min(pay, 200)",), None)
     text = fn.report(release, tmp_path / "page.html").read_text("utf-8")

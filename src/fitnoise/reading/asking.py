@@ -44,11 +44,14 @@ def told_cut(universe: str, cut: Sequence[str]) -> str:
     return f"{universe} ({'; '.join(cut)})" if cut else universe
 
 
-def whose_ratio(top: str, bottom: str, cut: bool) -> str:
-    """Which records a ratio is of, in words, where it leaves somebody out, or values were cut."""
-    if not cut and _WITHOUT not in top + bottom:
+def whose_ratio(top: Question | None, bottom: Question | None) -> str:
+    """Which records a ratio is of, in words, where it leaves somebody out, or values were cut; of both alike, once."""
+    (a, cut), (b, other) = ((SEVERAL, ()) if x is None else (x.who, x.cut) for x in (top, bottom))
+    if _WITHOUT not in a + b and not cut and not other:
         return SEVERAL
-    return top if top == bottom else f"{top}, over {bottom}"
+    if cut == other:
+        return told_cut(a if a == b else f"{a}, over {b}", cut)
+    return f"{told_cut(a, cut)}, over {told_cut(b, other)}"
 
 
 @final
@@ -191,10 +194,12 @@ class Question:
 
     @property
     def universe(self) -> str:
-        """Which records are counted, in words: by what they are chosen, and which cells for missing values are not.
+        """Which records are counted, in words; of sums also where values were cut."""
+        return told_cut(self.who, self.cut)
 
-        Of sums also where values were cut.
-        """
+    @property
+    def who(self) -> str:
+        """Which records are counted, in words: by what they are chosen, and which cells for missing values are not."""
         chosen, without = [], []
         for home, own in self.along.items():
             attribute = self.domain[home]
@@ -205,7 +210,7 @@ class Question:
                 left = [x for x, there in zip(attribute.beside, own.chosen[n:], strict=True) if not there]
                 without.append(f"{home} {', '.join(left)}")
         said = f"records chosen by {', '.join(chosen)}" if chosen else "all records"
-        return told_cut(f"{said}{_WITHOUT}{'; '.join(without)}" if without else said, self.cut)
+        return f"{said}{_WITHOUT}{'; '.join(without)}" if without else said
 
     def within(self, other: Question) -> bool:
         """Whether row by row, told apart by the same values, its records are among those of another question."""

@@ -546,9 +546,7 @@ class Ratios(Movable):
             if top._asked is not None and bottom._asked is not None and a.digests == b.digests:
                 high = 1.0 if top._asked.within(bottom._asked) else math.inf
         possible = np.full(n, low), np.full(n, high)
-        cut = any(x._asked is not None and bool(x._asked.cut) for x in (top, bottom))
-        universe = whose_ratio(top.universe, bottom.universe, cut)
-        return cls((a, b), rows, top.confidence, possible, (1.0, 0.0), universe)
+        return cls((a, b), rows, top.confidence, possible, (1.0, 0.0), whose_ratio(top._asked, bottom._asked))
 
     @cached_property
     def _law(self) -> Law:
