@@ -231,6 +231,19 @@ def test_classes_of_every_kind(name, source, tmp_path, one_engine):
     check(counter, domain, values)
 
 
+@pytest.mark.parametrize("highs", [[2, 2, 2], [2, 20, 2]])
+@pytest.mark.parametrize("codes", [[1, 2], [*range(1, 71)]])
+@pytest.mark.parametrize("missing", [None, {"none": [-9]}])
+def test_classes_that_are_looked_up_here_are_looked_at_there_where_ranges_differ(highs, codes, missing, one_engine):
+    """Detects lists of codes that the engine is given, and that no statement calls by name."""
+    size = fn.Categorical(codes, missing=missing)
+    own = [*highs[:1], *[highs[1]] * (size.size - 2), highs[2]]
+    domain = fn.Domain(size=size, sales=fn.Amount(0, fn.By("size", own)))
+    values = {"size": [1, 2, codes[-1], -9, 99], "sales": [1.0, 2.0, 20.0, 1.0, 1.0]}
+    counter = open_counter(pd.DataFrame(values), domain, DataSource(outside_domain=DROP))
+    check(counter, domain, values)
+
+
 def test_classes_are_read_where_no_table_shows_them(one_engine):
     """Detects amounts whose class is looked at only where its margin is asked for."""
     values = people(("small", "large"))

@@ -364,9 +364,9 @@ class DuckCounter(DeclaredCounter):
         def cell_of(i: int, coding: Coding) -> str:
             by = classified_by(coding)
             if by is not None:
-                place = used.index(by)
-                at = cell_of(place, codings[place])
-                return _cell_by(at, [(cell_of(i, own), cells) for own, cells in ranges_of(coding)])
+                own = [(cell_of(i, some), cells) for some, cells in ranges_of(coding)]
+                place = used.index(by)  # only looked at where there are several, as all that is called by name is used
+                return _cell_by(cell_of(place, codings[place]), own) if len(own) > 1 else own[0][0]
             cell, join = _cell(coding, i, csv=self._records.header, held=held[i])
             joins.setdefault(join)
             codes.update(_lists(coding, i, untyped=held[i] is _Held.UNTYPED))
@@ -515,7 +515,7 @@ def _cell_by(at: str, own: Sequence[tuple[str, Sequence[int]]]) -> str:
     """The same of an amount whose range goes by a cell: `at`, and what holds in which; the first where it is none."""
     (first, _), *others = own
     when = " ".join(f"WHEN ({at}) IN ({', '.join(map(str, cells))}) THEN {cell}" for cell, cells in others)
-    return f"CASE {when} ELSE {first} END" if when else first
+    return f"CASE {when} ELSE {first} END"
 
 
 def _value_cell(coding: Values | Interval, i: int, *, csv: bool, held: _Held) -> tuple[str, str]:
