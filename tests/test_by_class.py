@@ -139,6 +139,21 @@ def test_a_hundred_different_ranges_may_be():
     assert sorted(c for _, cells in ranges_of(several["a"].coding) for c in cells) == list(range(200))
 
 
+def test_codes_of_missing_values_beside_ends_that_no_double_is():
+    """0.3 and 0.1 are beside the doubles that stand for them; a code is compared with the decimals."""
+    domain = fn.Domain(
+        a=fn.Amount(0, fn.By("b", [0.3, 0.6]), step=0.1, missing={"gone": [-9, 1]}, absent="gone"),
+        b=fn.Ordered(0, 1),
+        c=fn.Amount(0.1, 10.1, missing={"gone": [0, 11]}),
+    )
+    assert [domain.cells({"a": x, "b": 1, "c": y}) for x, y in ((1, 0), (0.6, 10.1), (None, 0.1))] == [
+        {"a": 4, "b": 1, "c": 11}, {"a": 3, "b": 1, "c": 10}, {"a": 4, "b": 1, "c": 0}
+    ]  # fmt: skip
+    for code in (1, 10):
+        with pytest.raises(DomainError, match=f"the code {code} of a missing value is a value"):
+            fn.Amount(0.1, 10.1, missing={"gone": [code]})
+
+
 def test_before_it_is_in_a_domain_an_amount_has_its_cells_and_no_ranges():
     alone = fn.Amount(0, fn.By("size", {"small": 1}), missing={"gone": [-9]})
     assert (alone.size, alone.by, alone.values) == (3, "size", (0, 1, "gone"))

@@ -545,9 +545,9 @@ def ranges_of(coding: Coding) -> list[tuple[Coding, list[int]]]:
 def is_value(values: Values, code: object) -> bool:
     """Whether a code is a value itself: of what is clipped before it is; of cuts, of which any number is one, never."""
     if isinstance(values, Steps):
-        if values.by is not None:
-            return any(is_value(own, code) for own in values.classes)
-        values = replace(values, valid=(float(values.low), float(values.high)))
+        x = number(written(code))
+        own = (values,) if values.by is None else values.classes
+        return x is not None and any(some.low <= x <= some.high for some in own)
     unclipped = Range(values.low, values.high) if isinstance(values, Range) else values
     return not isinstance(values, Cuts) and unclipped.cell(code) is not None
 
