@@ -25,8 +25,7 @@ from dense import (
     cell_order,
     dense_bound,
     layouts,
-    least_squares,
-    merged_matrix,
+    numbers_by_least_squares,
     pair_costs,
     rebuilt_tables,
     shared_out,
@@ -241,7 +240,7 @@ def check_accuracy(plan):
 
 def check_variances(plan):
     """The variances that are stated, number by number: those of generalised least squares."""
-    gls = ((merged_matrix(plan) @ least_squares(plan)) ** 2).sum(axis=1)
+    gls = (numbers_by_least_squares(plan) ** 2).sum(axis=1)
     stated = np.concatenate([plan.table_variances(t.name).ravel() for t in plan.publication.workload.tables])
     np.testing.assert_allclose(stated, gls, rtol=1e-5 if plan.decomposition.query_shift else LOOSE)
     return stated
@@ -365,7 +364,7 @@ def check_mechanism(plan, rng):
     for _ in range(2):
         names = rng.choice(len(workload.tables), size=min(2, len(workload.tables)), replace=False)
         combos.append({workload.tables[i].name: rng.normal(size=workload.tables[i].shape(domain)) for i in names})
-    W = merged_matrix(plan) @ least_squares(plan)
+    W = numbers_by_least_squares(plan)
     f, h = (
         np.concatenate([np.ravel(c.get(t.name, np.zeros(t.shape(domain)))) for t in workload.tables]) @ W
         for c in combos

@@ -22,8 +22,7 @@ import fitnoise as fn
 import zoo
 from dense import (
     cell_order,
-    least_squares,
-    merged_matrix,
+    numbers_by_least_squares,
     pair_costs,
     rebuilt_tables,
     strategy_matrix,
@@ -664,7 +663,7 @@ def check_by_level(plan, rng):
     noisy = measured(plan, rng.integers(0, 50, size=workload.domain.shape), Replay(5)).answers[0]
     found = rebuilt_tables(plan, noisy)
     flat = np.concatenate([found[t.name].ravel() for t in workload.tables])
-    best = merged_matrix(plan) @ least_squares(plan) @ (np.concatenate(noisy) / scales).astype(float)
+    best = numbers_by_least_squares(plan) @ (np.concatenate(noisy) / scales).astype(float)
     np.testing.assert_allclose(flat, best, atol=LOOSE * max(1, np.abs(best).max()))
     stated = np.concatenate([plan.table_variances(t.name).ravel() for t in workload.tables])
     assert (stated <= workload_variances(workload) * part.relaxation * (1 + EXACT)).all()
