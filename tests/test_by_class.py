@@ -16,6 +16,7 @@ import pytest
 
 import fitnoise as fn
 import zoo
+from designs import of_sectors
 from fitnoise.errors import DataError, DomainError, WorkloadError
 from fitnoise.interfaces.render import document
 from fitnoise.interfaces.reports.plans import plan_report
@@ -24,9 +25,10 @@ from fitnoise.kernel.codings import FURTHEST, MOST_RANGES, Beside, Steps, ranges
 from fitnoise.kernel.counting import open_counter, statements, trial
 from fitnoise.kernel.counting._base import Gauge
 from fitnoise.kernel.counting.dialects import Dialect, Kind
+from fitnoise.kernel.designs._base import Cells
 from fitnoise.kernel.domain import attribute_document
-from fitnoise.kernel.order import axis_key
-from fitnoise.kernel.units import ANY, Bound, DataSource, OutsideDomain
+from fitnoise.kernel.order import Order, axis_key
+from fitnoise.kernel.units import ANY, Bound, DataSource, OutsideDomain, PrivacyUnit
 from fitnoise.planning.examples import examples
 from fitnoise.reading.registry import registry_record
 from laws import leaks_nothing, released
@@ -394,19 +396,33 @@ def test_no_record_of_any_class_costs_more_than_its_ends():
     assert max(found.values()) == max(x for (j, *_), x in found.items() if j != 1)
 
 
-def test_ends_of_ranges_are_the_same_ones_only_where_the_classes_are():
-    """Detects releases added up as if a record were at one end in both, where its class is read off another column."""
-    highs = fn.By("size", [1, 10])
-    one, moved = (
-        fn.Domain(size=fn.Categorical(["s", "l"], column=column), x=fn.Amount(0, highs)) for column in (None, "other")
-    )
-    asked = fn.table("size", sum="x", std_error=highs)
-    first, again, other = (planned([asked], d).order.charged() for d in (one, one, moved))
-    assert {name for name, _ in (first + again).axes} == {name for name, _ in first.axes}
-    assert len((first + other).axes) == 2 * len(first.axes)
-    assert (first + other).rho == (first + again).rho == 2 * first.rho
-    assert axis_key(one, "x") != axis_key(moved, "x")
-    assert axis_key(one, "x") == axis_key(fn.Domain(x=one["x"], size=one["size"]), "x")
+def test_records_at_different_ends_by_the_classes_of_two_releases_pay_for_both():
+    """Detects ranges that are taken for the same where their classes are others, in what releases cost together."""
+
+    def order(sizes, row):
+        domain = fn.Domain(sales=fn.Amount(0, fn.By("size", [2, 20])), size=sizes)
+        cells = Cells((), (("sales", 2), ("size", 2)), (("sales", (2,)),))
+        strategy = of_sectors(cells, ([np.repeat(row, 2).tolist()], {(): ([[1]], 1)}))
+        return Order(domain, DataSource(), PrivacyUnit(), (strategy,), "0" * 64, "gaussian")
+
+    one = order(fn.Categorical(["s", "l"]), [0, 2])
+    for sizes in (
+        fn.Categorical(["l", "s"]),
+        fn.Categorical(["s", "l"], column="other"),
+        fn.Categorical(["s", "l"], lookup={"s": "l", "l": "s"}),
+        fn.Categorical(["s"], missing={"none": ["l"]}),
+    ):
+        other = order(sizes, [2, 0])
+        record = {"sales": 2, "size": "s", "other": "l"}
+        paid = Fraction(0)
+        for own in (one, other):
+            cells = own.domain.cells(record)
+            paid += shift(*own.designs, own.domain, [tuple(cells.values())]) / 2
+        assert (other.charged() + one.charged()).rho == 4 >= paid
+        assert axis_key(other.domain, "sales") != axis_key(one.domain, "sales")
+    again = order(fn.Categorical(["s", "l"]), [2, 0])
+    assert (again.charged() + one.charged()).rho == 2
+    assert axis_key(again.domain, "sales") == axis_key(one.domain, "sales")
 
 
 CLASSES_OF_FIRMS = {"small": 1, "middle": 10, "large": 100, "huge": 1000}
