@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import fitnoise as fn
+import laws
 import zoo
 from door import Replay
 from fitnoise import kernel
@@ -160,6 +161,13 @@ def counted_once(monkeypatch):
 def one_reader():
     """What reads and writes the files of releases, for all tests of a file: it takes long to start."""
     with engine():
+        yield
+
+
+@pytest.fixture
+def hardly_searched():
+    """For tests of what is done with plans, and not of how good those for pure noise are."""
+    with laws.hardly_searched():
         yield
 
 

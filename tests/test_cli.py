@@ -36,6 +36,8 @@ from fitnoise.request.documents import json_schema
 from fitnoise.request.workloads import slug
 from people import AREAS, DATA
 
+pytestmark = pytest.mark.usefixtures("hardly_searched", "one_reader")
+
 SPEC = f"""
 title = "People"
 data = {{ source = "people" }}
