@@ -24,6 +24,7 @@ from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import Account, Adjacency
 from fitnoise.planning import accounting
 from fitnoise.planning.accounting import Curve, Released, curve
+from laws import planned_quickly
 
 RECORD = Account("default", fn.PrivacyUnit().describe())
 
@@ -222,10 +223,10 @@ ASKED = FiniteQuery("women", Question.COUNT, people=200, epsilon=Fraction(1, 2),
 def plans():
     return {
         "gaussian": fn.plan(TABLES),
-        "pure": fn.plan(TABLES, privacy="pure"),
+        "pure": planned_quickly(TABLES),
         "both": fn.plan(TABLES, finite=[ASKED]),
-        "question": fn.plan(TABLES, privacy="pure", finite=[ASKED]),
-        "persons": fn.plan(TABLES, privacy="pure", unit=fn.PrivacyUnit("person", 2)),
+        "question": planned_quickly(TABLES, finite=[ASKED]),
+        "persons": planned_quickly(TABLES, unit=fn.PrivacyUnit("person", 2)),
     }
 
 
