@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 from fractions import Fraction
+from functools import cache
 
 import cvxpy as cp
 import numpy as np
@@ -443,10 +444,17 @@ def test_a_start_changes_the_way_not_the_optimum(name, more):
     workload = zoo.WORKLOADS[name]()
     other = eased(workload, 1.3)
     cold = fn.plan(other, **more)
-    for start in (fn.plan(workload, **more), zoo_plan(name), fn.plan(workload, unit=SWAP), zoo_plan("prefix")):
+    starts = [zoo_plan(name), swapped(name), zoo_plan("prefix")]
+    starts += [fn.plan(workload, **more)] if more.keys() == {"objective"} else []  # the others are two of these
+    for start in starts:
         warm = fn.plan(other, start=start, **more)
         check_plan(warm)
         same(warm, cold)
+
+
+@cache
+def swapped(name):
+    return fn.plan(zoo.WORKLOADS[name](), unit=SWAP)
 
 
 def test_starting_at_the_optimum_ends_at_once():
