@@ -123,7 +123,7 @@ def test_covariances_of_pairs_along_axes_and_down_trees(rng, monkeypatch):
     tree = fn.plan(fn.Workload(domain, [fn.table(*names, margin=3) for names in shown]))
     assert (axes.mechanism, tree.mechanism) == ("fit-for-use by axis", "fit-for-use by place")
     for some in (axes, tree):
-        for _ in range(10):
+        for _ in range(4):
             check_covariances(some, rng, monkeypatch)
 
 
