@@ -1,5 +1,6 @@
 """Designs and plans made by hand."""
 
+import itertools
 from dataclasses import replace
 from functools import cache
 
@@ -23,6 +24,11 @@ def over(sizes, *cells):
     """So many values of exchangeable attributes a0, a1, …, and of structured ones: o, or o0, o1, …"""
     names = ["o"] if len(cells) == 1 else [f"o{i}" for i in range(len(cells))]
     return Cells(tuple((f"a{i}", n) for i, n in enumerate(sizes)), tuple(zip(names, cells, strict=True)))
+
+
+def between(cells, **steps):
+    """The same attributes, of which some of the structured ones are amounts, with so many steps from knot to knot."""
+    return replace(cells, steps=tuple(steps.items()))
 
 
 def group(sizes, basis, sectors):
@@ -89,17 +95,38 @@ def ranked(domain, query):
 
 
 def domain_of(design):
-    """The domain of a question; for tables one with their attributes, the last of them first, and one more."""
+    """The domain of a question; for tables one with their attributes, the last of them first, and one more.
+
+    An amount has a value for every step, and one for each cell beside its knots.
+    """
     if isinstance(design, Answer):
         return design.domain
-    return _shown((*design.over.exchangeable, *design.over.structured))
+    return _shown((*design.over.exchangeable, *design.over.structured), design.over.steps)
 
 
 @cache
-def _shown(attributes):
+def _shown(attributes, steps):
     """Made once: it is asked for at every table of every law."""
-    sizes = dict(attributes)
+    sizes = {a: n + sum(dict(steps).get(a, ())) - len(dict(steps).get(a, ())) for a, n in attributes}
     return fn.Domain({name: fn.Ordered(1, sizes[name]) for name in reversed(sizes)} | {"unused": fn.Ordered(0, 0)})
+
+
+def steps_of(design):
+    """K_s of the amounts of a design, by name."""
+    return {} if isinstance(design, Answer) else dict(design.over.steps)
+
+
+def cells_beside(design, names, place):
+    """In which joint cells of some attributes a record may be said to lie: of an amount at the knots beside it."""
+    parts = []
+    for a, code in zip(names, place, strict=True):
+        pieces = steps_of(design).get(a, ())
+        knots = [sum(pieces[:s]) for s in range(len(pieces) + 1)]
+        within = [s for s, (x, y) in enumerate(itertools.pairwise(knots)) if x < code < y]
+        beyond = max(code - sum(pieces), 0)
+        parts.append([within[0], within[0] + 1] if within else [len(pieces) + beyond if beyond else knots.index(code)])
+        parts[-1] = parts[-1] if pieces else [code]
+    return list(itertools.product(*parts))
 
 
 def plan_of(publication, strategy, evidence, status, setting=None):

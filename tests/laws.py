@@ -34,7 +34,7 @@ from dense import (
     workload_matrix,
     workload_variances,
 )
-from designs import domain_of
+from designs import cells_beside, domain_of, steps_of
 from door import Replay, law
 from fitnoise.algebra import rules
 from fitnoise.errors import DataError, FitnoiseError, PlanError
@@ -259,13 +259,30 @@ class AtEnds(Counter):
         self._counted.check(attributes)
 
     def count(self, margins, progress=None):
-        found = self._counted.count(margins, progress)
-        for margin, a in [(m, a) for m in found for a in m if a in self._steps]:
-            pieces, own = self._steps[a], np.moveaxis(found[margin], margin.index(a), 0)
-            knots, others = own[: len(pieces) + 1], own[len(pieces) + 1 :]
-            passed = [n * knots[s:].sum(axis=0) for s, n in enumerate(pieces, 1)]
-            found[margin] = np.stack([knots.sum(axis=0) - sum(passed), *passed, *others], axis=margin.index(a))
-        return found
+        at_knots = {a: np.cumsum((0, *pieces)).tolist() for a, pieces in self._steps.items()}
+        return in_moments(self._counted.count(margins, progress), self._steps, at_knots)
+
+
+def in_moments(found, steps, codes):
+    """Counts by the step of amounts as a counter tells them: 1 − j at the first knot and J_s at each other one.
+
+    codes: of which steps there are counts, in order; after them the cells beside.
+    """
+    for margin, a in [(m, a) for m in found for a in m if a in steps]:
+        axis, own = margin.index(a), np.moveaxis(found[margin], margin.index(a), 0)
+        n, ends = len(codes[a]), np.cumsum((0, *steps[a])).tolist()
+        rows = [[1 - j for j in codes[a]]]
+        rows += [[min(max(j - x, 0), y - x) for j in codes[a]] for x, y in itertools.pairwise(ends)]
+        found[margin] = np.concatenate([np.stack([np.tensordot(row, own[:n], 1) for row in rows]), own[n:]])
+        found[margin] = np.ascontiguousarray(np.moveaxis(found[margin], 0, axis))
+    return found
+
+
+def counts_of(design, table):
+    """What is counted for a design of records by their values, and by the steps of their amounts."""
+    steps = steps_of(design)
+    found = HistogramCounter(table, domain_of(design)).count(list(design.margins()))
+    return in_moments(found, steps, {a: range(sum(pieces) + 1) for a, pieces in steps.items()})
 
 
 def counter_of_counts(counts, domain):
@@ -495,7 +512,7 @@ def check_design(design, adjacency, rng, *, exact=True):
     answers, door = replayed(design, adjacency, table)
 
     # what is counted is enough, and all of it is looked at
-    counts = HistogramCounter(table, domain).count(list(design.margins()))
+    counts = counts_of(design, table)
     for held in (counts, {m: counts[m] for m in maximal(counts)}):
         watched = Watched(Tally(held))
         again = design.draw(design.exact(watched, adjacency, 2**40), Replay())
@@ -504,7 +521,8 @@ def check_design(design, adjacency, rng, *, exact=True):
 
     # how wide integers are depends on what is declared; what does not fit wraps around
     if not door.laws:
-        huge = rng.integers(0, 2**61 // domain.size, size=domain.size)
+        most = math.prod(map(sum, steps_of(design).values()))
+        huge = rng.integers(0, 2**61 // domain.size // most, size=domain.size)
         (truth, _), *others = (replayed(design, adjacency, huge, records=n) for n in (2**62, 2**40, 1))
         assert all(y.dtype.kind == "O" and all(type(v) is int for v in y) for y in truth)
         for n, (found, _) in zip((2**40, 1), others, strict=True):
@@ -519,12 +537,13 @@ def check_design(design, adjacency, rng, *, exact=True):
     assert same(replayed(fresh, adjacency, table)[0], answers)
 
     # for no other domain, and told without floats
-    sizes = {a: x.size for a, x in domain.items()}
-    design.check(sizes, {})
+    steps, more = steps_of(design), {} if isinstance(design, Answer) else dict(design.over.structured)
+    sizes = {a: x.size for a, x in domain.items()} | more
+    design.check(sizes, steps)
     for a in set(sizes) - {"unused"}:
         for other in (sizes | {a: sizes[a] + 1}, {b: n for b, n in sizes.items() if b != a}):
             with pytest.raises(PlanError, match="another domain"):
-                design.check(other, {})
+                design.check(other, steps)
     json.loads(json.dumps(design.detail(adjacency)), parse_float=pytest.fail)
 
 
@@ -620,14 +639,20 @@ def check_moves(design, adjacency, tables, near, runs, stated, *, exact):
     # all records in one cell pay its own part, and others no more than the dearest of theirs
     names = list(domain_of(design))
     places = np.array(list(np.ndindex(*domain_of(design).shape)))[:, [names.index(a) for a, _ in axes]]
-    which = np.ravel_multi_index(places.T, [n for _, n in axes]) if axes else np.zeros(len(places), dtype=int)
+    shape, along = [n for _, n in axes], [a for a, _ in axes]
+    which = [{index_in(shape, x) for x in cells_beside(design, along, place)} for place in places.tolist()]
     own = [[] for _ in paid]
     for (i, j), moves in zip(pairs, moved, strict=True):
-        cells = set(which[tables[i] != tables[j]].tolist())
+        cells = set().union(*(which[x] for x in np.flatnonzero(tables[i] != tables[j])))
         assert moves <= max(paid[c] for c in cells) * unit
         if len(cells) == 1:
             own[cells.pop()].append(moves)
     assert all(map(is_paid, paid, own))
+
+
+def index_in(shape, place):
+    """Which joint cell it is, in C order."""
+    return int(np.ravel_multi_index(place, shape)) if shape else 0
 
 
 def databases(design, adjacency, rng):
@@ -647,7 +672,7 @@ def databases(design, adjacency, rng):
 
 def replayed(design, adjacency, table, seed=None, records=2**40):
     """The noisy answers with replayed chance, and the door: what it gave was added, or is the answer."""
-    counts = HistogramCounter(table, domain_of(design)).count(list(design.margins()))
+    counts = counts_of(design, table)
     before = {m: x.copy() for m, x in counts.items()}
     exact, door = design.exact(Tally(counts), adjacency, records), Replay(seed)
     truth = [y.astype(object) for y in exact]

@@ -39,6 +39,7 @@ from fitnoise.kernel.designs.products import Factor, ProductStrategy
 from fitnoise.kernel.domain import attribute_document
 from fitnoise.kernel.order import Order
 from fitnoise.kernel.units import Adjacency, DataSource, Neighbours, OutsideDomain, Pattern, PrivacyUnit
+from fitnoise.planning.accounting import Curve, Released
 from fitnoise.reading import expressions
 from fitnoise.reading.layouts import layout, means
 from fitnoise.request.documents import Spec
@@ -464,11 +465,178 @@ def test_designs_are_for_the_steps_of_the_domain_and_no_others(rng):
     for steps in wrong:
         with pytest.raises(PlanError, match="two ends"):
             Cells((("a", 2),), (("p0", 2),), steps)
-    over = design.over
     with pytest.raises(PlanError, match="no amounts"):
-        PureStrategy(over, (MeasuredMargin((), np.ones((1, 2), dtype=np.int64)),), 1.0)
-    with pytest.raises(PlanError, match="no amounts"):
-        ProductStrategy(over, (Factor(None),) * 3, ())
+        ProductStrategy(design.over, (Factor(None),) * 3, ())
+    pure = PureStrategy(design.over, (MeasuredMargin((), np.ones((1, 2), dtype=np.int64)),), 1.0)
+    pure.check(sizes, domain.steps)
+    for steps in ({}, {"p0": (2,)}):
+        with pytest.raises(PlanError, match="another domain"):
+            pure.check(sizes, steps)
+
+
+# --- the same of pure noise -----------------------------------------------------------------------------------------
+
+
+def pure(rng, steps, extra=0, sizes=(2, 3), rows=2, scale=8.0):
+    """Margins over exchangeable attributes and amounts, of any queries that are whole between knots; and the domain.
+
+    steps: of each amount how many there are from each knot to the next. extra: cells beside the knots of the first.
+    """
+    like, domain = made(rng, steps, extra, sizes)
+    asked = []
+    for attributes in [(), (0,), (0, 1)]:
+        queries = rng.integers(-3, 4, (rows, *like.over.shape))
+        for axis, pieces in enumerate(domain.steps.values(), 1):
+            own = np.moveaxis(queries, axis, 0)
+            own[1 : len(pieces) + 1] *= np.array(pieces).reshape(-1, *(1,) * (own.ndim - 1))
+            own[: len(pieces) + 1] = own[: len(pieces) + 1].cumsum(axis=0)
+        queries = queries.reshape(rows, -1)
+        queries[:, 0] += ~queries.any(axis=1)
+        queries += (queries[:, :1] == 0) & ~queries.any(axis=1, keepdims=True)
+        asked.append(MeasuredMargin(attributes, queries))
+    return PureStrategy(like.over, tuple(asked), scale), domain
+
+
+def moved(design, domain, more, fewer=()):
+    """By how much each answer differs, of data that differ by these records."""
+    background = [(0,) * len(domain)] * 3
+    one, other = (answers(design, domain, [*background, *x]) for x in (more, fewer))
+    return np.abs(one - other)
+
+
+@pytest.mark.parametrize(
+    ("steps", "extra"), [((3,), 1), ((1,), 0), ((2, 3), 0), (((1, 2),), 1), (((2, 1), 2), 1), ((2, 1, 2), 0)]
+)
+def test_no_step_costs_more_pure_noise_than_a_knot(steps, extra, rng):
+    """Detects a price that holds at the knots only: of one record, of one that is replaced, of several of one unit."""
+    for _ in range(4):
+        design, domain = pure(rng, steps, extra)
+        design.check(domain.sizes, domain.steps)
+        codes = [range(domain[a].coding.size) for a in domain.steps]
+        records = [(z, w, *j) for z in (0, 1) for w in (0, 2) for j in itertools.product(*codes)]
+        each = {r: moved(design, domain, [r]) for r in records}
+        loss = design.loss(Adjacency())
+        assert max(sum(x) for x in each.values()) == design.step(Neighbours.ADD_OR_REMOVE_ONE) == 8 * loss.epsilon
+        assert max(sum(x**2) for x in each.values()) == 2 * 64 * loss.rho
+        assert max(x**2 for x in (sum(x) for x in each.values())) == 64 * max(design.profile())
+        some = [records[i] for i in rng.integers(len(records), size=40)]
+        swaps = [moved(design, domain, [r], [s]) for r, s in zip(some[:20], some[20:], strict=True)]
+        of = Adjacency(PrivacyUnit("person", 1, Neighbours.REPLACE_ONE))
+        assert max(sum(x) for x in swaps) <= design.step(Neighbours.REPLACE_ONE) == 8 * design.loss(of).epsilon
+        assert max(sum(x**2) for x in swaps) <= 2 * 64 * design.loss(of).rho
+        pairs = [moved(design, domain, pair) for pair in zip(some[:20], some[20:], strict=True)]
+        two = design.loss(Adjacency(PrivacyUnit("person", 2)))
+        assert max(sum(x) for x in pairs) <= 8 * two.epsilon == 2 * 8 * loss.epsilon
+        assert max(sum(x**2) for x in pairs) <= 2 * 64 * two.rho
+
+
+@pytest.mark.parametrize("steps", [(2,), ((1, 2),), (2, 1)])
+def test_replacing_costs_most_at_knots(steps, rng):
+    """Every record in the place of every other one: j by j′, here and elsewhere."""
+    design, domain = pure(rng, steps)
+    codes = [range(domain[a].coding.size) for a in domain.steps]
+    records = [(z, w, *j) for z in (0, 1) for w in (0, 2) for j in itertools.product(*codes)]
+    found = [moved(design, domain, [r], [s]) for r in records[: len(records) // 4] for s in records]
+    assert max(sum(x) for x in found) == design.step(Neighbours.REPLACE_ONE)
+    assert max(sum(x**2) for x in found) <= design.step_squared(Neighbours.REPLACE_ONE)
+
+
+def test_several_pure_releases_cost_together_no_more_than_their_knots(rng):
+    one, domain = pure(rng, ((2, 3),))
+    another, _ = pure(rng, ((2, 3),))
+    loss = one.loss(Adjacency()) + another.loss(Adjacency())
+    records = [(z, w, j) for z in (0, 1) for w in (0, 1) for j in range(6)]
+    together = [[np.concatenate([moved(x, domain, [r]) for x in (one, another)])] for r in records]
+    assert max(sum(x**2) for (x,) in together) == 2 * 64 * loss.rho
+    assert max(sum(x) for (x,) in together) <= 8 * loss.epsilon
+
+
+@pytest.mark.parametrize("row", [[0, 1, 0], [1, 3, 7], [2, 0, 0]])
+def test_margins_that_are_not_whole_between_the_ends_are_refused_when_they_are_made(row):
+    cells = Cells((("a", 2),), (("p", 3),), (("p", (3,)),))
+    for rows in ([[1, 4, 2]], [[1, 4, 2], [5, 5, 1], [3, 0, 0]]):
+        PureStrategy(cells, (MeasuredMargin((), np.array(rows)),), 1.0)
+        with pytest.raises(PlanError, match=r"no whole number between the ends.*Nothing was measured"):
+            PureStrategy(cells, (MeasuredMargin((), np.array(rows)), MeasuredMargin((0,), np.array([row]))), 1.0)
+    halves = Cells((), (("p", 2), ("q", 2)), (("p", (2,)), ("q", (2,))))
+    with pytest.raises(PlanError, match="no whole number"):
+        PureStrategy(halves, (MeasuredMargin((), np.array([[0, 0, 0, 2]])),), 1.0)
+    PureStrategy(halves, (MeasuredMargin((), np.array([[0, 0, 0, 4]])),), 1.0)
+
+
+def test_pure_answers_are_the_same_in_wide_and_in_narrow_integers(rng):
+    """Also where what is added up on the way is beyond 64 bits, and the answer is not."""
+    design, domain = pure(rng, ((3, 2), 4), 1)
+    codes = [range(domain[a].coding.size) for a in domain.steps]
+    records = [(int(rng.integers(2)), int(rng.integers(3)), *(int(rng.choice(c)) for c in codes)) for _ in range(40)]
+    assert np.array_equal(answers(design, domain, records), answers(design, domain, records, declared=2**62))
+    most, many = 2**20, 100
+    large = Cells((), (("p0", 2),), (("p0", (most,)),))
+    wide = PureStrategy(large, (MeasuredMargin((), np.array([[2**39, 0], [-(2**39), 2**39]])),), 2.0**20)
+    domain, own = fn.Domain(p0=fn.Amount(0, most)), [(most - 1,)] * many
+    assert many * 2**39 * most > 2**64
+    assert wide.magnitude(2**20) < 2**62
+    for declared in (2**20, 2**40):
+        found = wide.exact(Tally(Given(domain, own).count([("p0",)])), Adjacency(), declared)[0]
+        assert found.dtype == (np.int64 if declared == 2**20 else object)
+        assert found.tolist() == [many * 2**19, many * (2**39 - 2**20)]
+
+
+def exact_delta(moves, scale, epsilon):
+    """δ at ε of independent discrete Laplace numbers that move so far: all outcomes that matter, in doubles."""
+    k = np.arange(-int(40 * scale), int(40 * scale) + 1)
+    losses, chances = np.zeros(1), np.ones(1)
+    for s in moves:
+        p, loss = math.tanh(0.5 / scale) * np.exp(-np.abs(k) / scale), (np.abs(k - s) - np.abs(k)) / scale
+        losses, chances = np.add.outer(losses, loss).ravel(), np.multiply.outer(chances, p).ravel()
+        losses, where = np.unique(np.round(losses * scale), return_inverse=True)
+        losses, chances = losses / scale, np.bincount(where.ravel(), chances)
+    return float(chances @ np.maximum(-np.expm1(epsilon - losses), 0))
+
+
+@pytest.mark.parametrize(
+    ("steps", "rows"),
+    [
+        ((("p", (4,)),), [[4, 0], [0, 4], [1, 1]]),
+        ((("p", (4,)),), [[8, 4], [0, 8], [3, -1], [2, -2]]),
+        ((("p", (2, 3)),), [[2, 0, 3], [0, 2, 5], [1, 3, 3]]),
+        ((("p", (2,)), ("q", (2,))), [[4, 0, 0, 0], [0, 0, 4, 0], [0, 0, 0, 4], [2, 2, 0, 0]]),
+    ],
+)
+def test_every_record_between_the_knots_is_below_the_laws(steps, rows):
+    """Detects a curve that is above what records at knots tell, and not above that of all others."""
+    scale, over = 4.0, Cells((), tuple((a, len(k) + 1) for a, k in steps), steps)
+    design = PureStrategy(over, (MeasuredMargin((), np.array(rows)),), scale)
+    domain = fn.Domain({a: fn.Amount(0, sum(k), ceilings=np.cumsum(k)[:-1].tolist()) for a, k in steps})
+    laws = design.laws(Adjacency())
+    told = Curve((Released(tables=(tuple(map(tuple, laws)),)),))
+    assert {sum(n for _, n in law) for law in laws} == {len(rows)}  # also those that do not move at the knot
+    for record in itertools.product(*(range(sum(k) + 1) for _, k in steps)):
+        moves = moved(design, domain, [record])
+        for epsilon in np.linspace(0, float(design.loss(Adjacency()).epsilon), 9):
+            assert exact_delta([int(x) for x in moves if x], scale, epsilon) * (1 - 1e-9) <= told.delta(epsilon)
+    more = Fraction(len(rows), 64)
+    assert max(sum(e * n for e, n in law) for law in laws) <= design.loss(Adjacency()).epsilon + more
+
+
+def test_between_two_knots_no_delta_is_above_that_of_the_dearer_one(rng):
+    """Of discrete noise itself, not of what bounds it: at many ε, for numbers that rise, fall and pass 0."""
+    for _ in range(150):
+        low, rise, most = rng.integers(-6, 9, 3), rng.integers(-4, 5, 3), int(rng.integers(2, 5))
+        every = [np.abs(low + j * rise) for j in range(most + 1)]
+        for epsilon in rng.uniform(-1, 4, 3):
+            found = [exact_delta(x[x > 0].tolist(), 4.0, epsilon) for x in every]
+            assert max(found) <= max(found[0], found[-1]) * (1 + 1e-9) + 1e-12
+
+
+def test_both_ends_of_a_range_are_told_as_one_number_that_moves():
+    """Noise on each of them costs what noise on one count does, but for what nothing moves by."""
+    over = Cells((("a", 3),), (("p", 3),), (("p", (5,)),))
+    design = PureStrategy(over, (MeasuredMargin((0,), np.array([[5, 0, 0], [0, 5, 0], [0, 0, 5], [2, 2, 0]])),), 8.0)
+    more = Fraction(1, 256)
+    told = [(more, 2), (Fraction(2, 8) + more, 1), (Fraction(5, 8) + more, 1)]
+    assert design.laws(Adjacency()) == [told]
+    assert PureStrategy(replace(over, steps=()), design.asked, 8.0).laws(Adjacency()) == [told[1:]]
 
 
 def test_questions_with_finitely_many_answers_are_of_other_attributes():

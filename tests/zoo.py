@@ -22,7 +22,7 @@ import pyarrow as pa
 import pytest
 
 import fitnoise as fn
-from designs import answer, of_margins, of_products, of_sectors, of_trees, over, ranked
+from designs import answer, between, of_margins, of_products, of_sectors, of_trees, over, ranked
 from engines import ENGINES
 from fitnoise.algebra import operators as op
 from fitnoise.errors import ReleaseError
@@ -568,6 +568,17 @@ TABLES = {
     "a margin that replacing does not move": of_margins(over((), 2), 8.0, ((), [[2, 2]])),
     "margins of large integers": of_margins(
         over((3,), 2), 2.0**44, ((), [[2**40 - 1, 1 - 2**40]]), ((0,), [[2**39, 3]])
+    ),
+    "margins of an amount": of_margins(
+        between(over((2,), 3), o=(3,)), 4.0, ((), [[2, -1, 5], [1, 4, 0]]), ((0,), [[0, 6, 1], [3, 0, 1], [-3, 3, 0]])
+    ),
+    "margins of an amount with ceilings": of_margins(
+        between(over((2,), 4), o=(2, 1)), 6.25, ((), [[1, 3, 0, 5], [2, 0, 1, 0]]), ((0,), [[-2, 2, 3, 0]])
+    ),
+    "margins of amounts beside others": of_margins(
+        between(over((), 2, 2, 2), o1=(2,), o2=(3,)),
+        8.0,
+        ((), [[1, 4, 3, 12, 0, 3, 2, 5], [0, 6, 0, 6, 1, 1, 1, 1], [6, 0, 0, 0, 0, 0, 0, 0], [2, 2, 0, 0, 2, 2, 4, 4]]),
     ),
     "sparse margins": of_margins(over((), 12), 4.0, ((), np.diag(np.arange(1, 13)) + 5 * np.eye(12, k=1, dtype=int))),
     "dense margins": of_margins(over((), 8), 4.0, ((), RNG.integers(1, 9, size=(6, 8)))),

@@ -9,6 +9,17 @@ the release is ε-differentially private with ε the largest such sum over t: a 
 integers and the dyadic t alone. Its ρ is half the largest sum of squares over t². Nothing an optimiser says enters.
 (Li, Hay, Rastogi, Miklau, McGregor, PODS 2010, Propositions 2.4 and 4.2, with integers for real numbers and exact noise
 for continuous.)
+
+**Amounts.** Every row of every A_b is whole between the knots of amounts, so that a record moves each answer by a whole
+number a_k that is affine, from each knot to the next, in each of its amounts on its own (`parts`). Every price here is
+a largest value of one of these, over records, or over a record and the one in its place:
+
+    Σ_k |a_k|,   Σ_k a_k²,   Σ_k |a_k − a'_k|,   Σ_k (a_k − a'_k)²,   or sums of them over some answers k each,
+
+each of them convex in (a, a'), hence convex, from each knot to the next, in each amount of each of both records while
+all else is held fixed, exchangeable values among it; and so are sums of them over several releases. So the theorem of
+`parts` holds for each: what is computed over cells, of which every knot is one, is what the dearest record costs,
+whatever its amounts are. Of the whole law of what a record tells, which is no sum, :meth:`laws` proves the same.
 """
 
 from __future__ import annotations
@@ -32,7 +43,6 @@ from fitnoise.kernel.designs.parts import (
     exact_matmul,
     largest_entry,
     named,
-    refuse_amounts,
     split,
     times,
 )
@@ -102,6 +112,10 @@ class PureStrategy(LinearDesign):
     over: the attributes. asked: what is measured, no set of attributes twice.
     scale: t > 0, a float (hence dyadic), the same for every answer.
 
+    Raises:
+        PlanError: margins that do not fit the attributes, one twice, rows that are not whole between the knots of an
+            amount, or a scale that the exact sampler cannot draw.
+
     **Guarantees**
         * `step(neighbours)` is the largest ℓ1 distance by which one neighbouring pair can move the exact answers;
         * `unit_epsilon` is that of one protected unit over the scale: an exact fraction, and the guarantee is pure ε
@@ -113,10 +127,11 @@ class PureStrategy(LinearDesign):
     scale: float
 
     def __post_init__(self) -> None:
-        refuse_amounts(self.over)
         inside = all(0 <= a < len(self.sizes) for m in self.asked for a in m.attributes)
         if not self.asked or not inside or any(m.rows.shape[1] != self.cells for m in self.asked):
             raise PlanError("a margin of the pure strategy does not fit its domain.")
+        if self.over.steps:
+            _ = self._parts  # what will be measured is whole between the knots of amounts
         if len({m.attributes for m in self.asked}) < len(self.asked):
             raise PlanError("a pure strategy measures each margin once; one appears twice.")
         if type(self.scale) is not float or not 0 < self.scale <= LARGEST_SCALE:  # also refuses NaN
@@ -191,7 +206,11 @@ class PureStrategy(LinearDesign):
         return of.records * max(self.step(step) for step in of.steps) * self.rate
 
     def magnitude(self, records: int) -> int:
-        """A bound on all exact answers, and on partial sums, for at most so many records."""
+        """A bound on all exact answers, for at most so many records; and, without amounts, on partial sums.
+
+        With amounts counts and what multiplies them may be larger than what they add up to. Partial sums may then wrap
+        around, modulo 2⁶⁴, and answers below `WRAP` are right all the same.
+        """
         return records * max(1, *(largest_entry(m.rows) for m in self.asked))
 
     @property
@@ -274,6 +293,17 @@ class PureStrategy(LinearDesign):
 
         Discrete noise of scale t is no dearer for a number that moves by s than continuous noise that moves it by
         s/t + 1/(4t²): its δ at ε is at most 1 − e^((ε−s/t)/2)/cosh(1/2t), and log cosh x ≤ x²/2.
+
+        **Amounts.** With continuous noise of density p on ℝⁿ, moved by e, δ at ε is 1 − ∫ min(p(x), e^ε p(x − e)) dx.
+        As log p is concave, so is, in (x, e) together, the logarithm of this minimum, and hence that of its integral in
+        e (Prékopa 1973): δ is quasi-convex in e, at every ε. It is the same for ±e_k of any k, so that it never falls
+        in |e_k|. A record moves number k by |a_k|, which is no dearer than e_k = |a_k|/t + 1/(4t²), also where a_k is 0
+        at one of the knots beside it: hence this is told of *all* numbers where there are amounts, whether they move or
+        not. Along one of its amounts, all else as it is, |a_k| is at most what is on the straight line between the two
+        knots; so for every ε its δ is at most that of the dearer of these two, and, moving one amount after the other,
+        at most that of the dearest knots beside it. So a curve that is above those of all cells, at each ε, is above
+        that of every record; also of one law that is above all numbers in order of size. ∎ (At which knots may depend
+        on ε: what is composed of several releases is such a curve of each of them.)
         """
         size = self.cells * sum(len(m.rows) for m in self.asked)
         if of.records > 1 or of.steps != (Neighbours.ADD_OR_REMOVE_ONE,) or size > MOST_ENTRIES:
@@ -287,12 +317,13 @@ class PureStrategy(LinearDesign):
         laws = [np.unique(moves, return_counts=True) for moves in kept]
         if len(kept) > MOST_LAWS // 16 or sum(len(sizes) for sizes, _ in laws) > MOST_LAWS:
             laws = [np.unique(np.max(ranked, axis=0), return_counts=True)]
+        least = 0 if self.over.steps else 1  # a number that does not move at a knot may move beside it
 
         def dearest(move: int) -> Fraction:
             """ε of a number that moves so far, in a number short enough to be written."""
             return ceil_dyadic(move * self.rate + more, 48)
 
-        return [[(dearest(int(s)), int(n)) for s, n in zip(*law, strict=True) if s > 0] for law in laws]
+        return [[(dearest(int(s)), int(n)) for s, n in zip(*law, strict=True) if s >= least] for law in laws]
 
 
 def _distances(rows: NDArray[np.int64]) -> Exact:
