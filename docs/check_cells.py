@@ -11,7 +11,7 @@ from math import prod
 from operator import mul
 
 import numpy as np
-from check_plan import need, whole
+from check_plan import need
 
 
 def cells_of(domain):
@@ -75,11 +75,11 @@ def knots(a):
     return list(*found)
 
 
-def between_knots(strategy, grid):
-    """Section 2: what is measured is whole for every step of an amount."""
+def between_knots(measured, grid):
+    """Section 2: what is measured, in matrices of whole numbers, is whole for every step of an amount."""
     amounts = [(i, d) for i, d in enumerate((grid.domain[a] for a in grid.axes), 1) if d.get("type") == "amount"]
-    for g in strategy if amounts else ():
-        rows = whole(g["basis"]).reshape(-1, *grid.shape)
+    for matrix in measured if amounts else ():
+        rows = matrix.reshape(-1, *grid.shape)
         for i, d in amounts:
             t = knots(d)
             for s in range(len(t) - 1, 0, -1):

@@ -126,13 +126,19 @@ class Sectors:
         return Q(int(cost), self.unit)
 
 
+def dense(margin, cells):
+    """Section 5: what is asked of a margin, with a number for every structured cell."""
+    rows = np.zeros((len(margin["rows"]), cells), dtype=object)
+    for row, (where, values) in zip(rows, margin["rows"], strict=True):
+        row[where] = whole([values])[0]
+    return rows
+
+
 def margins(strategy, size, axes, unit):
     """Section 5: ε² of margins measured with Laplace noise."""
-    one, two, cells = 0, 0, prod(size[a] for a in axes)
+    one, two = 0, 0
     for m in strategy["margins"]:
-        rows = np.zeros((len(m["rows"]), cells), dtype=object)
-        for row, (where, values) in zip(rows, m["rows"], strict=True):
-            row[where] = whole([values])[0]
+        rows = dense(m, prod(size[a] for a in axes))
         own = abs(rows).sum(axis=0)
         one += own
         if unit.replaces:
@@ -149,8 +155,9 @@ def charge(strategy, asked, spec, size, unit, stated):
         return import_module("check_products").axis_by_axis(strategy, size, unit)
     grid = (cells := import_module("check_cells")).Grid(strategy, asked, spec, size)
     if "margins" in strategy:
+        cells.between_knots([dense(m, prod(grid.shape)) for m in strategy["margins"]], grid)
         return margins(strategy, size, grid.axes, unit)
-    cells.between_knots(strategy, grid)
+    cells.between_knots([whole(g["basis"]) for g in strategy], grid)
     return Sectors(strategy, size, grid.axes).cost(grid.unit(unit), stated)
 
 

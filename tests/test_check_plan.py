@@ -26,7 +26,7 @@ from fitnoise.mechanisms.documents import margins_document, products_document, s
 from fitnoise.mechanisms.finite import documents
 from fitnoise.mechanisms.gaussian import planning
 from fitnoise.request.documents import Spec
-from laws import alterations, places, put
+from laws import alterations, places, planned_quickly, put
 
 DOCS = Path(__file__).parent.parent / "docs"
 SAMPLES = Path(__file__).parent / "data" / "made_before" / "plans"
@@ -260,8 +260,7 @@ def test_plans_that_name_places_by_numbers_are_right(said, tables, most, monkeyp
     assert ("bound as stated" in lines) == ("tables by fit-for-use:" in lines)
 
 
-@pytest.fixture(scope="module")
-def with_amounts():
+def tables_of_amounts():
     domain = fn.Domain(
         sex=fn.Categorical(["f", "m"]),
         kids=fn.Ordered(0, 2),
@@ -276,7 +275,17 @@ def with_amounts():
         fn.table(prefix="kids", sum="hours", margin=fn.By("kids", [9, 8, 7])),
         fn.table(sum="kids", std_error=3),
     ]
-    return fn.plan(fn.Workload(domain, tables), gap=1e-6).to_json()
+    return fn.Workload(domain, tables)
+
+
+@pytest.fixture(scope="module")
+def with_amounts():
+    return fn.plan(tables_of_amounts(), gap=1e-6).to_json()
+
+
+@pytest.fixture(scope="module")
+def pure_with_amounts():
+    return planned_quickly(tables_of_amounts()).to_json()
 
 
 def test_plans_of_amounts_are_right_and_whole_between_the_knots(said, with_amounts):
@@ -288,6 +297,22 @@ def test_plans_of_amounts_are_right_and_whole_between_the_knots(said, with_amoun
         altered = put(document, ("spec", "domain", name, "step"), step)
         status, lines = said(altered)
         assert (status, "between two knots" in lines) == (WRONG, True), step
+
+
+def test_pure_plans_of_amounts_are_right_and_whole_between_the_knots(said, pure_with_amounts):
+    status, lines = said(pure_with_amounts)
+    assert status == RIGHT, lines
+    assert "bound as stated" in lines
+    document = json.loads(pure_with_amounts)
+    for name, step in (("hours", 0.55), ("pay", 0.7)):
+        altered = put(document, ("spec", "domain", name, "step"), step)
+        status, lines = said(altered)
+        assert (status, "between two knots" in lines) == (WRONG, True), step
+    rows = [(m, r) for m, own in enumerate(document["strategy"]["margins"]) for r in range(len(own["rows"]))]
+    for m, r in rows:
+        (first, *_), (value, *_) = document["strategy"]["margins"][m]["rows"][r]
+        status, lines = said(put(document, ("strategy", "margins", m, "rows", r, 1, 0), value + 1))
+        assert (status, "between two knots" in lines) == (WRONG, True), (m, r, first)
 
 
 WRITE = {Strategy: sectors_document, PureStrategy: margins_document, ProductStrategy: products_document}
@@ -310,7 +335,7 @@ def test_designs_cost_what_the_kernel_says(checker, name):
             source = fn.DataSource(outside_domain="drop" if adjacency.drops else "refuse")
             publication = fn.Publication(fn.Workload(domain, tables), adjacency.unit, source)
             spec = json.loads(json.dumps(Spec.of(publication).document()))
-            size = cells.cells_of(spec["domain"])
+            size = cells.cells_of(spec["domain"]) | dict(design.over.structured)  # of amounts their knots
             unit = checker.Unit(spec, size)
             if isinstance(design, ProductStrategy):
                 found = importlib.import_module("check_products").axis_by_axis(strategy, size, unit)

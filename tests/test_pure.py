@@ -1,6 +1,8 @@
 """Pure plans: the laws of every plan, exact ε, and intervals from the exact distribution of Laplace sums."""
 
+import itertools
 import json
+import math
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -13,7 +15,7 @@ from scipy import stats
 import fitnoise as fn
 import zoo
 from dense import merged_matrix, rebuilt_releases, strategy_matrix
-from designs import over, plan_of, remade
+from designs import between, over, plan_of, remade
 from fitnoise.errors import CapExceeded, PlanError, SingularStrategy, SpecError, WorkloadError
 from fitnoise.kernel import noise
 from fitnoise.kernel.designs.margins import NOISE_VARIANCE, MeasuredMargin, PureStrategy
@@ -22,14 +24,13 @@ from fitnoise.kernel.units import Adjacency
 from fitnoise.laboratory import gallery
 from fitnoise.mechanisms import rebuilding as reconstruct
 from fitnoise.mechanisms.laplace import planning as matrix
-from fitnoise.mechanisms.laplace.estimate import filled, integer_margins
+from fitnoise.mechanisms.laplace.estimate import filled, integer_margins, least_multiples, nearest
 from fitnoise.planning.plan import Plan
 from fitnoise.solving import p_identity
 from laws import check_mechanism, check_plan, planned_quickly
 from tolerances import EXACT, SIGNIFICANCE, as_often_as
 
-SUMS = {"amounts", "ceilings", "ranges by class"}  # which have no pure plans: test_amounts
-QUICK = sorted(set(zoo.WORKLOADS) - {"all ranges", *SUMS})
+QUICK = sorted(set(zoo.WORKLOADS) - {"all ranges"})
 FAR = 100.0
 """A pure plan is nowhere near its bound; this only says that there is one."""
 
@@ -207,6 +208,79 @@ def test_cells_that_nothing_is_asked_of_alone_stay_as_they_are():
     (m,) = integer_margins({(): np.array([[1.0, 1.0, 0], [0, 1.0, 1.0]])}, 4)
     (more,) = filled((m,))
     assert (more.rows == m.rows).all()
+
+
+AMOUNTS = [
+    between(over((), 2), o=(5,)),
+    between(over((), 4), o=(3, 7)),
+    between(over((), 2, 3, 3), o0=(4,), o2=(2, 9)),
+    between(over((), 3, 3), o0=(6,), o1=(4,)),
+]
+
+
+def whole(row, cells):
+    """Whether a query is whole between the knots, by the definition of each of its records."""
+    places = [(0, *np.cumsum(dict(cells.steps).get(a, ()))) for a, _ in cells.structured]
+    steps = [[(s, j - x, y - x) for s, (x, y) in enumerate(itertools.pairwise(t)) for j in range(x, y)] for t in places]
+    beyond = [[(s, 0, 1) for s in range(len(t) - 1, n)] for t, n in zip(places, cells.shape, strict=True)]
+    values = row.reshape(cells.shape)
+    for record in itertools.product(*(a + b for a, b in zip(steps, beyond, strict=True))):
+        corners = itertools.product(*([(s, Fraction(k - j, k)), (s + 1, Fraction(j, k))] for s, j, k in record))
+        some = [(tuple(s for s, _ in c), math.prod(w for _, w in c)) for c in corners]
+        if sum(w * int(values[place]) for place, w in some if w).denominator > 1:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("cells", AMOUNTS)
+def test_integers_near_real_queries_are_whole_between_knots(cells, rng):
+    """And near: off by half the product of all steps at most, and by nothing where they are. What is 0 stays 0."""
+    most = math.prod(math.lcm(*pieces) for _, pieces in cells.steps)
+    for size in (1, 30, 10**3, 10**6):
+        rows = rng.normal(0, size, (6, cells.size))
+        rows[2:] *= rng.random((4, cells.size)) < 0.5
+        rows[4:] = np.where(rows[4:] == 0, 0, size * 0.7)
+        rows[:, 0] += rows.any(axis=1) == 0
+        near = nearest(rows, cells)
+        assert all(whole(row.astype(int), cells) for row in near)
+        assert (np.abs(near - rows) <= most / 2 + 1e-6).all()
+        assert (near[4:][rows[4:] == 0] == 0).all()
+        assert size < 10**6 or (near[rows == 0] == 0).all()
+        assert (nearest(near[near.any(axis=1)], cells) == near[near.any(axis=1)]).all()
+        PureStrategy(cells, integer_margins({(): rows}, 12, cells), 1.0)
+
+
+@pytest.mark.parametrize("cells", AMOUNTS)
+def test_the_least_multiple_of_a_count_is_whole_and_no_smaller_one_is(cells, rng):
+    for _ in range(8):
+        asked = rng.random(cells.size) < 0.5
+        (times,) = least_multiples(asked[None], cells).tolist()
+        found = [k for k in range(1, times + 1) if whole(k * asked.astype(int), cells)]
+        assert found == [times]
+
+
+@pytest.mark.parametrize("cells", AMOUNTS)
+def test_filling_keeps_what_is_whole_between_knots(cells, rng):
+    rows = np.concatenate([np.eye(cells.size), rng.random((2, cells.size))]) * rng.uniform(0.2, 1, (cells.size + 2, 1))
+    margins = integer_margins({(): rows}, 20, cells)
+    (more,) = filled(margins, cells)
+    PureStrategy(cells, (more,), 1.0)
+    (before,) = margins
+    short = int(before.column_sums.max()) - more.column_sums
+    least = least_multiples(np.eye(cells.size) > 0, cells)
+    assert (short >= 0).all()
+    assert (short < least).all()
+
+
+def test_amounts_of_too_many_steps_leave_fewer_bits_or_nothing():
+    """Entries stay below 2^40, whatever was asked for, and what cannot be whole in so few bits is left out."""
+    cells = between(over((), 2, 2, 2), o0=(2**18,), o1=(2**18,), o2=(2**18,))
+    assert integer_margins({(): np.eye(8)}, 38, cells) == ()
+    ends = np.kron(np.eye(2), np.ones((1, 4)))
+    for rows in (ends, np.arange(8.0) * ends, np.concatenate([ends, np.arange(1, 9)[None] ** 2.0])):
+        (found,) = integer_margins({(): rows}, 42, cells)
+        assert 2**36 < found.column_sums.max() < 2**40
+        PureStrategy(cells, (found,), 1.0)
 
 
 def test_a_strategy_that_does_not_answer_is_refused():

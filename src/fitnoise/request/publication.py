@@ -376,7 +376,7 @@ class Publication:
         self._check_series()
 
     def _check_amounts(self) -> None:
-        """Amounts are summed with Gaussian noise, and nothing else is asked or said of them."""
+        """Amounts are summed, and nothing else is asked or said of them."""
         asked = used_attributes(self.workload) if self.workload.tables else set()
         budgets = () if self.cell_budgets is None or self.free else self.cell_budgets.attributes
         reasons = {
@@ -385,14 +385,6 @@ class Publication:
             "and not in a small database": asked if self.small is not None else set(),
         }
         self._refuse_amounts(reasons)
-        some = set(self.workload.domain.steps).intersection(asked)
-        if some and self.privacy is not Privacy.ZCDP:
-            raise SpecError(
-                f"{min(some)!r} is an amount, summed with Gaussian noise: what is measured of it must be whole between "
-                "the ends of its range, and no strategy of Laplace noise is searched that is. So privacy is 'zcdp', "
-                f"not {self.privacy.value!r}; or, for sums with pure noise, declare whole numbers as Ordered, whose "
-                "cells are summed (sum=), and have means from these and counts (Release.mean). No plan was made."
-            )
 
     def _refuse_amounts(self, reasons: Mapping[str, Iterable[str]]) -> None:
         """Raise SpecError for what is not done with amounts, where it is asked of one."""

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import SingularStrategy
 from fitnoise.kernel.arrays import Exact, Floats, Indices
+from fitnoise.kernel.designs._base import Cells
 from fitnoise.kernel.designs.margins import NOISE_VARIANCE, MeasuredMargin, PureStrategy
+from fitnoise.kernel.designs.parts import SAFE
 from fitnoise.mechanisms.gaussian.estimate import covariance, moved
 from fitnoise.solving.sectors import Decomposition, TableGroup
 
@@ -23,6 +25,10 @@ RANK = 1e-12
 
 UNBIASED = 1e-7
 """Relative difference allowed between what is estimated on average and what was asked: rounding leaves some 1e-15."""
+
+
+LEAST_PARTS = 2**10
+"""Of the largest number of a query that is rounded to multiples of products of steps: below, 0 need not stay 0."""
 
 
 @final
@@ -235,23 +241,31 @@ def _least(cells: _Merged, basis: Floats, shares: list[int]) -> tuple[list[Float
 def _unbiased(cells: _Merged, basis: Floats, gains: list[Floats]) -> bool:
     """Whether Σ G_b A_b is B: the last pivot of a singular matrix may be mere rounding, and positive."""
     rebuilt = np.asarray(sum(g @ a for g, a in zip(gains, cells.rows, strict=True)))
-    return bool(np.abs(rebuilt - basis).max() <= UNBIASED * np.abs(basis).max())
+    return bool((np.abs(rebuilt - basis).max(axis=1) <= UNBIASED * np.abs(basis).max(axis=1)).all())
 
 
-def integer_margins(weights: Mapping[tuple[int, ...], Floats], bits: int) -> tuple[MeasuredMargin, ...]:
+def integer_margins(
+    weights: Mapping[tuple[int, ...], Floats], bits: int, over: Cells | None = None
+) -> tuple[MeasuredMargin, ...]:
     """Real queries A_b, (m, n_o), by set of attributes, as integers: the largest column sum is about 2^bits.
 
-    What rounds to 0 is left out.
+    What rounds to 0 is left out. over: the attributes, where some are amounts: between their knots all is whole then,
+    and where these have so many steps that columns would add up to 2^40 and more, there are fewer bits.
     """
     largest = float(np.asarray(sum(np.abs(a).sum(axis=0) for a in weights.values())).max())
-    rounded = {b: np.rint(a * (2.0**bits / largest)).astype(np.int64) for b, a in weights.items()}
+    scaled = {b: a * (2.0**bits / largest) for b, a in weights.items()}
+    whole = {b: nearest(a, over) if over else np.rint(a) for b, a in scaled.items()}
+    if over and np.asarray(sum(np.abs(a).sum(axis=0) for a in whole.values())).max() >= 2.0**40:
+        return integer_margins(weights, bits - 1, over)
+    rounded = {b: a.astype(np.int64) for b, a in whole.items()}
     return tuple(MeasuredMargin(b, a[a.any(axis=1)]) for b, a in rounded.items() if a.any())
 
 
-def filled(margins: Sequence[MeasuredMargin]) -> tuple[MeasuredMargin, ...]:
+def filled(margins: Sequence[MeasuredMargin], over: Cells | None = None) -> tuple[MeasuredMargin, ...]:
     """The same, with cheaper columns raised to the dearest, where a query asks about one class of equal cells alone.
 
-    No record pays more than before, and no number is less accurate (Theorem 5.27): more is measured.
+    No record pays more than before, and no number is less accurate (Theorem 5.27): more is measured. over: the
+    attributes, where some are amounts: then they are raised as far as all is whole between their knots.
     """
     out = [m.rows.copy() for m in margins]
     which = np.unique(np.concatenate(out), axis=1, return_inverse=True)[1].ravel()
@@ -265,5 +279,69 @@ def filled(margins: Sequence[MeasuredMargin]) -> tuple[MeasuredMargin, ...]:
             if kind not in done and len(cells) == members[kind] and (which[cells] == kind).all():
                 done.add(kind)
                 value, short = int(row[cells[0]]), int(sums.max() - sums[cells[0]])
+                if over:
+                    short -= short % int(least_multiples((which == kind)[None], over)[0])
                 row[cells] = value + short if value > 0 else value - short
     return tuple(MeasuredMargin(m.attributes, rows) for m, rows in zip(margins, out, strict=True))
+
+
+# --- whole between the knots of amounts ---------------------------------------------------------------
+
+
+def nearest(rows: Floats, over: Cells) -> Floats:
+    """Whole numbers near real queries of the structured cells, (m, n_o), that are whole between the knots as well.
+
+    From knot to knot of an amount they rise by multiples of K_s; of several amounts by multiples of products. A query
+    with one number other than 0 becomes a multiple of what counts its cells (`least_multiples`), 0 if that is too
+    large; others, if they are large enough, multiples of all of these products, so that 0 stays 0. Of the rest every
+    rise is taken from what was already rounded (`_near`).
+    """
+    asked = rows != 0
+    sizes = np.abs(rows)
+    largest = sizes.max(axis=1)
+    out = np.empty_like(rows)
+    alike = np.where(asked, rows, rows[np.arange(len(rows)), sizes.argmax(axis=1)][:, None])
+    alike = (alike == alike[:, :1]).all(axis=1)
+    unit = least_multiples(asked[alike], over).astype(np.float64)[:, None]
+    out[alike] = unit * np.rint(rows[alike] / unit)
+    shaped, amounts = rows.reshape(-1, *over.shape), _amounts(over)
+    for i in np.flatnonzero(~alike).tolist():
+        row = shaped[i : i + 1]
+        shown = [(axis, pieces) for axis, pieces in amounts if (row != row.take([0], axis)).any()]
+        times = math.prod(math.lcm(*pieces) for _, pieces in shown)
+        found = times * np.rint(row / times) if times * LEAST_PARTS <= largest[i] else _near(row, amounts)
+        out[i] = found.ravel()
+    return out
+
+
+def _amounts(over: Cells) -> list[tuple[int, tuple[int, ...]]]:
+    """Along which axes of queries, (m, …), there are amounts, with K_s of each."""
+    steps = dict(over.steps)
+    return [(axis, steps[a]) for axis, (a, _) in enumerate(over.structured, 1) if a in steps]
+
+
+def _near(rows: Floats, amounts: Sequence[tuple[int, tuple[int, ...]]]) -> Floats:
+    """Whole between the knots of some amounts, along their axes of queries, (m, …).
+
+    An entry is off by at most half the product of those K_s that lead to it.
+    """
+    if not amounts:
+        return np.asarray(np.rint(rows))
+    (axis, pieces), *others = amounts
+    out = [_near(rows.take([0], axis), others)]
+    for s, k in enumerate(pieces, 1):
+        out.append(out[-1] + k * _near((rows.take([s], axis) - out[-1]) / k, others))
+    beside = range(len(pieces) + 1, rows.shape[axis])
+    return np.concatenate([*out, _near(rows.take(beside, axis), others)], axis=axis)
+
+
+def least_multiples(cells: NDArray[np.bool_], over: Cells) -> Exact:
+    """The least number of times that each count of structured cells, (m, n_o), is whole between all knots, (m,)."""
+    amounts = _amounts(over)
+    times = math.prod(math.lcm(*pieces) for _, pieces in amounts)
+    counted = cells.reshape(-1, *over.shape).astype(np.int64 if times << len(amounts) < SAFE else object) * times
+    for axis, pieces in amounts:
+        knots, beside = np.split(counted, [len(pieces) + 1], axis=axis)
+        most = np.array(pieces, dtype=counted.dtype).reshape([-1 if i == axis else 1 for i in range(counted.ndim)])
+        counted = np.concatenate([knots.take([0], axis), np.diff(knots, axis=axis) // most, beside], axis=axis)
+    return np.asarray(times // np.gcd(times, np.gcd.reduce(counted.reshape(len(cells), over.size), axis=1)))

@@ -8,6 +8,10 @@ is proven: ℓ1 distances are at least ℓ2 distances, so whatever bounds Gaussi
 
 Strategies are A_b = θ_b A* on the margins over sets b of exchangeable attributes: θ by :mod:`margin_weights`, A* on the
 structured cells by :mod:`p_identity`, in turns.
+
+An amount is two cells, its ends, or more knots, between which a record lies: strategies are searched over these cells
+as over any, and become integers that are whole between them as well (`estimate.nearest`). Bounds are those of records
+at knots, and so of all.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ from fitnoise.algebra.backends import one_thread
 from fitnoise.errors import CapExceeded, PlanError, SingularStrategy, WorkloadError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.checks import checked_positive
+from fitnoise.kernel.designs._base import Cells
 from fitnoise.kernel.designs.margins import LARGEST_SCALE, LEAST_SCALE, MeasuredMargin, PureStrategy
 from fitnoise.kernel.designs.parts import largest_entry
 from fitnoise.kernel.units import Neighbours, PrivacyUnit
@@ -56,6 +61,13 @@ BITS = 20
 
 BOUND_GAP = 1e-3
 """How near to its own optimum the proven bound is brought; the ratio to it is not near 1 anyway."""
+
+MOST_BITS = 38
+"""The same where amounts take more of them: what is measured of these rises by multiples of K_s from knot to knot."""
+
+LEAST_BITS = 4
+"""That are left to ask joint cells of several amounts with: with fewer, what was found of them costs ten times as much
+once it is whole, and is not looked for."""
 
 MAX_CELLS = 4096
 """Structured cells: strategies on them are dense matrices."""
@@ -86,6 +98,8 @@ ROUNDS = 2
 """Turns of the weights of margins and the queries on structured cells; one is enough where margins are mixed later."""
 
 CELLS = "every cell on its own"
+
+AMOUNTS = "cells and sums by what is asked"
 
 BRANCHES = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)
 """Children of a node of the hierarchies that are tried."""
@@ -180,7 +194,9 @@ def search(
 
     problem = _Problem(d, asked.weights, clock=clock, tell=tell_share)
     families = list(_families(problem))
-    for family, make in families if every or seconds is not None or not problem.mixes else families[-1:]:
+    if not every and (problem.coarse or (seconds is None and problem.mixes)):
+        families = families[-2 if problem.amounts > 1 and not problem.coarse else -1 :]
+    for family, make in families:
         if found and clock.over:
             break
         begun = time.perf_counter()
@@ -190,10 +206,16 @@ def search(
             tell(min(x[0] for x in found))
             proof = proof or ideal(d, asked, publication, BOUND_GAP)
     if proof is None:
+        between = (
+            f", or the ranges of the amounts {[a for a, _ in d.steps]} have too many steps: what is measured is whole "
+            "between their ends, of products of amounts in multiples of the products of their steps. Declare larger "
+            "steps, prepare products as amounts of their own"
+        )
         raise WorkloadError(
             f"every pure strategy that is searched has more than {MAX_ANSWERS:,} noisy answers for these tables, or "
-            f"needs more than {BITS} bits. Show fewer attributes together, bring the tightest and the loosest target "
-            "closer, or plan with privacy = 'zcdp', which takes more. Nothing was planned."
+            f"needs more than {MOST_BITS if d.steps else BITS} bits{between if d.steps else ''}. Show fewer attributes "
+            "together, bring the tightest and the loosest target closer, or plan with privacy = 'zcdp', which takes "
+            "more. Nothing was planned."
         )
     found.sort(key=lambda x: x[0])
     reached, family, strategy, _ = found[0]
@@ -218,12 +240,23 @@ def _tried(
     publication: Publication, d: Decomposition, asked: Terms, family: str, weights: Weights | None
 ) -> Iterator[tuple[float, str, PureStrategy]]:
     """Integers of a family's weights, and ε² at which they meet every target."""
-    for margins in () if weights is None else _whole(weights, publication.unit):
-        strategy = PureStrategy(d.over, margins, LEAST_SCALE)
-        cost = float(strategy.unit_epsilon(publication.adjacency) ** 2)
-        with contextlib.suppress(SingularStrategy):  # targets too far apart for these bits
-            reached = cost * relaxation(d, asked, variances_of(d, PureEstimation(strategy, d).whiteners))
-            yield reached, family, strategy
+    if weights is None:
+        return
+    budget, records = publication.budget, publication.adjacency.records
+    spent = None if budget is None or budget.pure is None else float(budget.pure)
+
+    def found(bits: int) -> Iterator[tuple[float, str, PureStrategy]]:
+        for margins in _whole(weights, publication.unit, d.over, bits):
+            strategy = PureStrategy(d.over, margins, LEAST_SCALE)
+            cost = float(strategy.unit_epsilon(publication.adjacency) ** 2)
+            with contextlib.suppress(SingularStrategy):  # targets too far apart for these bits
+                reached = cost * relaxation(d, asked, variances_of(d, PureEstimation(strategy, d).whiteners))
+                yield reached, family, strategy
+
+    bits = _bits(d.over, records, spent)
+    first = list(found(bits))
+    fewer = _bits(d.over, records, spent or math.sqrt(min(x[0] for x in first))) if first else bits
+    yield from first if fewer == bits else found(fewer)
 
 
 # --- the families -----------------------------------------------------------------------------------------
@@ -244,6 +277,8 @@ def _families(problem: _Problem) -> Iterator[tuple[str, Callable[[], Weights | N
         yield "cells and sums", lambda: problem.written(problem.shared)
         if problem.free:
             yield "cells and sums by margin", problem.by_margin
+        if problem.amounts > 1:
+            yield AMOUNTS, problem.by_amount
     elif problem.free:
         yield "margins", lambda: problem.turns(lambda _: np.ones((1, 1)))
 
@@ -271,7 +306,7 @@ class _Problem:
         """
         self.d, self.omega, self.before, self._tell = d, omega, before, tell
         self.clock = clock or p_identity.Clock(None)
-        self.mixed: tuple[list[Floats], Floats] | None = None  # kinds of queries, and θ of each for each margin
+        self.mixed: dict[str, tuple[list[Floats], Floats]] = {}  # kinds of queries, and θ of each for each margin
         self.free = tuple(i for i, n in enumerate(d.sizes) if n > 1)
         self.asked: dict[int, op.Operator] = {}
         for g in d.tables:
@@ -289,9 +324,25 @@ class _Problem:
         return self.reduced.cells
 
     @property
+    def amounts(self) -> int:
+        """How many amounts there are among the structured attributes."""
+        return len(self.d.steps)
+
+    @property
+    def coarse(self) -> bool:
+        """Whether joint cells of amounts have so many steps that too few bits are left to ask about them."""
+        bits = sum(math.log2(max(pieces)) for _, pieces in self.d.steps)
+        return self.amounts > 1 and self.small and bits > MOST_BITS - LEAST_BITS
+
+    @property
+    def small(self) -> bool:
+        """Whether there are few enough structured cells, and sectors, for queries of several kinds."""
+        return self.inner > 1 and self.inner**2 * self.margins.sectors <= MAX_ENTRIES
+
+    @property
     def mixes(self) -> bool:
         """Whether every margin may ask its own queries of the structured cells."""
-        return self.inner > 1 and bool(self.free) and self.inner**2 * self.margins.sectors <= MAX_ENTRIES
+        return bool(self.free) and self.small
 
     def cells(self) -> Weights | None:
         """Noise on every cell."""
@@ -366,35 +417,47 @@ class _Problem:
 
         The kinds of queries: the total, A* for all tables, and A* for each set of queries that tables ask.
         """
+        return self._by_kinds("margin", lambda: self.shared) if self.mixes else None
+
+    def by_amount(self) -> Weights | None:
+        """The same without A* for all tables: for several amounts, whose joint cells are asked about by few tables.
+
+        What is asked of joint cells rises by multiples of products of K_s, and of too many steps nothing does. Of each
+        set of queries the amounts that it does not show are told apart by none of its kind.
+        """
+        return self._by_kinds("amount", list) if self.small else None
+
+    def _by_kinds(self, how: str, shared: Callable[[], Parts]) -> Weights | None:
+        """The best weights of the total, of A* for each set of queries, and of one for all where there is one."""
         margins, is_total = self.margins, self.omega is not None
-        if not self.mixes:
-            return None
-        if self.before is not None and self.before.mixed is not None:
-            stars, theta = self.before.mixed
-            return self._mixed(stars, [theta], mixed_margins.SHARPNESS[2:])
-        shared = self.shared
+        if self.before is not None and how in self.before.mixed:
+            stars, theta = self.before.mixed[how]
+            return self._mixed(how, stars, [theta], mixed_margins.SHARPNESS[2:])
+        found = shared()
         posed = self.posed(margins.of_cells / margins.of_cells.max())
         own = [self._own(r, c) for r, c in zip(posed.operators, posed.numbers, strict=True)]
-        stars = [np.ones((1, self.inner)), shared[0][2], *own]
+        stars = [np.ones((1, self.inner)), *(star for _, _, star in found[:1]), *own]
+        first = len(stars) - len(own)
         place = {b: i for i, b in enumerate(margins.names)}
         turned, natural = np.zeros((2, len(place), len(stars)))
-        for b, w, _ in shared:
+        for b, w, _ in found:
             turned[place[b], 1] = w
-        for k, row in enumerate(self._rows_asked):
-            r = rules.row_variances(row.queries, np.linalg.pinv(stars[2 + k].T @ stars[2 + k]))
+        for k, row in enumerate(self._rows_asked, first):
+            r = rules.row_variances(row.queries, np.linalg.pinv(stars[k].T @ stars[k]))
             needs = (r * row.numbers).sum(axis=1) if is_total else (r / row.numbers).max(axis=1)
-            for t, need in zip(self._tables[k].tolist(), needs.tolist(), strict=True):
-                natural[place[margins.shown[t]], 2 + k] += math.sqrt(need)
+            for t, need in zip(self._tables[k - first].tolist(), needs.tolist(), strict=True):
+                natural[place[margins.shown[t]], k] += math.sqrt(need)
         natural /= natural.sum()
         even = 0.02 / natural.size
-        return self._mixed(stars, [turned, natural, natural + even, turned + even], mixed_margins.SHARPNESS)
+        starts = [turned, natural, natural + even, turned + even] if found else [natural, natural + even]
+        return self._mixed(how, stars, starts, mixed_margins.SHARPNESS)
 
-    def _mixed(self, stars: list[Floats], starts: list[Floats], sharpness: Sequence[float]) -> Weights | None:
+    def _mixed(self, how: str, stars: list[Floats], starts: list[Floats], sharpness: Sequence[float]) -> Weights | None:
         """The best weights found for kinds of queries, margin by margin, from some starts."""
         grams, least = np.stack([a.T @ a for a in stars]), 1.0 if self.omega is None else None
         problem = mixed_margins.MixedMargins(self.margins.information, grams, self._rows_asked, least)
         theta, _ = mixed_margins.solve(problem, starts, sharpness, self.clock.left)
-        self.mixed = stars, theta
+        self.mixed[how] = stars, theta
         names = enumerate(self.margins.names)
         return self.written(
             [(b, float(theta[i, k]), stars[k]) for i, b in names for k in np.flatnonzero(theta[i]).tolist()]
@@ -415,12 +478,12 @@ class _Problem:
             rows.append(mixed_margins.Rows(queries, self.margins.shares[tables].toarray(), numbers))
         return tuple(rows)
 
-    def _least(self, posed: Queries) -> p_identity.PIdentity:
-        """Cells and sums for the worst ratio, or the total, of these queries."""
+    def _least(self, posed: Queries, *, some: bool = False) -> p_identity.PIdentity:
+        """Cells and sums for the worst ratio, or the total, of these queries. some: which are not all that is asked."""
         least = p_identity.least_worst if self.omega is None else p_identity.least_total
         tell, starts = self._tell, KIND_STARTS if self.mixes else None
         progress: p_identity.Progress | None = None
-        if tell is not None and not self.free:
+        if tell is not None and not self.free and not some:
             own = (p_identity.worst if self.omega is None else p_identity.total)(posed, np.zeros((0, self.inner)))
             progress = lambda _, best: tell(best / own)  # noqa: E731
         return least(posed, self.rng, starts=starts, max_seconds=self.clock.left, progress=progress)
@@ -428,7 +491,7 @@ class _Problem:
     def _own(self, queries: op.Operator, numbers: Floats) -> Floats:
         """The best cells and sums for some of the queries; cells that these do not tell apart are asked together."""
         fewer, which = p_identity.reduce_cells(Queries((queries,), (numbers,)))
-        star = p_identity.spread(self._least(fewer).matrix, which)
+        star = p_identity.spread(self._least(fewer, some=True).matrix, which)
         if (which < 0).any():  # every column costs as much: a query about the others is free
             star = np.concatenate([star, (which < 0)[None].astype(np.float64)])
         return star
@@ -502,12 +565,27 @@ def _within(made: TablePart) -> None:
         )
 
 
-def _whole(weights: Weights, unit: PrivacyUnit) -> Iterator[tuple[MeasuredMargin, ...]]:
+def _whole(weights: Weights, unit: PrivacyUnit, over: Cells, bits: int) -> Iterator[tuple[MeasuredMargin, ...]]:
     """Integers for real queries, with cheaper cells raised; for replace-one also without, which may cost less."""
-    margins = integer_margins(weights, BITS)
-    yield filled(margins)
-    if unit.neighbours is Neighbours.REPLACE_ONE:
-        yield margins
+    between = over if over.steps else None
+    margins = integer_margins(weights, bits, between)
+    if margins:  # all rounds to 0 where the ranges of amounts have more steps than there are bits
+        yield filled(margins, between)
+        if unit.neighbours is Neighbours.REPLACE_ONE:
+            yield margins
+
+
+def _bits(over: Cells, records: int, epsilon: float | None) -> int:
+    """Of the integers: where there are amounts, as many more as the products of K_s have, whose multiples are asked.
+
+    epsilon: of a unit of so many records, where that is known: what the unit moves answers by, over ε, is the scale of
+    the noise, which has a largest one.
+    """
+    if not over.steps:
+        return BITS
+    wanted = BITS + math.ceil(sum(math.log2(max(pieces)) for _, pieces in over.steps))
+    room = math.inf if epsilon is None else math.log2(LARGEST_SCALE * epsilon / records) - 2
+    return int(min(wanted, MOST_BITS, max(room, 1)))
 
 
 @final
@@ -526,6 +604,11 @@ class _Settled:
     @cached_property
     def achieved(self) -> Floats:
         return variances_of(self.d, self.estimation.whiteners)
+
+    @property
+    def epsilon(self) -> float:
+        """Of one protected unit."""
+        return float(self.strategy.unit_epsilon(self.publication.adjacency))
 
     @cached_property
     def reached(self) -> float:
@@ -582,7 +665,11 @@ def _improved(publication: Publication, problem: _Problem, family: str, settled:
     )
     if weights is None:
         return settled
-    found = [settled, *(_again(settled, m) for m in _whole(weights, publication.unit))]
+    bits = _bits(d.over, publication.adjacency.records, settled.epsilon)
+    found = [settled]
+    for margins in _whole(weights, publication.unit, d.over, bits):
+        with contextlib.suppress(SingularStrategy):  # of amounts with too many steps for these bits
+            found.append(_again(settled, margins))
 
     def paid(one: _Settled) -> float:
         return one.reached * float(one.strategy.unit_epsilon(publication.adjacency) ** 2)
