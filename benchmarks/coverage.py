@@ -355,7 +355,7 @@ def main(given):
             more = fn.plan(fn.Workload(DOMAIN, [fn.table("area", "kind", margin=25), fn.table("area", margin=10)]))
             alike = [data[0]] * 2, [counters[0]] * 2
             run("combined", given.releases, given.only, [plans["zcdp"], more], *alike, asked_of_both, truths_of_both)
-    if "amounts" in given.of and given.privacy != ["pure"]:
+    if "amounts" in given.of:
         shown = [
             fn.table("group", margin=15),
             fn.table("group", sum="pay", margin=15 * PAY.high),
@@ -364,10 +364,10 @@ def main(given):
         ]
         data = paid(1), paid(2)
         counters = [open_counter(x, AMOUNTS, fn.DataSource(), None) for x in data]
-        plan = fn.plan(fn.Workload(AMOUNTS, shown))
-        run(
-            "zcdp, amounts", given.releases, given.only, [plan] * 2, data, counters, asked_of_amounts, truths_of_amounts
-        )
+        for kind in given.privacy or ("zcdp", "pure"):
+            plans = [fn.plan(fn.Workload(AMOUNTS, shown), privacy=kind)] * 2
+            of = asked_of_amounts, truths_of_amounts
+            run(f"{kind}, amounts", given.releases, given.only, plans, data, counters, *of)
 
 
 if __name__ == "__main__":

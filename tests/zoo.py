@@ -1094,6 +1094,18 @@ def _several_parts():
     return json.loads(fn.plan(publication).to_json())
 
 
+def _pure_amounts():
+    """Counts, sums and a mean with Laplace noise, of integers that are whole between knots."""
+    pay = fn.Amount(-2, 10, step=0.5, ceilings=[4], missing={"none": ["N"]}, absent="none")
+    tables = [
+        fn.table("sex", margin=9),
+        fn.table("sex", sum="pay", ceiling=4, margin=40),
+        fn.table(mean="pay", margin=2, reference=30),
+    ]
+    workload = fn.Workload(fn.Domain(sex=fn.Categorical(["f", "m"]), pay=pay), tables)
+    return json.loads(fn.plan(workload, privacy="pure").to_json())
+
+
 _ALTERED = (
     "many_scales", "projection_finite", "pure_replace_two", "free", "wide_integers", "gaussian", "hybrid",
     "large_finite", "women", "drop", "pure_finite", "matrix_of_reals", "prefixes", "budget_mu", "gaussian_finite",
@@ -1105,6 +1117,7 @@ DOCUMENTS = {
     **{f"specification, {p.stem}": _spec(_json(p)) for p in sorted((MADE_BEFORE / "plans").iterdir())},
     "plan, several parts": _plan(_several_parts, "tables", "*"),
     "specification, several parts": _spec(_several_parts),
+    "plan, pure amounts": _plan(_pure_amounts),
     **{f"description, {name}": _described(MADE_BEFORE / "releases" / name) for name in ("women", "pure_finite")},
     "description with the entry of a ledger": _described(
         MADE_BEFORE / "releases" / "women", {"sequence": 7, "digest": "0123456789abcdef" * 4}
