@@ -48,6 +48,7 @@ from fitnoise.request.written import table_document
 from laws import (
     by_command,
     check_accuracy,
+    check_design,
     check_part,
     check_price,
     check_variances,
@@ -756,6 +757,9 @@ def test_too_many_amounts_are_told_of_a_way_out_that_they_have():
     told = r"32,768 joint cells.*The amounts \['p0', .*'p14'\] .*fewer of them, or .*also = .*Nothing was planned"
     with pytest.raises(WorkloadError, match=told):
         planned(domain, *tables)
+    fewer = r"4,096 structured cells.*have 8,192 joint cells.*fewer of them, or .*also = .*Nothing was planned"
+    with pytest.raises(WorkloadError, match=fewer):
+        planned_pure(domain, *tables[:13])
     first, *others = (fn.Workload(domain, tables[i : i + 5]) for i in (0, 5, 10))
     plan = fn.plan(fn.Publication(first, also=[fn.Publication(w) for w in others]))
     assert len(plan.groups) == 3
@@ -1101,6 +1105,23 @@ def test_pure_plans_charge_what_the_dearest_step_costs(neighbours):
     assert max(sum(x**2) for x in found) * rate**2 <= 2 * plan.order.loss.rho
     people = planned_quickly(fn.Workload(domain, tables), unit=PrivacyUnit("person", 2, neighbours=neighbours))
     assert float(people.exact_epsilon) == pytest.approx(2 * float(plan.exact_epsilon), rel=1e-2)
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("neighbours", ["add or remove", "add or remove 2", "replace", "replace, dropped"])
+def test_pure_plans_of_amounts_obey_the_law_of_designs(neighbours, rng):
+    """Databases of a record more, or another, at every step, replayed: ε, and ρ by cell, are what they differ by."""
+    domain = fn.Domain(
+        sex=fn.Categorical(["f", "m"]), hours=fn.Amount(0, 2), pay=fn.Amount(-2, 1, ceilings=[-1], missing={"?": [-9]})
+    )
+    tables = [
+        fn.table("sex", variance=8),
+        fn.table("sex", sum="pay", variance=16),
+        fn.table(sum="pay", ceiling=-1, variance=12),
+        fn.table(sum=["hours", "pay"], variance=20),
+    ]
+    design = planned_quickly(fn.Workload(domain, tables)).only.design
+    check_design(design, zoo.ADJACENCIES[neighbours], rng)
 
 
 def test_kinds_of_noise_are_compared_for_amounts_as_for_counts():

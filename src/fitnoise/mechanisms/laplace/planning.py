@@ -54,7 +54,7 @@ from fitnoise.solving import margin_weights, mixed_margins, p_identity
 from fitnoise.solving.certificates import Terms
 from fitnoise.solving.fixed import Fixed
 from fitnoise.solving.p_identity import Queries
-from fitnoise.solving.sectors import Decomposition, decompose
+from fitnoise.solving.sectors import Decomposition, decompose, ways_out
 
 BITS = 20
 """Of the integer strategy: twelve bits cost up to 0.04 % of the worst variance, twenty nothing that can be seen."""
@@ -172,8 +172,8 @@ def search(
         raise WorkloadError(
             f"pure strategies are searched on up to {MAX_CELLS:,} structured cells; the attributes {bound}, asked for "
             f"by ranges, recodes, per-value targets or a matrix, have {cells:,} joint cells. Coarsen one of them, ask "
-            "for it value by value with one target, or plan with privacy = 'zcdp', which takes more. Nothing was "
-            "planned."
+            "for it value by value with one target, or plan with privacy = 'zcdp', which takes more. "
+            f"{ways_out(domain, bound)}Nothing was planned."
         )
     clock = p_identity.Clock(None if seconds is None else checked_positive("seconds", seconds))
     d = decompose(publication.workload)
