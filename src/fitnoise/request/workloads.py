@@ -24,7 +24,7 @@ from fitnoise.algebra import rules
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arguments import checked, shown
 from fitnoise.kernel.checks import is_real, is_whole
-from fitnoise.kernel.designs.parts import SAFE
+from fitnoise.kernel.codings import EXACT
 from fitnoise.kernel.domain import RESERVED, Amount, Attribute, Categorical, Domain, Hierarchy, Ordered
 from fitnoise.request.targets import By, BySize, Kind, PublicTotal, Target, checked_confidence
 
@@ -430,10 +430,10 @@ def _weighted(asked: op.Operator, weights: Sequence[Fraction]) -> op.Operator:
     if isinstance(asked, op.Averages):
         scales, asked = scales / asked.widths, asked.of
     rows = rules.dense(asked).astype(object) * whole
-    if np.abs(rows).max() >= SAFE:
+    if np.abs(rows).max() >= EXACT:
         raise WorkloadError(
-            "the ranges of an amount by class are too far apart to be summed in 64-bit whole numbers: choose ranges of "
-            "which the largest is a multiple of the others, or larger steps. Nothing was planned."
+            "the ranges of an amount by class are too far apart to be summed in whole numbers below 2^53: choose "
+            "ranges of which the largest is a multiple of the others, or larger steps. Nothing was planned."
         )
     return op.Scaled(op.Dense(rows.astype(np.int64)), scales)
 
