@@ -347,6 +347,37 @@ def test_statements_of_databases_read_amounts_in_the_range_of_their_class(sets, 
         assert np.array_equal(found[m], moments(DOMAIN, known(DOMAIN, values), m))
 
 
+@pytest.mark.parametrize("sets", [True, False])
+def test_statements_read_classes_off_dates_of_records_that_meet_conditions(sets, one_engine):
+    """Detects a date that is none and has a class all the same, and amounts read before what is read off is."""
+    domain = fn.Domain(
+        sales=fn.Amount(0, fn.By("year", [2, 20, 4])),
+        year=fn.Ordered(2020, 2021, read="year", missing={"none": []}, absent="none", column="day"),
+    )
+    days = (None, "2020-05-01", "2021-12-31", "1999-01-01")
+    rows = list(itertools.product([x for x in VALUES if x is not None], days, "fm"))
+    values = {a: list(column) for a, column in zip(("sales", "day", "sex"), zip(*rows, strict=True), strict=True)}
+    source = DataSource(outside_domain=DROP, where={"sex": "f"})
+    met = known(domain, {"sales": values["sales"][::2], "year": values["day"][::2]})
+    dates = {day: "NULL" if day is None else f"DATE '{day}'" for day in days}
+    told = ", ".join(f"({x!r}, {dates[day]}, '{sex}')" for x, day, sex in rows)
+    relation = f"(SELECT * FROM (VALUES {told}) AS t(sales, day, sex))"
+    fields = {
+        "sales": statements.Field(domain["sales"].coding, Kind.DOUBLE, "source.sales"),
+        "year": statements.Field(domain["year"].coding, Kind.DATE, "source.day", domain["year"].derived),
+    }
+    conditions = [statements.Field(source.conditions[0].coding, Kind.TEXT, "source.sex")]
+    d, margins = replace(DUCKDB, sets=sets), [("sales",), ("year", "sales")]
+    for some, inside in ((conditions, met), ([], {a: np.repeat(x, 2) for a, x in met.items()})):
+        prepared, own, _ = statements.prepared(d, relation, some, fields, None)
+        found, _ = statements.count(in_duckdb(), d, prepared, own, margins, Gauge(None), drop=True)
+        for m in margins:
+            assert np.array_equal(found[m], moments(domain, inside, m))
+    counts = open_counter(pd.DataFrame(values), domain, source).count(margins)
+    for m in margins:
+        assert np.array_equal(counts[m], moments(domain, met, m))
+
+
 def test_an_engine_is_tried_on_classes_before_it_sums_amounts(monkeypatch):
     """Detects an engine that reads all records in the range of the first class, or in those of others."""
     tried = partial(trial.refuse_unless_right, in_duckdb(), DUCKDB, "the database", drop=True, amounts=True)
