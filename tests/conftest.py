@@ -127,8 +127,8 @@ def in_pieces(monkeypatch):
 
 
 @pytest.fixture
-def one_engine(started, in_pieces, monkeypatch):
-    """Starting an engine, or trying one, takes ten times longer than counting a few records: tests may share one."""
+def one_duckdb(started, monkeypatch):
+    """Starting DuckDB takes ten times longer than counting a few records: tests may share one."""
 
     @contextmanager
     def engine(_=None):
@@ -139,6 +139,11 @@ def one_engine(started, in_pieces, monkeypatch):
 
     for room in (duck, files, frames):
         monkeypatch.setattr(room, "engine", engine)
+
+
+@pytest.fixture
+def one_engine(one_duckdb, in_pieces, monkeypatch):
+    """Trying an engine takes ten times longer, too."""
     monkeypatch.setattr(sql, "refuse_unless_right", lambda *_, **__: None)
 
 

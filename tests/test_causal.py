@@ -26,6 +26,8 @@ from fitnoise.reading.registry import registry_record
 from fitnoise.request.documents import Spec
 from fitnoise.request.publication import Publication
 
+pytestmark = pytest.mark.usefixtures("one_duckdb", "one_reader")
+
 MONTHS = ["2026-01", "2026-02", "2026-03"]
 
 DOMAIN = fn.Domain(region=fn.Categorical(["a", "b"]), month=fn.Categorical(MONTHS, column="when"), age=fn.Ordered(0, 2))

@@ -20,6 +20,8 @@ from fitnoise.request.targets import z_score
 from laws import by_command, planned_quickly, released
 from tolerances import EXACT, LOOSE, as_often_as
 
+pytestmark = pytest.mark.usefixtures("one_duckdb", "one_reader")
+
 DOMAIN = fn.Domain(
     sex=fn.Categorical({"f": "female", "m": "male"}),
     age=fn.Ordered(0, 4, missing={"unknown": [-9]}, absent="unknown"),

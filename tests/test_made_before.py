@@ -18,6 +18,8 @@ from fitnoise.kernel import privacy
 from fitnoise.reading.description import whole
 from tolerances import EXACT
 
+pytestmark = pytest.mark.usefixtures("one_duckdb", "one_reader")
+
 SAMPLES = Path(__file__).parent / "data" / "made_before"
 EXPECTED = json.loads((SAMPLES / "expected.json").read_text(encoding="utf-8"))
 PLANS, RELEASES = EXPECTED["plans"], EXPECTED["releases"]

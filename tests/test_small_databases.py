@@ -30,6 +30,8 @@ from fitnoise.solving.ky_fan import dual_norm
 from fitnoise.solving.row_space import row_space
 from fitnoise.solving.sectors import decompose
 
+pytestmark = pytest.mark.usefixtures("one_duckdb", "one_reader")
+
 SIGNIFICANCE = 1e-6
 BUDGET = fn.Budget(epsilon=1.0, delta=1e-6)
 SIZE = 120

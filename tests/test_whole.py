@@ -26,6 +26,8 @@ from laws import by_command, measured, planned_quickly
 from test_combining import numbers
 from tolerances import EXACT, LOOSE
 
+pytestmark = pytest.mark.usefixtures("one_duckdb", "one_reader")
+
 REFUSED = {"pivoted basis": "have in common", "missing values": "have in common"}
 """Workloads whose groups overlap, and do not tell what they have in common."""
 
