@@ -50,6 +50,7 @@ def reordered(p: Profile, order: list[int]) -> Profile:
 # --- The joint cost ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.no_cover
 @given(several)
 def test_the_joint_cost_is_the_largest_sum_over_all_joint_cells(given: list[Profile]) -> None:
     assert joint(given) == brute(given)
@@ -72,6 +73,7 @@ def test_a_cost_is_rounded_up_to_a_multiple() -> None:
         ceil_dyadic(0.5)  # type: ignore[arg-type]
 
 
+@pytest.mark.no_cover
 @given(several, limits)
 def test_it_lies_between_the_truth_and_the_sum_and_never_below_one_of_them(given: list[Profile], cells: int) -> None:
     cost = joint(given, max_cells=cells)
@@ -79,18 +81,21 @@ def test_it_lies_between_the_truth_and_the_sum_and_never_below_one_of_them(given
     assert all(p.largest <= cost for p in given)
 
 
+@pytest.mark.no_cover
 @given(several, limits, st.data())
 def test_it_does_not_depend_on_the_order_of_profiles_or_axes(given: list[Profile], cells: int, data: Any) -> None:
     other = [reordered(p, data.draw(st.permutations(range(len(p.axes))))) for p in data.draw(st.permutations(given))]
     assert joint(other, max_cells=cells) == joint(given, max_cells=cells)
 
 
+@pytest.mark.no_cover
 @given(several, limits, st.data())
 def test_it_does_not_fall_where_no_value_falls(given: list[Profile], cells: int, data: Any) -> None:
     more = [Profile(p.axes, tuple(v + data.draw(st.integers(0, 2**66)) for v in p.values)) for p in given]
     assert joint(more, max_cells=cells) >= joint(given, max_cells=cells)
 
 
+@pytest.mark.no_cover
 @given(several, profiles())
 def test_one_release_more_costs_from_nothing_to_its_own_price(given: list[Profile], more: Profile) -> None:
     assert joint(given) <= joint([*given, more]) <= joint(given) + more.largest

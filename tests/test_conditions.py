@@ -269,6 +269,7 @@ def visits(source, rows, folder, where, most=None):
 WHERE = {"year": {"at_least": 2020}}
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("most", [None, 1, 3])
 @pytest.mark.parametrize("source", ["csv", "parquet", "duckdb", "arrow table", "pandas objects", *ENGINES])
 def test_filtering_is_as_having_no_other_records(source, most, tmp_path, untried):

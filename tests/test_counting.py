@@ -858,6 +858,7 @@ def test_what_to_do_about_sources_that_cannot_be_counted(tmp_path):
             open_counter(data, domain, DataSource())
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("attribute", [fn.Binned([10, 20]), fn.Ordered(0, 2, clip=True), fn.Categorical([0, 1, 2])])
 @pytest.mark.parametrize("others", [[], [2.0], [2.0, 30.0], [30.0], [5.0]])
 def test_what_a_file_says_of_all_its_numbers_decides_nothing(attribute, others, tmp_path):

@@ -52,6 +52,7 @@ def grid(n, attributes, rng, missing=0.0):
     return domain, dict(zip(domain, where.T, strict=True)), frame
 
 
+@pytest.mark.no_cover
 @settings(max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0, 0.02, 0.5]), st.integers(1, 3), st.sampled_from([1, 7, 2**20]))
 def test_all_sets_of_twelve_attributes_are_counted_of_the_records_inside(seed, missing, width, batch):
@@ -119,6 +120,7 @@ def test_a_value_that_is_no_number_is_outside_and_stops_nothing(tmp_path):
             open_counter(path, domain, DataSource()).count([used])
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("size", [2, 64, 65, 2**15, 2**15 + 1, 2**16 + 1])
 @pytest.mark.parametrize("whole", [True, False])
 def test_long_code_lists(size, whole, rng):
@@ -238,6 +240,7 @@ def test_wide_records_come_in_frames_with_the_same_counts(wide, policy, monkeypa
 # --- how far it is ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("policy", [DROP, REFUSE])
 @pytest.mark.parametrize("form", FORMS)
 def test_how_far_the_counting_is_rises_to_one(form, policy, tmp_path, monkeypatch, rng):

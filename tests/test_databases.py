@@ -116,6 +116,7 @@ FEW = fn.Domain(
 )
 
 
+@pytest.mark.no_cover
 @settings(max_examples=40)
 @given(
     st.lists(st.tuples(*(st.integers(-1, n) for n in SIZES.values())), max_size=12),
@@ -588,6 +589,7 @@ def test_a_record_moves_one_cell_of_every_margin(engine, tmp_path, one_engine):
             assert not inside[i] or moved[tuple(cells[a][i] for a in m)] == 1
 
 
+@pytest.mark.no_cover
 def test_sqlite_files_and_their_types(lite):
     path = lite(
         "CREATE TABLE people (x INTEGER, y, z TEXT, t BOOLEAN, g AS (x + 1))",
@@ -1127,6 +1129,7 @@ def test_sqlalchemy_is_told_of_where_it_is_missing(monkeypatch, lite):
     leaks_nothing(caught.value)
 
 
+@pytest.mark.no_cover
 def test_an_engine_of_the_user_is_left_as_it_was(lite):
     engine = sa.create_engine("sqlite://", poolclass=sa.StaticPool)
     with engine.begin() as db:
@@ -1252,6 +1255,7 @@ def filled(execute):
     return {s: sum(1 for x, a in rows if x == s and a < 5) for s in "fm"}
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("engine", [e for e in ENGINES if e not in ("mariadb", "spark")])
 def test_from_a_specification_to_a_verified_release(engine, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

@@ -178,6 +178,7 @@ def test_infinite_and_early_dates_of_duckdb_are_outside(tmp_path):
             same_counts(counts(path, attribute, table="people"), wanted(attribute, good))
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("engine", [e for e in ENGINES if e != "sqlite"])
 def test_every_engine_reads_and_compares_dates_as_declared(engine, stamps, tmp_path, monkeypatch):
     """And is tried with known dates first. An hour is read where there are times without a zone."""
@@ -205,6 +206,7 @@ def test_every_engine_reads_and_compares_dates_as_declared(engine, stamps, tmp_p
         leaks_nothing(caught.value)
 
 
+@pytest.mark.no_cover
 @pytest.mark.skipif(not POSTGRESQL, reason="there is no wheel with PostgreSQL for this platform")
 @pytest.mark.parametrize("kind", KINDS)
 def test_dates_of_postgresql(kind, post, one_engine):  # noqa: F811 - a fixture

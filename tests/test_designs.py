@@ -64,6 +64,7 @@ def test_of_many_scales_what_is_lost_is_rounded_up(neighbours, rng):
     check_design(design, zoo.ADJACENCIES[neighbours], rng)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("neighbours", [x for x in zoo.ADJACENCIES if "replace" in x])
 @pytest.mark.parametrize("name", [x for x in zoo.TABLES if "sectors" in x])
 def test_without_a_search_what_is_lost_is_an_upper_bound(name, neighbours, rng, monkeypatch):

@@ -331,6 +331,7 @@ def test_a_code_is_found_before_a_label_and_what_has_no_hash_is_neither():
             number.position(flag)
 
 
+@pytest.mark.no_cover
 def test_many_codes_are_found_at_once():
     """10^5 codes, each looked up: no walk through all of them for each (that would be 10^10 comparisons)."""
     many = Categorical(range(10**5))

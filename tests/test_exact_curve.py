@@ -225,6 +225,7 @@ def test_the_ends_of_the_curve():
     assert all(a >= b for a, b in itertools.pairwise(tops))
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", zoo.WORKLOADS)
 def test_plans_know_their_lattices(name):
     """1/σ² of the smallest σ, at most 2⁻²⁰: the price of the lattice is below two millionths."""

@@ -184,6 +184,7 @@ def test_products_of_halves_are_exact(rng, cut):
         assert room._product(factor, values).tolist() == [factor * v >> 62 for v in values.tolist()]
 
 
+@pytest.mark.no_cover
 def test_weights_that_are_changed_are_proven_anew_or_refused():
     mechanism = lazy_tight_constraints(sum_query(4, 5), 1)
     top = mechanism.top
@@ -696,6 +697,7 @@ def brute(labels, table, guesses, confidence):
 CONFIDENCES = [1e-6, 0.1, 0.5, 0.8, 0.95, 0.999, 1 - 1e-9]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("graph", "epsilon"), SMALL, ids=IDS)
 def test_margins_are_the_smallest(graph, epsilon):
     mechanism = lazy_tight_constraints(graph, epsilon)

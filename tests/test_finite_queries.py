@@ -368,6 +368,7 @@ def test_a_pure_plan_adds_every_epsilon():
     assert made.mu == pytest.approx(min(math.hypot(*apart), math.sqrt(math.pi * made.exact_rho)))
 
 
+@pytest.mark.no_cover
 def test_a_unit_of_several_records_pays_what_was_asked():
     made = small(unit=fn.PrivacyUnit("person", 3))
     assert all(m.epsilon == EPSILON / 3 for m in made.finite)
@@ -766,6 +767,7 @@ def test_clamped_noise_is_made_up_to_its_limits(monkeypatch):
                 ClampedMechanism(graph, 1, alpha)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", [name for name, query in QUESTIONS.items() if query.share is None])
 def test_margins_of_answers_cover_the_truth(name):
     """Whatever is true, to the promise: 3,000 draws at the worst of several truths, at 1e-6."""
@@ -826,6 +828,7 @@ def test_what_an_answer_tells_a_reader_follows_bayes(released, plan):
         made.posterior("sum")
 
 
+@pytest.mark.no_cover
 def test_altered_answers_are_found(released):
     _, folder = released
     text = (folder / "finite.csv").read_text()
@@ -874,6 +877,7 @@ def test_neighbouring_data_differ_in_what_is_drawn_alone(plan, tmp_path, rng, mo
 # --- command line -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.no_cover
 def test_the_command_line_plans_compares_releases_and_verifies(tmp_path, rng, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "spec.toml").write_text(TOML, encoding="utf-8")

@@ -832,6 +832,7 @@ def test_weights_of_places_known_from_others_fade_no_further_than_doubles_tell(b
     check_by_level(plan, rng)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     "more",
     [{"budget": fn.Budget(rho=0.02)}, {"unit": fn.PrivacyUnit("person", 3)}, {"epsilon": 1.0, "delta": 1e-6}],
@@ -853,6 +854,7 @@ def test_levels_of_uneven_trees_with_what_else_is_asked(by_level, more, rng):
     assert sum(t.price for t in plan.tables) == pytest.approx(1)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", SMALL)
 def test_small_uneven_trees_by_level(by_level, name, monkeypatch):
     """The optimum of all mechanisms lies between the bound and what weights cost: one a level, and those of classes."""
@@ -878,6 +880,7 @@ def by_place(county):
     return fn.Workload(domain, [*tables, fn.table("county", margin=county), fn.table("county", "sex", margin=50)])
 
 
+@pytest.mark.no_cover
 def test_targets_that_vary_by_place():
     geo = by_place(5).domain["geo"]
     size = dict(zip([row[1] for row in geo.places], COUNTED[geo.tree.above(0)].tolist(), strict=True))
@@ -1163,6 +1166,7 @@ def test_levels_of_many_places_compared_and_asked_what_if():
     assert fn.plan(fn.Publication(zoo.many_places()), start=loose).hash == fn.plan(zoo.many_places()).hash
 
 
+@pytest.mark.no_cover
 def test_what_is_not_planned_by_level():
     few, many = geography([3, 40], 1e-2), {"geo": uneven([[50, 1], [99]], LEVELS)}
     assert few.mechanism == "fit-for-use"
@@ -1210,6 +1214,7 @@ def test_plans_by_level_that_are_none(by_level):
 SWAP = fn.PrivacyUnit("person", neighbours=fn.Neighbours.REPLACE_ONE)
 
 
+@pytest.mark.no_cover
 def test_replaced_records_of_many_places():
     """Within a tenth where there are many, and nearer the more alike they are; together where there are few."""
     tree = uneven([[30, 1, 2], [40], [1, 1, 80, 20, 9], [200, 300, 60], [700, 500]])
@@ -1257,6 +1262,7 @@ def test_kinds_of_replaced_records_that_prove_nothing(by_level):
             _ = fn.Plan.from_json(json.dumps(odd)).bound
 
 
+@pytest.mark.no_cover
 def test_kinds_of_replaced_records_prove_no_more_where_they_are_the_smallest_doubles(by_level):
     """Detects shares rounded to whole units of 5e-324, 2.67 of which are 3: more was proven than is true."""
     geo, four = uneven([[30, 10, 20], [25, 40, 3], [12, 50]], LEVELS), fn.Ordered(0, 3)

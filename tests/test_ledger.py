@@ -112,6 +112,7 @@ def test_only_a_fraction_is_an_exact_cost(rho: Any) -> None:
         assert ledger.entries() == []
 
 
+@pytest.mark.no_cover
 @given(rho=st.fractions(min_value=Fraction(1, 10**6), max_value=5))
 def test_what_a_plan_costs_is_a_cap_that_admits_it_once(rho: Fraction) -> None:
     """Caps round as charges do."""
@@ -610,6 +611,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.no_cover
 @given(
     st.dictionaries(st.text().filter(lambda key: key not in {"profile", "beside", "epsilon"}), json_values, max_size=3)
 )
@@ -1449,6 +1451,7 @@ ledger.charge(account, Loss.concentrated(Fraction(1, 8)), {"plan": "x" * int(siz
 """
 
 
+@pytest.mark.no_cover
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
 def test_a_process_killed_around_a_charge_leaves_it_whole_or_absent(path: Path, tmp_path: Path) -> None:
     points = [
@@ -1521,6 +1524,7 @@ with Ledger(sys.argv[1]) as ledger:
 """
 
 
+@pytest.mark.no_cover
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
 def test_a_process_killed_at_any_moment_forgets_no_charge_it_made(tmp_path: Path) -> None:
     runs = [(tmp_path / f"{number}.db", start(SPENDER, str(tmp_path / f"{number}.db"))) for number in range(6)]

@@ -54,6 +54,7 @@ def everywhere(loss, costs="costs"):
     )
 
 
+@pytest.mark.no_cover
 @given(any_loss, any_loss, any_loss)
 def test_losses_add_in_any_order(a, b, c):
     one, other = (a + b) + c, c + (b + a)
@@ -65,6 +66,7 @@ def test_losses_add_in_any_order(a, b, c):
     assert (a + Loss.nothing()).rho == a.rho
 
 
+@pytest.mark.no_cover
 @given(any_loss, any_loss)
 def test_cells_are_known_of_a_sum_where_they_are_of_both(a, b):
     both = a + b
@@ -81,6 +83,7 @@ def test_of_what_is_only_concentrated_no_cell_is_known(rho):
     assert loss.profile is None
 
 
+@pytest.mark.no_cover
 @given(by_cells(), by_cells())
 def test_cells_are_added_before_the_dearest_is_taken(a, b):
     together = everywhere(a) + everywhere(b)
@@ -118,6 +121,7 @@ def test_beside_gaussian_noise_each_epsilon_adds_half_its_square_to_rho(epsilons
     assert loss.mu == pytest.approx(math.hypot(math.sqrt(2 * rho), *(privacy.pure_mu(e) for e in epsilons)))
 
 
+@pytest.mark.no_cover
 @given(pure_by_cells(), pure_by_cells(), by_cells())
 def test_what_is_pure_costs_what_its_numbers_do(a, b, gaussian):
     """Cell by cell, at most ε²/2, also beside Gaussian noise; several changes of a unit are one of its multiple."""

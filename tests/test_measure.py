@@ -265,6 +265,7 @@ def test_an_unused_attribute_is_never_looked_at(plan, people):
     assert distance(plan, whole, partial) == 0
 
 
+@pytest.mark.no_cover
 def test_only_maximal_margins_are_counted(any_plan):
     """None inside another, and no two structured attributes together that no table shows together."""
     domain = any_plan.publication.workload.domain
@@ -293,6 +294,7 @@ PRICED = [
 ]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("neighbours", fn.Neighbours)
 @pytest.mark.parametrize("records", [1, 3])
 @pytest.mark.parametrize("name", PRICED)
@@ -420,6 +422,7 @@ def test_a_record_more_moves_the_answers_by_the_profile_of_its_cell(plan, rng, o
     assert max(profile) == 2 * plan.exact_rho
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("column", ["income in thousands", "sex", "age", "region", "owner"])
 def test_a_record_that_is_dropped_moves_nothing(column, plan, people):
     source = replace(plan.publication.source, outside_domain=DROP)
@@ -431,6 +434,7 @@ def test_a_record_that_is_dropped_moves_nothing(column, plan, people):
     assert distance(plan, base, run(plan, counter_of(plan, both, outside_domain=DROP))) == 0
 
 
+@pytest.mark.no_cover
 def test_records_are_measured_as_their_histogram_is(any_plan, rng, one_engine):
     domain = any_plan.publication.workload.domain
     cells = random_cells(domain, 30, rng)
@@ -500,6 +504,7 @@ def test_the_profile_charged_is_what_a_record_costs_in_each_cell(records, plan):
     assert len(set(entry.profile.values)) > 2
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("records", [1, 3])
 def test_two_releases_on_the_same_records_cost_their_largest_joint_distance(records, rng):
     first, second = two_of_a_kind(records)
@@ -1025,6 +1030,7 @@ def small(unit=RECORD, source=PEOPLE, margin=5.0):
     return fn.plan(fn.Workload(domain, [fn.table("sex", margin=margin)]), unit=unit, source=source)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("spent", [False, True])
 @pytest.mark.parametrize(
     ("unit", "source"),

@@ -161,6 +161,7 @@ def test_every_source_adds_up_the_same_amounts_of_each_person(source, most, patt
         same_counts(made.count([("turnover",)]), {("turnover",): made.count(MARGINS)["turnover",]})
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("source", SOURCES)
 def test_records_outside_are_told_one_by_one_and_added_to_nothing(source, tmp_path, untried):
     rows = [r for r in people(9) if r[3] not in {-50, 1000}]
@@ -188,6 +189,7 @@ def test_of_whom_records_are_left_out_goes_by_what_they_become(source, most, pat
 VALUES = st.tuples(st.sampled_from("ab"), st.integers(-1, 1), st.sampled_from(TURNOVERS), st.sampled_from(FEES))
 
 
+@pytest.mark.no_cover
 @given(st.lists(st.tuples(VALUES, st.sampled_from(FEW[:4])), max_size=30), st.sampled_from(WAYS), st.randoms())
 def test_whatever_the_records_are_each_of_a_person_becomes_what_is_declared(told, way, shuffled):
     """In any order, and in as many pieces; who has one record keeps it as it is."""
@@ -280,6 +282,7 @@ def test_engines_whose_sums_are_of_64_bits_add_up_longer_numbers():
 # --- the trial ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("drop", [True, False])
 @pytest.mark.parametrize("kind", [Kind.TEXT, Kind.WHOLE])
 @pytest.mark.parametrize("sets", [True, False])
@@ -351,6 +354,7 @@ def test_a_person_moves_what_so_many_records_move_and_nobody_else_s(source, most
         same_counts({m: now[m] - less[m] for m in MARGINS}, tables(everybody(first(moved, most, pattern, merge))))
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("merge", [ONE, BOTH])
 @pytest.mark.parametrize("pattern", [ANY, Pattern(("shop",)), Pattern(per_value=(("age", 2),)), WAYS[4][1]])
 def test_a_record_more_moves_as_many_records_of_its_person_as_others_pay_for(pattern, merge):
@@ -375,6 +379,7 @@ SUMS = fn.Workload(
 )
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("most", [1, 3])
 def test_no_person_moves_what_is_measured_by_more_than_is_charged(most, tmp_path):
     """On neighbouring data, with the same draws: whatever her records are; and nothing public differs."""
@@ -527,6 +532,7 @@ def transactions():
     return pd.concat([rows, pd.DataFrame({"card": ["busy"] * 9000, "shop": "a", "turnover": 1.0})])
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("sealed", [False, True])
 def test_transactions_become_customers_in_a_release_that_verifies(plan, sealed, tmp_path, without_noise):
     publication = plan.publication

@@ -560,6 +560,7 @@ def test_the_run_of_every_place(rng):
             assert (noise._runs(np.cumsum(sizes), sizes, start, stop) == whole[start:stop]).all()
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("law", LAWS)
 def test_memory_beside_the_result_is_a_few_megabytes(law):
     for scales, sizes in ((np.array([37.0]), np.array([1_000_000])), (np.full(10_000, 37.0), np.full(10_000, 100))):
@@ -814,6 +815,7 @@ def further_bits(monkeypatch, *words):
     return left
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("law", LAWS)
 def test_a_settled_try_is_decided_by_the_bit_that_decides(monkeypatch, rng, law):
     # u agrees with the threshold in the first 40, or 40 + 64, bits, and differs in the last place of the next word.
@@ -1032,6 +1034,7 @@ print(*draw(20))
 """
 
 
+@pytest.mark.no_cover
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_processes_and_forks_share_no_noise():
     # Detects a generator started from a fixed state, or one whose state a child inherits from its parent.

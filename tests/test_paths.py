@@ -51,6 +51,7 @@ def refused(data, words):
     return str(caught.value)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("form", ["parquet", "csv"])
 @pytest.mark.parametrize("keys", [["year"], ["sex", "year"], ["place", "year", "sex"]])
 def test_what_a_writer_of_many_files_wrote(form, keys, tmp_path):

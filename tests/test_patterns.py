@@ -69,6 +69,7 @@ def largest_pair(x, cells, once):
     return max((x[i, j] for i, j in pairs if any(cells[i][a] != cells[j][a] for a in once)), default=None)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("name", "once"), CASES)
 def test_no_set_of_records_costs_more_than_the_mean_of_what_its_cells_are_charged(name, once):
     """And the product of two is exactly the largest there is; what is charged is at most g² times one record."""
@@ -201,6 +202,7 @@ IN_PATTERN = [
 ]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize(("name", "pattern"), IN_PATTERN)
 def test_nobody_in_a_pattern_costs_more_than_the_mean_of_what_her_cells_are_charged(name, pattern, known):
@@ -430,6 +432,7 @@ UNEVEN = fn.Domain(
 )
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("domain", [PLACES, UNEVEN], ids=["even", "uneven"])
 @pytest.mark.parametrize(
     "pattern",
@@ -479,6 +482,7 @@ def test_how_many_places_lie_in_one(domain):
         assert domain.alike("place", ["region", "town in region"]) == 1
 
 
+@pytest.mark.no_cover
 def test_no_more_records_are_charged_than_have_place():
     """However many are said, and whether a design measures by what they differ in or not."""
     domain = fn.Domain(month=fn.Ordered(1, 5, missing={"unknown": [-1]}), sex=fn.Categorical([*"fm"]))

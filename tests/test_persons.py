@@ -218,6 +218,7 @@ def test_whole_numbers_are_ids_by_their_digits(source, tmp_path, untried):
     same_counts(counter(source, rows, tmp_path, 2, kinds=KINDS | {"person": "int64"}).count(MARGINS), wanted)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("source", SOURCES)
 def test_records_without_an_id_or_outside_are_dropped_or_told(source, tmp_path, untried):
     """Also by attributes that no table asks for; all are told, and none has taken the place of another."""
@@ -317,6 +318,7 @@ def keeps(kept, most, pattern):
     )
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("source", "most", "pattern"), by_source(SOURCES, (1, ANY), (10**12, ANY), (3, PATTERNS[1]), (3, PATTERNS[-1]))
 )
@@ -395,6 +397,7 @@ def test_who_keeps_to_the_pattern_loses_nothing(pattern):
     assert whole > 0
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_a_record_more_moves_as_many_records_of_its_person_as_others_pay_for(pattern):
     """What other units pay for, such as a record, where the records of persons are bounded."""
@@ -492,6 +495,7 @@ FLAWS = {
 }
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("pattern", [ANY, ONCE])
 @pytest.mark.parametrize("flaw", FLAWS)
 def test_an_engine_that_counts_others_is_not_admitted(flaw, pattern):
@@ -811,6 +815,7 @@ margin = 5.0
 """
 
 
+@pytest.mark.no_cover
 def test_a_person_with_ten_thousand_records_counts_once_a_month(tmp_path, capsys):
     """From a specification to a release that verifies; one that claims otherwise afterwards does not."""
     (tmp_path / "spec.toml").write_text(MONTHLY, encoding="utf-8")
@@ -1028,6 +1033,7 @@ epsilon = "1/2"
 """
 
 
+@pytest.mark.no_cover
 def test_of_how_many_persons_records_are_left_out_goes_to_a_release_that_verifies(tmp_path, monkeypatch):
     """For its own ε, however many records of a person are counted; the truth is looked up before the charge."""
     plans = [fn.plan(written(tmp_path, LEFT_OUT, most)) for most in (1, 3)]

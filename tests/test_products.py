@@ -76,6 +76,7 @@ def made(draw):
     return of_products(over(sizes), factors, *groups)
 
 
+@pytest.mark.no_cover
 @settings(max_examples=200)
 @given(made())
 def test_the_price_is_that_of_the_dearest_joint_cell(design):

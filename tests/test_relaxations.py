@@ -21,6 +21,7 @@ def bounds(x, most):
     return *relaxations._by_blocks(x, most), relaxations._relaxed(x, most)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("bits", [1, 20, BITS - 1, BITS, BITS + 1, 200])
 def test_no_set_is_dearer(bits):
     for seed in range(25):
@@ -91,6 +92,7 @@ def test_separate_periods_behind_running_totals_are_bounded_exactly():
     assert at_most(x, ALL[:n, :n], n) < 0.8 * np.maximum(x, 0).sum()
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("years", "months"), [(3, 4), (4, 3), (1, 12), (12, 1)])
 @pytest.mark.parametrize("most", [1, 5, 12])
 def test_where_blocks_are_alike_the_bound_is_attained(years, months, most):

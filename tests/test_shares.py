@@ -83,6 +83,7 @@ def test_every_source_counts_the_same_shares(source, tmp_path, untried):
             made.left_out()
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("source", SOURCES)
 def test_records_outside_or_without_an_id_are_nobody_s_share(source, tmp_path, untried):
     """They are dropped or told, one by one, and take nothing from the shares of others."""
@@ -98,6 +99,7 @@ def test_records_outside_or_without_an_id_are_nobody_s_share(source, tmp_path, u
         counter(source, rows + outside, tmp_path, None, drop=False).count([("place",)])
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("source", SOURCES)
 def test_whole_numbers_are_ids_and_no_records_are_zero(source, tmp_path, untried):
     rows = people(12)

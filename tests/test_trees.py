@@ -42,6 +42,7 @@ def columns(design):
     return [[int(x) for x in column] for column in rows.T[there]], [1 / Fraction(s) ** 2 for s in scales.tolist()]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("neighbours", zoo.ADJACENCIES)
 @pytest.mark.parametrize("name", zoo.TREES)
 def test_what_is_lost_is_what_neighbours_differ_by(name, neighbours, rng):
@@ -81,6 +82,7 @@ def made(draw):
     return of_trees(over(sizes), (n, n + 1), (np.zeros(len(inside), dtype=int), above), (first, second), *asked)
 
 
+@pytest.mark.no_cover
 @given(made())
 def test_the_price_is_that_of_the_dearest_place(design):
     """Detects integers that wrap around, and a class that stands for places that cost more."""
@@ -92,6 +94,7 @@ def test_the_price_is_that_of_the_dearest_place(design):
     assert design.answers == len(weights) == sum(design.lengths) == design.portions.sum()
 
 
+@pytest.mark.no_cover
 @given(made())
 def test_a_record_replaced_costs_no_more_than_is_bounded(design):
     each, weights = columns(design)
