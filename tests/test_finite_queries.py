@@ -1,6 +1,7 @@
 """Questions with finitely many answers, from the specification to the release."""
 
 import collections
+import contextlib
 import json
 import math
 from dataclasses import replace
@@ -19,11 +20,12 @@ from fitnoise.interfaces.cli import main
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel import noise
 from fitnoise.kernel.counting import open_counter
-from fitnoise.kernel.designs import clamped
+from fitnoise.kernel.designs import clamped, questions
 from fitnoise.kernel.designs.clamped import ClampedMechanism
+from fitnoise.kernel.designs.graphs import Box, complete
 from fitnoise.kernel.designs.lazy import LazyMechanism
-from fitnoise.kernel.designs.questions import MARGIN_CELLS, Aim, FiniteQuery
-from fitnoise.kernel.designs.ranks import RankMechanism
+from fitnoise.kernel.designs.questions import MARGIN_CELLS, Aim, FiniteQuery, Question
+from fitnoise.kernel.designs.ranks import RankMechanism, Ranks
 from fitnoise.kernel.designs.weights import Weights
 from fitnoise.kernel.exact import exp_below, log_above
 from fitnoise.kernel.ledger import Account, Ledger
@@ -119,6 +121,149 @@ def test_answers_are_those_of_the_records(name, rng):
     for n in (0, 1, 2, 5, PEOPLE):
         records = list(people(rng, n).itertuples(index=False, name=None))
         assert query.answer(DOMAIN, Adjacency(), counted(query, records)) == naive(name, records)
+
+
+# --- by hand ----------------------------------------------------------------------------------------------
+
+
+def test_how_many_people_and_counts_there_may_be():
+    """From one to 2⁶², and from two to sixteen."""
+    for people in (1, 2**62):
+        assert FiniteQuery.count("q", people=people, epsilon=1).people == people
+    for people in (0, 2**62 + 1, True, 1.0):
+        with pytest.raises(WorkloadError, match="from 1 to 2"):
+            FiniteQuery("q", "count", people, Fraction(1))
+    for name in (5, "", " q", "q\n"):
+        with pytest.raises(WorkloadError, match="needs a printable name"):
+            FiniteQuery(name, "count", 3, Fraction(1))
+    for count, good in ((1, False), (2, True), (16, True), (17, False)):
+        where = [{"kids": i % 4} for i in range(count)]
+        with (
+            contextlib.nullcontext() if good else pytest.raises(WorkloadError, match="a condition each, from two to 16")
+        ):
+            assert len(FiniteQuery.counts("q", where=where, **ASK).where) == count
+
+
+def test_shares_of_quantiles_are_fractions_of_small_denominators():
+    assert FiniteQuery("q", "quantile", 3, Fraction(1), "debt", at=0.9).at == Fraction(9, 10)
+    assert FiniteQuery.quantile("q", "debt", at=Fraction(1, 1000), **ASK).share == Fraction(1, 1000)
+    assert FiniteQuery.quantile("q", "debt", at=math.pi / 10, **ASK).share == Fraction(71, 226)
+    assert (QUESTIONS["median"].share, QUESTIONS["sum"].share) == (Fraction(1, 2), None)
+    assert QUESTIONS["median"].ranks(Adjacency()) == Ranks(Fraction(1, 2), PEOPLE, replaces=False)
+    assert QUESTIONS["quantile"].ranks(Adjacency(REPLACE)) == Ranks(Fraction(9, 10), PEOPLE, replaces=True)
+    assert QUESTIONS["sum"].ranks(Adjacency()) is None
+
+
+def test_what_is_counted_for_a_question():
+    """In the order of the domain, whatever that of the condition; of all records by the first attribute."""
+    assert FiniteQuery.count("q", where={"debt": 0, "kids": 1}, **ASK).margins(DOMAIN) == (("kids", "debt"),)
+    assert QUESTIONS["all"].margins(DOMAIN) == (("state",),)
+    assert QUESTIONS["median of some"].margins(DOMAIN) == (("state", "kids"),)
+    assert QUESTIONS["independent"].margins(DOMAIN) == (("state",), ("kids",))
+    assert FiniteQuery.left_out("q", **ASK).margins(DOMAIN) == ()
+
+
+OLD = fn.Domain(age=fn.Ordered(5, 9))
+SWAPPED = Adjacency(REPLACE)
+
+
+@pytest.mark.parametrize(
+    ("query", "domain", "of", "shape"),
+    [
+        (FiniteQuery.left_out("q", **ASK), DOMAIN, Adjacency(), ("sum", 0, 12, 1)),
+        (QUESTIONS["all"], DOMAIN, Adjacency(), ("sum", 0, 12, 1)),
+        (QUESTIONS["count"], DOMAIN, SWAPPED, ("sum", 0, 12, 1)),
+        (QUESTIONS["sum"], DOMAIN, Adjacency(), ("sum", 0, 36, 3)),
+        (QUESTIONS["sum below 0"], DOMAIN, Adjacency(), ("sum", -24, 12, 3)),
+        (QUESTIONS["sum below 0"], DOMAIN, SWAPPED, ("sum", -24, 12, 3)),
+        (FiniteQuery.sum("q", "age", **ASK), OLD, Adjacency(), ("sum", 0, 108, 9)),
+        (FiniteQuery.sum("q", "age", **ASK), OLD, SWAPPED, ("sum", 60, 108, 4)),
+        (FiniteQuery.sum("q", "age", where={"age": 5}, **ASK), OLD, SWAPPED, ("sum", 0, 108, 9)),
+        (QUESTIONS["median"], DOMAIN, SWAPPED, ("median", (-2, -1, 0, 1))),
+        (QUESTIONS["independent"], DOMAIN, Adjacency(), ("counts", 12, 2, False)),
+        (QUESTIONS["disjoint"], DOMAIN, Adjacency(), ("counts", 12, 2, True)),
+    ],
+)
+def test_what_a_graph_depends_on(query, domain, of, shape):
+    """What is not there adds nothing: so 0 is a value where a record can come or go, or fail to meet a condition."""
+    assert query.shape(domain, of) == shape
+
+
+def test_where_only_one_answer_is_possible_none_is_asked_for():
+    for query in (QUESTIONS["all"], FiniteQuery.sum("q", "one", **ASK)):
+        with pytest.raises(WorkloadError, match="follows from the number of records"):
+            query.shape(fn.Domain(one=fn.Ordered(7, 7)), SWAPPED)
+    assert FiniteQuery.sum("q", "one", **ASK).shape(fn.Domain(one=fn.Ordered(7, 7)), Adjacency()) == ("sum", 0, 84, 7)
+
+
+@pytest.mark.parametrize(
+    ("where", "disjoint"),
+    [
+        ([{"state": "CA"}, {"state": ["NY", "TX"]}], True),
+        ([{"state": ["CA", "NY"]}, {"state": ["NY", "TX"]}], False),
+        ([{"state": "CA"}, {"kids": 0}], False),
+        ([{"state": "CA", "kids": 0}, {"kids": [1, 2]}], True),
+        ([{"state": "CA", "kids": 0}, {"state": "CA", "kids": 1}], True),
+        ([{"state": "CA"}, {"state": "NY"}, {"state": ["TX", "CA"]}], False),
+        ([{"state": "CA"}, {"state": "NY"}, {"state": "TX"}], True),
+    ],
+)
+def test_no_record_meets_two_conditions_that_are_apart(where, disjoint):
+    assert FiniteQuery.counts("q", where=where, **ASK)._disjoint(DOMAIN) is disjoint
+
+
+def test_a_step_costs_its_share_of_what_a_unit_may():
+    three = Adjacency(fn.PrivacyUnit("person", 3, id="pid"))
+    left_out = FiniteQuery.left_out("q", **ASK)
+    assert (QUESTIONS["sum"].steps(three), left_out.steps(three)) == (3, 1)
+    assert left_out.steps(Adjacency(fn.PrivacyUnit("person", 3))) == 3
+    assert (QUESTIONS["sum"].record_epsilon(three), left_out.record_epsilon(three)) == (EPSILON / 3, EPSILON)
+    many = Adjacency(fn.PrivacyUnit("person", 2 * 10**6))
+    with pytest.raises(WorkloadError, match="one of the 2,000,000 records of a unit"):
+        QUESTIONS["sum"].graph(DOMAIN, many)
+    with pytest.raises(WorkloadError, match="has 13 results, and its prior 2 numbers"):
+        replace(QUESTIONS["count"], prior=(0.5, 0.5)).graph(DOMAIN, Adjacency())
+
+
+def test_results_are_as_many_as_are_planned_for(monkeypatch):
+    """And not one more; disjoint counts are told apart from others while a table holds them."""
+    for shape, most in (((Question.SUM, -3, 5, 2), 9), ((Question.COUNTS, 4, 2, False), 25)):
+        for limit, good in ((most, True), (most - 1, False)):
+            monkeypatch.setattr(questions, "RESULTS_LIMIT", limit)
+            questions.graph_of.cache_clear()
+            with contextlib.nullcontext() if good else pytest.raises(WorkloadError, match="at most"):
+                assert questions.graph_of(shape).n == most
+    for limit, results in ((15, 15), (14, 25)):
+        monkeypatch.setattr(questions, "RESULTS_LIMIT", 25)
+        monkeypatch.setattr(questions, "DENSE_LIMIT", limit)
+        questions.graph_of.cache_clear()
+        assert questions.graph_of((Question.COUNTS, 4, 2, True)).n == results
+    questions.graph_of.cache_clear()
+    graph = questions.graph_of((Question.SUM, -3, 5, 2))
+    assert (list(graph.results), graph.structure) == (list(range(-3, 6)), Box((9,), (2,)))
+    median = questions.graph_of((Question.MEDIAN, ("a", "b", "c")))
+    assert (median.results, median.structure) == (("a", "b", "c"), complete(3).structure)
+
+
+@pytest.mark.parametrize(("records", "added", "swapped"), [(11, True, False), (12, True, True), (13, False, False)])
+def test_as_many_records_as_are_declared(records, added, swapped):
+    """Or fewer, where they can come and go."""
+    counts = [np.array([records, 0, 0])]
+    for of, good in ((Adjacency(), added), (SWAPPED, swapped)):
+        with contextlib.nullcontext() if good else pytest.raises(DataError, match=rf"{NOTHING}"):
+            assert QUESTIONS["count"].answer(DOMAIN, of, counts) == 0
+
+
+def test_conditions_and_priors_in_one_form():
+    query = FiniteQuery.count("q", where={"state": "TX", "kids": [2, 1]}, prior=[1, 0.5], **ASK)
+    assert query.where == ((("kids", (2, 1)), ("state", ("TX",))),)
+    assert query.prior == (1.0, 0.5)
+    for prior in ([], [-0.1, 1.1], [math.nan], [math.inf], ["x"], 3):
+        with pytest.raises(WorkloadError, match="a prior is a list of probabilities"):
+            FiniteQuery("q", "count", 3, Fraction(1), prior=prior)
+    for where in (((("kids", (1,)), ("kids", (2,))),), ((("kids", ()),),)):
+        with pytest.raises(WorkloadError, match="each attribute once, with one value or more"):
+            FiniteQuery("q", "count", 3, Fraction(1), where=where)
 
 
 def test_people_out_of_bounds_are_refused_without_their_number(rng):
