@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -22,7 +23,7 @@ from fitnoise.kernel import noise
 from fitnoise.kernel.counting import open_counter
 from fitnoise.kernel.designs import clamped, questions
 from fitnoise.kernel.designs.clamped import ClampedMechanism
-from fitnoise.kernel.designs.graphs import Box, complete
+from fitnoise.kernel.designs.graphs import Box, QueryGraph, Simplex, complete, disjoint_counts
 from fitnoise.kernel.designs.lazy import LazyMechanism
 from fitnoise.kernel.designs.questions import MARGIN_CELLS, Aim, FiniteQuery, Question
 from fitnoise.kernel.designs.ranks import RankMechanism, Ranks
@@ -35,6 +36,7 @@ from fitnoise.mechanisms.finite import documents
 from fitnoise.mechanisms.finite.accuracy import accuracy
 from fitnoise.mechanisms.finite.box import clamped_staircase
 from fitnoise.mechanisms.finite.choosing import choose
+from fitnoise.mechanisms.finite.ranks import by_ranks
 from fitnoise.planning.plan import Plan
 from fitnoise.reading import release as releases
 from fitnoise.reading.files import engine, write_parquet
@@ -223,6 +225,47 @@ def test_a_step_costs_its_share_of_what_a_unit_may():
         QUESTIONS["sum"].graph(DOMAIN, many)
     with pytest.raises(WorkloadError, match="has 13 results, and its prior 2 numbers"):
         replace(QUESTIONS["count"], prior=(0.5, 0.5)).graph(DOMAIN, Adjacency())
+
+
+def made_for(graph, epsilon=EPSILON, even=True):
+    return SimpleNamespace(graph=graph, epsilon=epsilon, even=even)
+
+
+def test_a_mechanism_is_for_a_question_where_its_graph_and_its_price_are():
+    """The same graph, or one that is equal; drawn from in even time."""
+    query, of = QUESTIONS["sum"], Adjacency()
+    own = query.graph(DOMAIN, of)
+    equal = QueryGraph(range(37), Box((37,), (3,)))
+    assert equal is not own
+    for graph in (own, equal):
+        assert query.bounds(DOMAIN, of, made_for(graph, EPSILON / 2))
+        assert query.fits(DOMAIN, of, made_for(graph))
+        assert not query.fits(DOMAIN, of, made_for(graph, EPSILON / 2))
+        assert not query.bounds(DOMAIN, of, made_for(graph, even=False))
+    for other in (
+        QueryGraph(range(37), Box((37,), (2,))),
+        QueryGraph(range(1, 38), Box((37,), (3,))),
+        QueryGraph(range(36), Box((36,), (3,))),
+        complete(37),
+        SimpleNamespace(structure=equal.structure, n=37, results=equal.results),
+    ):
+        assert not query.bounds(DOMAIN, of, made_for(other))
+        assert not query.fits(DOMAIN, of, made_for(other))
+    apart = QUESTIONS["disjoint"]
+    graph = apart.graph(DOMAIN, of)
+    assert apart.bounds(DOMAIN, of, made_for(disjoint_counts(PEOPLE, 2)))
+    fewer = QueryGraph(graph.results, Simplex(graph.structure.bins[::-1].copy()))
+    assert fewer.n == graph.n
+    assert not np.array_equal(fewer.edges, graph.edges)
+    assert not apart.bounds(DOMAIN, of, made_for(fewer))
+
+
+def test_ranks_are_those_of_the_question_and_of_its_neighbours():
+    query = QUESTIONS["median"]
+    ranked = by_ranks(query.graph(DOMAIN, Adjacency()), EPSILON, query.ranks(Adjacency()))
+    assert query.fits(DOMAIN, Adjacency(), ranked)
+    assert not query.bounds(DOMAIN, SWAPPED, ranked)
+    assert not replace(query, people=PEOPLE + 1).bounds(DOMAIN, Adjacency(), ranked)
 
 
 def test_results_are_as_many_as_are_planned_for(monkeypatch):
