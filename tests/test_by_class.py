@@ -17,7 +17,7 @@ import pytest
 import fitnoise as fn
 import zoo
 from designs import of_sectors
-from fitnoise.errors import DataError, DomainError, WorkloadError
+from fitnoise.errors import DataError, DomainError, SpecError, WorkloadError
 from fitnoise.interfaces.render import document
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel.by_value import ByValue
@@ -558,6 +558,14 @@ def test_examples_are_of_the_range_of_their_class(spec):
 def test_means_as_tables_are_refused_and_how_to_have_them_is_said():
     with pytest.raises(WorkloadError, match=r"no target of its mean means the same.*Release\.mean"):
         fn.Workload(DOMAIN, [fn.table("size", mean="sales", margin=3, reference=100)])
+
+
+def test_a_series_whose_periods_are_the_classes_of_an_amount_is_refused_before_anything_is_drawn():
+    """Detects one that is planned and drawn, and cannot be shown: of the first periods there are other ranges."""
+    domain = fn.Domain(month=fn.Ordered(1, 3), sales=fn.Amount(0, fn.By("month", [2, 2, 20]), absent="drop"))
+    workload = fn.Workload(domain, [fn.table("month", margin=9)])
+    with pytest.raises(SpecError, match="not done with an amount whose range goes by the periods"):
+        fn.plan(workload, series="month")
 
 
 @pytest.mark.parametrize("highs", [[0.000007, 9_999_999_999_991, 1.000003], [0.000007, 99_999_999_991, 1]])

@@ -18,7 +18,7 @@ from fitnoise.errors import DomainError, SpecError
 from fitnoise.kernel import privacy
 from fitnoise.kernel.arguments import refuse_unless_fields_fit, shown
 from fitnoise.kernel.checks import is_plain, is_real, look_alike
-from fitnoise.kernel.codings import uncut
+from fitnoise.kernel.codings import classified_by, uncut
 from fitnoise.kernel.designs.questions import MOST_PEOPLE, FiniteQuery, Question
 from fitnoise.kernel.domain import Categorical, Domain, Level, Ordered
 from fitnoise.kernel.losses import Axes
@@ -620,6 +620,9 @@ class Publication:
             "another promise than zcdp": self.privacy is not Privacy.ZCDP,
             "neighbours that replace a record": self.unit.neighbours is Neighbours.REPLACE_ONE,
             "sums and means of amounts": bool(used_attributes(self.workload) & set(domain.steps)),
+            "an amount whose range goes by the periods": any(
+                classified_by(domain[a].coding) == self.series for a in domain.steps
+            ),
         }
         for what, said in refused.items():
             if said:
