@@ -23,7 +23,7 @@ from fitnoise.kernel import noise
 from fitnoise.kernel.counting import open_counter
 from fitnoise.kernel.designs import clamped, questions
 from fitnoise.kernel.designs.clamped import ClampedMechanism
-from fitnoise.kernel.designs.graphs import Box, QueryGraph, Simplex, complete, disjoint_counts
+from fitnoise.kernel.designs.graphs import Box, QueryGraph, Simplex, complete, disjoint_counts, from_edges
 from fitnoise.kernel.designs.lazy import LazyMechanism
 from fitnoise.kernel.designs.questions import MARGIN_CELLS, Aim, FiniteQuery, Question
 from fitnoise.kernel.designs.ranks import RankMechanism, Ranks
@@ -258,6 +258,9 @@ def test_a_mechanism_is_for_a_question_where_its_graph_and_its_price_are():
     assert fewer.n == graph.n
     assert not np.array_equal(fewer.edges, graph.edges)
     assert not apart.bounds(DOMAIN, of, made_for(fewer))
+    edge_by_edge = from_edges(graph.n, graph.edges, graph.results)
+    assert np.array_equal(edge_by_edge.edges, graph.edges)
+    assert not apart.bounds(DOMAIN, of, made_for(edge_by_edge))  # of another kind, so it is not looked through
 
 
 def test_ranks_are_those_of_the_question_and_of_its_neighbours():
