@@ -378,6 +378,23 @@ def test_statements_read_classes_off_dates_of_records_that_meet_conditions(sets,
         assert np.array_equal(counts[m], moments(domain, met, m))
 
 
+def test_a_statement_grows_with_the_number_of_classes_and_not_with_its_square():
+    """Detects classes that are looked up anew for every range: ClickHouse takes statements of 256 KiB."""
+
+    def length(classes):
+        domain = fn.Domain(
+            size=fn.Categorical([f"class {i:03}" for i in range(classes)]),
+            sales=fn.Amount(0, fn.By("size", [1000 + i for i in range(classes)]), step=1000),
+        )
+        fields = {
+            "size": statements.Field(domain["size"].coding, Kind.TEXT, "source.size"),
+            "sales": statements.Field(domain["sales"].coding, Kind.DOUBLE, "source.sales"),
+        }
+        return len(statements.statement(DUCKDB, "people", fields, [tuple(fields)], drop=True))
+
+    assert length(MOST_RANGES) < 12 * length(MOST_RANGES // 10)
+
+
 def test_an_engine_is_tried_on_classes_before_it_sums_amounts(monkeypatch):
     """Detects an engine that reads all records in the range of the first class, or in those of others."""
     tried = partial(trial.refuse_unless_right, in_duckdb(), DUCKDB, "the database", drop=True, amounts=True)

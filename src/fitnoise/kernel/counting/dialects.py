@@ -233,12 +233,17 @@ class Dialect:
         return f"CASE WHEN {self._finite(x)} THEN {inner} ELSE 0 END"
 
     def key_by(self, coding: Coding, kind: Kind, column: str, cell: str) -> str:
-        """The key of an amount whose range goes by a cell, which is given: from 1, below where there is none."""
+        """The key of an amount whose range goes by a cell, which is given: from 1, below where there is none.
+
+        The cell is told once, and not range by range: statements of many ranges are long, and engines bound that.
+        """
         (first, _), *others = ranges_of(coding)
-        own = [(self.key(some, kind, column), ", ".join(str(c + 1) for c in cells)) for some, cells in others]
-        when = " ".join(f"WHEN {cell} IN ({cells}) THEN {key}" for key, cells in own)
         key = self.key(first, kind, column)
-        return f"CASE {when} ELSE {key} END" if when else key
+        if not others:
+            return key
+        number = " ".join(f"WHEN {c + 1} THEN {i}" for i, (_, cells) in enumerate(others, 1) for c in cells)
+        own = " ".join(f"WHEN {i} THEN {self.key(some, kind, column)}" for i, (some, _) in enumerate(others, 1))
+        return f"CASE (CASE {cell} {number} ELSE 0 END) {own} ELSE {key} END"
 
     def _key_beside(self, coding: Beside, kind: Kind, column: str) -> str:
         """The same where what is absent is told from what is outside: of codes, NULL is absent."""
