@@ -33,7 +33,7 @@ from hypothesis import strategies as st
 import fitnoise.kernel.ledger as room
 from charges import loss
 from fitnoise.errors import BudgetExceeded, LedgerError
-from fitnoise.kernel.ledger import GENESIS, Account, Entry, Ledger, Quote
+from fitnoise.kernel.ledger import GENESIS, Account, Drawn, Entry, Ledger, Price, Quote
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.privacy import HALF_PI, pure_mu_squared
 from fitnoise.kernel.profiles import Charged, Profile, ceil_dyadic
@@ -333,6 +333,94 @@ def test_a_larger_promise_of_the_same_unit_is_the_safe_one() -> None:
     with Ledger(":memory:") as ledger:
         ledger.charge(PERSON, loss(Fraction(9, 8)), {}, also={SURVEY.unit: loss(Fraction(1, 8))})
         assert [ledger.balance(a).spent for a in (one, SURVEY)] == [Fraction(9, 8), Fraction(1, 8)]
+
+
+def test_what_is_admitted_charges_nothing_and_what_is_not_is_remembered() -> None:
+    eighth = Fraction(1, 8)
+    with Ledger(":memory:") as ledger:
+        ledger.set_cap(SURVEY, 2 * eighth)
+        ledger.set_cap(PERSON, 9 * eighth)
+        ledger.admit(SURVEY, loss(eighth), {"plan": P})
+        ledger.admit(SURVEY, loss(2 * eighth), {}, also={PERSON.unit: loss(9 * eighth)}, at_most=2 * eighth)
+        assert len(ledger.entries()) == 2
+        with pytest.raises(LedgerError, match=rf"would grow by ρ = 1/8, not by 1/16 at most.*{NOTHING}"):
+            ledger.admit(SURVEY, loss(eighth), {}, at_most=eighth / 2)
+        with pytest.raises(LedgerError, match=rf"are for the ledger to write.*{NOTHING}"):
+            ledger.admit(SURVEY, loss(eighth), {"units": {}})
+        with pytest.raises(LedgerError, match=rf"no charge of 'survey'.*{NOTHING}"):
+            ledger.admit(SURVEY, loss(YOUNG.largest, profile=YOUNG), {}, beside=[P])
+        assert len(ledger.entries()) == 2
+        assert "a cost of ρ = 3/8 does not fit" in refused(
+            lambda: ledger.admit(SURVEY, loss(3 * eighth), {"plan": P}, also={PERSON.unit: loss(eighth)})
+        )
+        entry = ledger.entries()[-1]
+        assert (entry.kind, entry.account, entry.rho) == ("refusal", SURVEY, 3 * eighth)
+        assert entry.detail == {"plan": P, "units": {PERSON.unit: {"rho": "1/8"}}}
+        said = refused(lambda: ledger.admit(SURVEY, loss(eighth), {}, also={PERSON.unit: loss(10 * eighth)}))
+        assert f"left for {PERSON.source!r} ({PERSON.unit})" in said
+        assert ledger.balance(SURVEY).spent == ledger.balance(PERSON).spent == 0
+
+
+def test_a_series_that_was_refused_was_not_begun() -> None:
+    drawn = Drawn(1, "0" * 64)
+    with Ledger(":memory:") as ledger:
+        ledger.set_cap(SURVEY, Fraction(1, 8))
+        for asked in (drawn, Drawn(2, "0" * 64)):  # whoever may not have it is not told whose turn it is
+            refused(lambda asked=asked: ledger.charge(SURVEY, loss(Fraction(1, 4)), {"plan": P}, drawn=asked))
+        assert ledger.series(SURVEY, P) == []
+        with pytest.raises(LedgerError, match=rf"it was never begun.*{NOTHING}"):
+            ledger.period(SURVEY, P, Drawn(2, "0" * 64))
+        ledger.set_cap(SURVEY, Fraction(1))
+        entry = ledger.charge(SURVEY, loss(Fraction(1, 4)), {"plan": P}, drawn=drawn)
+        assert ledger.series(SURVEY, P) == [entry]
+
+
+def test_beside_what_nothing_bounds_for_a_unit_nothing_bounds_what_is_added() -> None:
+    """Not even where it is stated what it costs that unit alone."""
+    with Ledger(":memory:") as ledger:
+        ledger.charge(SURVEY, loss(Fraction(1, 8)), {})
+        spend(ledger, P, YOUNG, account=SWAP)
+        ledger.set_cap(SURVEY, Fraction(9))
+        also = {SURVEY.unit: loss(OLD.largest, profile=OLD)}
+        said = refused(lambda: ledger.charge(SWAP, loss(OLD.largest, profile=OLD), {"plan": Q}, also=also, beside=[P]))
+        assert f"nothing bounds what this release costs {SURVEY.source!r} ({SURVEY.unit}), which has a cap" in said
+
+
+def test_as_many_charges_fit_as_fit_under_every_cap_of_the_name() -> None:
+    with Ledger(":memory:") as ledger:
+        asked = partial(ledger.quote, SURVEY, loss(Fraction(1, 8)), also={PERSON.unit: loss(Fraction(1, 2))})
+        assert asked().more is None
+        for account, more in ((SURVEY, 9), (PERSON, 2)):
+            ledger.set_cap(account, Fraction(9, 8))
+            assert asked().more == more
+
+
+def test_changes_one_after_the_other_cost_their_square_and_rounding_once() -> None:
+    """k²ρ, kε, k²μ²; where ε is known no more than half its square, which is rounded up once."""
+    fifth, rho = Fraction(1, 5), ceil_dyadic(Fraction(1, 50))
+    twice = Price(rho, epsilon=fifth).repeated(2)
+    assert twice == Price(ceil_dyadic(Fraction(2, 25)), epsilon=2 * fifth)
+    assert twice.rho < 4 * rho
+    quarter = Fraction(1, 4)
+    assert Price(quarter, epsilon=Fraction(1)).repeated(3) == Price(9 * quarter, epsilon=Fraction(3))
+    assert Price(quarter, LEVEL, None, quarter, Fraction(2)).repeated(3) == Price(
+        9 * quarter, None, None, 9 * quarter, Fraction(2)
+    )
+
+
+@pytest.mark.parametrize("wrong", [1, None, 0.5, ["1"]])
+def test_a_number_of_a_price_is_a_text(wrong: Any) -> None:
+    for words in ({"rho": wrong}, {"rho": "1", "epsilon": wrong}):
+        with pytest.raises(LedgerError, match="fractions in lowest terms"):
+            Price.parse(words)
+
+
+def test_mu_is_as_stated_or_as_epsilon_implies_it() -> None:
+    half = Fraction(1, 2)
+    assert Price(half).known_mu_squared is None
+    assert Price(half, epsilon=Fraction(1)).known_mu_squared == ceil_dyadic(pure_mu_squared(Fraction(1)))
+    for epsilon in (None, Fraction(1)):
+        assert Price(half, None, epsilon, half, Fraction(1)).known_mu_squared == half
 
 
 def test_pure_charges_are_pure_for_every_unit() -> None:
@@ -716,7 +804,8 @@ def test_a_new_ledger_is_empty_one_file_and_its_owners_alone(tmp_path: Path) -> 
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_ledger_in_memory_is_forgotten() -> None:
+def test_a_ledger_in_memory_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     with Ledger(":memory:") as ledger:
         ledger.charge(SURVEY, loss(Fraction(1)), {})
         assert (ledger.verify(), ledger.lasting) == (1, False)
@@ -765,10 +854,18 @@ def test_what_is_no_ledger_is_refused_and_left_alone(
     path = tmp_path / "file"
     write(path)
     before = path.read_bytes()
-    with pytest.raises(LedgerError, match=rf"{words}.*{NOTHING}"):
+    with pytest.raises(LedgerError, match=rf"{re.escape(str(path))}.*{words}.*{NOTHING}"):
         Ledger(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_error_says_which_ledger_it_is_of(path: Path) -> None:
+    for place, words in ((path, str(path)), (":memory:", "in memory")):
+        ledger = Ledger(place)
+        ledger.close()
+        with pytest.raises(LedgerError, match=re.escape(f"cannot use the ledger {words}: ")):
+            ledger.head()
 
 
 def test_a_file_larger_than_any_ledger_is_not_read(tmp_path: Path) -> None:
@@ -777,6 +874,46 @@ def test_a_file_larger_than_any_ledger_is_not_read(tmp_path: Path) -> None:
         file.truncate(2**30)
     with pytest.raises(LedgerError, match=f"no ledger has more than .*{NOTHING}"):
         Ledger(path)
+
+
+def test_a_ledger_may_be_as_large_as_it_may_be(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "_MAX_BYTES", path.stat().st_size)
+    Ledger(path).close()
+    monkeypatch.setattr(room, "_MAX_BYTES", path.stat().st_size - 1)
+    with pytest.raises(LedgerError, match="no ledger has more than"):
+        Ledger(path)
+
+
+def test_another_process_may_remove_the_name_under_which_a_ledger_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It opens the ledger as soon as it is linked, and takes the other name for a leftover."""
+
+    def hardlink_to(self: Path, target: str) -> None:
+        os.link(target, self)
+        Path(target).unlink()
+
+    monkeypatch.setattr(Path, "hardlink_to", hardlink_to)
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        assert ledger.verify() == 0
+    assert [x.name for x in tmp_path.iterdir()] == ["ledger.db"]
+
+
+def test_a_name_that_was_left_of_making_a_ledger_is_removed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By one that was killed; or by another process, between two looks. Files of such names that are others stay."""
+    left, other = (path.with_name(f".{path.name}.unfinished-{end}") for end in ("abcd1234", "wxyz_789"))
+    left.hardlink_to(path)
+    other.write_text("another file")
+    Ledger(path).close()
+    assert (left.exists(), other.exists()) == (False, True)
+
+    def samefile(self: Path, _: Path) -> bool:
+        left.unlink(missing_ok=True)
+        raise FileNotFoundError(2, "No such file or directory")
+
+    left.hardlink_to(path)
+    monkeypatch.setattr(Path, "samefile", samefile)
+    Ledger(path).close()
 
 
 def test_a_folder_a_dangling_link_and_a_missing_folder_are_refused(tmp_path: Path) -> None:
@@ -1023,6 +1160,11 @@ def pure_detail(epsilon: object, **more: object) -> str:
         ("charge", "1/4", written()),  # dearer than it says
         ("charge", "1", written()),
         ("refusal", "1/4", written()),
+        ("refusal", "0", "{}"),
+        ("refusal", "1/3", "{}"),
+        ("period", "1", json.dumps({"plan": "a" * 64, "series": {"period": 1, "frozen": "0" * 64}})),
+        ("period", "0", "{}"),
+        ("period", "0", json.dumps({"plan": "a" * 64})),
         ("charge", f"{10**400 * 2**64 + 1}/{2**64}", written()),
         ("charge", "1/2", written(None)),
         ("charge", "1/2", written([])),
@@ -1068,6 +1210,7 @@ def pure_detail(epsilon: object, **more: object) -> str:
         ("charge", "1/2", json.dumps({"mu_rate": "2"})),
         ("charge", "1/2", json.dumps({"mu_squared": "1", "mu_rate": "1"})),
         ("charge", "1/2", json.dumps({"mu_squared": "1/3", "mu_rate": "2"})),  # not rounded
+        ("charge", "1/2", json.dumps({"mu_squared": "1/2", "mu_rate": "0"})),
         ("charge", "1/2", json.dumps({"mu_squared": "-1", "mu_rate": "2"})),
         ("charge", "1/2", json.dumps({"mu_squared": 1, "mu_rate": "2"})),
         ("cap", "1/2", json.dumps({"mu_squared": "2"})),
@@ -1581,7 +1724,8 @@ def test_under_a_cap_on_mu_it_is_mu_squared_that_adds_up() -> None:
         )
     with Ledger(":memory:") as ledger:
         ledger.set_cap(SURVEY, mu_squared=Fraction(99))
-        assert "μ² of this release is not known" in refused(lambda: ledger.charge(SURVEY, loss(half), {}))
+        said = refused(lambda: ledger.charge(SURVEY, loss(half), {}))
+        assert re.search(rf"the cap of {SURVEY.source!r} \({SURVEY.unit}\) is .* μ² of this release is not known", said)
 
 
 def test_on_the_same_records_mu_squared_is_that_of_the_dearest_cell() -> None:
