@@ -109,6 +109,43 @@ def test_what_values_cost_is_evened_out_between_clusters(monkeypatch):
     assert exact * Fraction(130, 100) < replace(design).dearest <= sum(design.group_costs)
 
 
+@pytest.mark.parametrize("bits", [4, 40, 59, 62, 100, 300])
+def test_of_two_clusters_the_bound_is_what_the_dearest_cell_costs(bits, monkeypatch):
+    """Which they share one attribute of: rounded up by less than one part in 2⁵⁰, and not at all where 64 bits do."""
+    design = of_products(over((2, 3, 2)), [None] * 3, {(0, 1): (1, 1)})
+    draw = np.random.default_rng(bits)
+    for _ in range(20):
+        one, two = ([[int.from_bytes(draw.bytes(40)) >> 320 - bits for _ in range(m)] for _ in range(n)]
+                    for n, m in ((2, 3), (3, 2)))  # fmt: skip
+        costs = {(0, 1): np.array(one, dtype=object), (1, 2): np.array(two, dtype=object)}
+        exact = max(one[i][j] + two[j][k] for i, j, k in itertools.product(range(2), range(3), range(2)))
+        for cells in (12, 11):
+            monkeypatch.setattr(products, "CELLS", cells)
+            found = design._no_more(costs)
+            assert found == exact if cells == 12 or bits < 50 else exact <= found <= exact + (exact >> 50)
+        assert design._no_more({(0, 1): costs[0, 1]}) == max(map(max, one))
+
+
+def test_as_many_cells_are_looked_at_as_may_be(monkeypatch):
+    """Of three clusters in a ring no evening out tells what the dearest cell costs."""
+    design = of_products(over((2, 2, 2)), [None] * 3, {(0, 1): (1, 1)})
+    unlike = np.array([[0, 2], [2, 0]], dtype=object)
+    costs = dict.fromkeys(((0, 1), (1, 2), (0, 2)), unlike)
+    for cells, found in ((8, 4), (7, 6)):
+        monkeypatch.setattr(products, "CELLS", cells)
+        assert design._no_more(costs) == found
+
+
+@pytest.mark.parametrize("part", [(0, 1), (0, 2), (1, 2)])
+def test_what_lies_within_another_set_is_added_to_it(part, monkeypatch):
+    """However few cells are looked at: no cell is dear in both."""
+    monkeypatch.setattr(products, "CELLS", 0)
+    design = of_products(over((2, 2, 2)), [None] * 3, {(0, 1): (1, 1)})
+    same = np.array([[2, 0], [0, 2]], dtype=object)
+    whole = np.repeat(np.expand_dims(2 - same, 3 - sum(part)), 2, axis=3 - sum(part))
+    assert design._no_more({(0, 1, 2): whole, part: same}) == 2
+
+
 def test_costs_of_rows_in_64_bits_would_be_too_small():
     """One scale for each row: 4·2⁶⁶ and a little for the other value."""
     design = of_products(over((2,)), ([[2**34, 0], [0, 2**20]],), {(0,): (1, [1, 3])})
