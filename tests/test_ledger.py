@@ -386,6 +386,22 @@ def test_beside_what_nothing_bounds_for_a_unit_nothing_bounds_what_is_added() ->
         assert f"nothing bounds what this release costs {SURVEY.source!r} ({SURVEY.unit}), which has a cap" in said
 
 
+def test_groups_of_a_name_cost_every_unit_of_it_what_is_known() -> None:
+    half = Fraction(1, 2)
+    with Ledger(":memory:") as ledger:
+        one, two = spend(ledger, P, YOUNG), spend(ledger, Q, OLD, P)
+        spend(ledger, R, LEVEL, account=CENSUS)
+        three, four = ledger.charge(PERSON, loss(half), {"plan": S}), pure(ledger, half)
+        ledger.set_cap(SURVEY, Fraction(0))
+        refused(lambda: ledger.charge(SURVEY, loss(half), {}))
+        groups = ledger.groups(SURVEY)
+        assert [g.entries for g in groups] == [(one, two), (three,), (four,)]
+        assert [g.rho(SURVEY) for g in groups] == [Fraction(5, 8), half, Fraction(1, 8)]
+        assert [g.rho(PERSON) for g in groups] == [9 * half + 9 * half, half, Fraction(9, 8)]
+        assert [g.mu_squared(SURVEY) for g in groups] == [None, None, ceil_dyadic(pure_mu_squared(half))]
+        assert groups[2].mu_squared(PERSON) == 9 * groups[2].mu_squared(SURVEY)
+
+
 def test_as_many_charges_fit_as_fit_under_every_cap_of_the_name() -> None:
     with Ledger(":memory:") as ledger:
         asked = partial(ledger.quote, SURVEY, loss(Fraction(1, 8)), also={PERSON.unit: loss(Fraction(1, 2))})

@@ -205,6 +205,14 @@ def test_attributes_of_one_factor_are_taken_for_each_other_with_the_dearest_of_t
     assert furthest(design) == exact < fresh.cost_squared(REPLACE) == dear.cost_squared(REPLACE)
 
 
+@pytest.mark.parametrize("cheap", [[[1, -1, 0]], [[0, 1, -1]]])
+def test_attributes_of_different_factors_are_not_taken_for_each_other(cheap, monkeypatch):
+    """By factor there are as many choices as by attribute; a dear one for a cheap one would be priced too low."""
+    design = of_products(over((3, 3)), (cheap, [[9, -9, 0]]), {(0,): (1, 1), (1,): (1, 1)})
+    monkeypatch.setattr(products, "MOST_CHOICES", 3)
+    assert design.cost_squared(REPLACE) == furthest(design) == 2**2 + 18**2
+
+
 def test_a_price_in_64_bits_would_be_too_small():
     """What fails where products of squares are taken in 64 bits: 3·2⁶⁶ would be 2⁶⁴ times nothing."""
     design = of_products(over((2, 2)), ([[2**33, 1]], [[3, 1]]), {(0, 1): (1, 1)})
