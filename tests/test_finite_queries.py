@@ -298,6 +298,8 @@ def test_as_many_records_as_are_declared(records, added, swapped):
     for of, good in ((Adjacency(), added), (SWAPPED, swapped)):
         with contextlib.nullcontext() if good else pytest.raises(DataError, match=rf"{NOTHING}"):
             assert QUESTIONS["count"].answer(DOMAIN, of, counts) == 0
+            by_debt = [records, 0, 0, 0]
+            assert QUESTIONS["median"].records(DOMAIN, of, [np.array(by_debt)]) == by_debt
 
 
 def test_conditions_and_priors_in_one_form():
