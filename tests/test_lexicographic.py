@@ -473,3 +473,7 @@ def test_precision_that_is_lost_is_noticed(monkeypatch):
     good = 0
     with pytest.raises(PlanError, match=r"cannot be refined in floating point; plan without it\. No plan was made"):
         fn.plan(fn.matrix_workload(zoo.lower(4), variances=1), refine=True)
+    budgets = fn.CellBudgets(("cell",), (1, 0.5, 1, 0.25))  # nobody asked for what cannot be had
+    plan = fn.plan(fn.matrix_workload(zoo.lower(4), variances=1), cell_budgets=budgets)
+    check_plan(plan)
+    assert plan.status.endswith("; profile not lexicographically least: precision was lost")

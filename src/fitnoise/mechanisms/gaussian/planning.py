@@ -613,10 +613,15 @@ def ideal(
     said = _said(asked, form, q)
     evidence = Evidence(p, said, together=together) if pairs is None else pairs.evidence(p, said)
     personal = asked.relative is not None and asked.weights is None  # what is charged would not be settled
-    if refine or (personal and lexicographic.affordable(form.problem)):
-        refined = lexicographic.refine(form.problem, solution, progress=progress)
-        return Ideal(form.in_basis(refined.factors), evidence, solution.gap, f"{solution.status}; {refined.status}")
     status = str(solution.status)
+    if refine or (personal and lexicographic.affordable(form.problem)):
+        try:
+            refined = lexicographic.refine(form.problem, solution, progress=progress)
+            return Ideal(form.in_basis(refined.factors), evidence, solution.gap, f"{status}; {refined.status}")
+        except PlanError:
+            if refine:
+                raise
+            status += "; profile not lexicographically least: precision was lost"
     if pairs is not None and not pairs.complete:
         status += " among the kinds of pairs considered, which are not all"
     return Ideal(form.precision_factors(*solution.primal), evidence, solution.gap, status)
