@@ -464,8 +464,8 @@ def test_precision_that_is_lost_is_noticed(monkeypatch):
     good = 1
 
     class Careless(lexicographic._Stage):
-        def covariances(self):
-            found = super().covariances()
+        def covariances(self, primal):
+            found = super().covariances(primal)
             return found if len(self.of.levels) <= good else [m + 9 * np.eye(len(m)) for m in found]
 
     monkeypatch.setattr(lexicographic, "_Stage", Careless)

@@ -175,12 +175,7 @@ class _Recursion:
                 why = "a level rose"
                 break
             self.levels.append(level)
-            found = self._outcome(
-                [
-                    s.sigma if m is None else s.with_free(m)
-                    for s, m in zip(self.sectors, stage.covariances(), strict=True)
-                ]
-            )
+            found = self._outcome_of(stage)
             if found is None:
                 why = "precision was lost"
                 break
@@ -203,6 +198,15 @@ class _Recursion:
             if s.rank:
                 np.add.at(out, s.numbers, (s.lifts**2).sum(axis=1))
         return out
+
+    def _outcome_of(self, stage: _Stage) -> Refined | None:
+        """What the first of its weights amount to that cost no more than the optimum; None when none do."""
+        for primal in (stage.primal, stage.near):
+            pairs = zip(self.sectors, stage.covariances(primal), strict=True)
+            found = self._outcome([s.sigma if m is None else s.with_free(m) for s, m in pairs])
+            if found is not None:
+                return found
+        return None
 
     def _outcome(self, sigmas: list[Floats]) -> Refined | None:
         """What these covariances amount to; None when they cost more than the optimum, or are none."""
@@ -262,6 +266,8 @@ class _Stage:
         else:
             first = start[0][self.cells], start[1][self.numbers]
         search = interior_point.Search(problem, first)
+        search.run(RISE / 10, interior_point.STEPS, of.progress)
+        self.near = search.best.primal
         search.run(CLOSE, 2 * interior_point.STEPS, of.progress)
         n = len(self.cells)
         self.p, self.q = search.w[:n], search.w[n:]
@@ -289,9 +295,13 @@ class _Stage:
         cells = self.active[0]
         return bool(cells.all()) or all(_rank(b.columns[:, cells].T) == b.rank for b in self.blocks)
 
-    def covariances(self) -> list[Floats | None]:
-        """Σ of what was free, scaled to meet the targets left; None for sectors that were finished before."""
-        factors = iter(self.problem.covariance_factors(*np.split(self.primal, [len(self.cells)])))
+    def covariances(self, primal: Floats) -> list[Floats | None]:
+        """Σ of what was free, scaled to meet the targets left; None for sectors that were finished before.
+
+        primal: the weights, as they are in the end, or `near` to it. In the end those that are not active are nearly 0,
+        and what is left free may be rounding; a little before it is not.
+        """
+        factors = iter(self.problem.covariance_factors(*np.split(primal, [len(self.cells)])))
         return [(lambda y: y.T @ y)(next(factors)[0][0]) if s.rank else None for s in self.of.sectors]
 
     def _polished(self, cells: Mask, numbers: Mask) -> tuple[Floats, Floats]:
