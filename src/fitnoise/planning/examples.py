@@ -28,7 +28,7 @@ from fitnoise.kernel.codings import (
 )
 from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.dates import Part
-from fitnoise.kernel.domain import Attribute, Domain
+from fitnoise.kernel.domain import Attribute
 from fitnoise.request.publication import Publication
 from fitnoise.solving.fixed import Fixed
 
@@ -76,11 +76,13 @@ def examples(publication: Publication, records: int) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([mark, *(c.name for c in columns)])
-    classes = {domain.column(by) for a in domain if (by := classified_by(domain[a].coding)) is not None}
+    classes = {by for a in domain if (by := classified_by(domain[a].coding)) is not None}
+    first = sorted(columns, key=lambda c: classes.isdisjoint(c.attributes))
     for i in range(1, records + 1):
-        record: dict[str, Any] = {}
-        for c in sorted(columns, key=lambda c: c.name not in classes):
-            record[c.name] = c.value(draw, i, domain, record)
+        record, places = dict[str, Any](), dict[str, int | None]()
+        for c in first:
+            record[c.name] = c.value(draw, i, places)
+            places |= {a: c.cell(a, record[c.name], places) for a in classes.intersection(c.attributes)}
         writer.writerow([i, *(written(record[c.name]) for c in columns)])
     return out.getvalue()
 
@@ -132,22 +134,20 @@ class _Column:
     """A column, and all who read it; nobody reads one that holds ids alone."""
 
     name: str
-    names: tuple[str, ...]
-    attributes: tuple[Attribute, ...]
+    attributes: Mapping[str, Attribute]
     conditions: tuple[Condition, ...]
 
-    def value(self, draw: Fixed, number: int, domain: Domain, record: Mapping[str, Any]) -> Any:
+    def value(self, draw: Fixed, number: int, places: Mapping[str, int | None]) -> Any:
         """One that all can read; of an id its record's number. SpecError where none is found.
 
-        record: what other columns hold, as far as it is drawn: those first by which ranges of amounts go.
+        places: the cells of attributes of other columns by which ranges of amounts go.
         """
-        readers = (*self.attributes, *self.conditions)
-        places = domain.cells(record)
+        readers = (*self.attributes.values(), *self.conditions)
         for _ in range(TRIES if readers else 0):
             reader = _one(readers, draw)
             drawn = self._of(reader, draw, places) if isinstance(reader, Attribute) else self._meeting(reader, draw)
             value = _one(drawn, draw) if drawn else None
-            if drawn and self._read_by_all(value, domain, record):
+            if drawn and self._read_by_all(value, places):
                 return value
         if readers:
             raise SpecError(
@@ -157,10 +157,20 @@ class _Column:
             )
         return number
 
-    def _read_by_all(self, value: object, domain: Domain, record: Mapping[str, Any]) -> bool:
+    def cell(self, name: str, value: object, places: Mapping[str, int | None]) -> int | None:
+        """The cell of a value along one of the attributes, of an amount in the range of its record's class."""
+        attribute = self.attributes[name]
+        by = classified_by(attribute.coding)
+        if by is None:
+            return attribute.cell(value)
+        place = self.attributes[by].cell(value) if by in self.attributes else places[by]
+        return None if place is None else within(attribute.coding, place).cell(value)
+
+    def _read_by_all(self, value: object, places: Mapping[str, int | None]) -> bool:
         off = ((c.coding, value if c.read is None else c.read.number(value)) for c in self.conditions)
-        found = domain.cells({**record, self.name: value})
-        return all(found[name] is not None for name in self.names) and all(c.cell(x) is not None for c, x in off)
+        return all(self.cell(a, value, places) is not None for a in self.attributes) and all(
+            c.cell(x) is not None for c, x in off
+        )
 
     def _of(self, attribute: Attribute, draw: Fixed, places: Mapping[str, int | None]) -> Sequence[Any]:
         """Values of one of its cells; of dates any that may be read."""
@@ -171,7 +181,7 @@ class _Column:
             knots, most = len(steps) + 1, sum(steps)
             cell = draw.below(most + 1) if cell < knots else cell - knots + most + 1
         by = classified_by(attribute.coding)
-        place = None if by is None else places[by]
+        place = None if by is None else places.get(by)
         return held(attribute, cell, 0 if place is None else place)
 
     def _meeting(self, condition: Condition, draw: Fixed) -> Sequence[Any]:
@@ -186,7 +196,7 @@ class _Column:
 
     def _dates(self, draw: Fixed) -> Sequence[str]:
         """A day that may meet all, with a time where an hour is read; none where there is no such day."""
-        days = [window for a in self.attributes if (window := _years(a)) is not None]
+        days = [window for a in self.attributes.values() if (window := _years(a)) is not None]
         for given in (c.bounds for c in self.conditions if c.read is not None):
             ends = {name: x.toordinal() for name, x in given.items() if isinstance(x, date)}
             first, last = (next((ends[k] for k in ks if k in ends), None) for ks in _BOUNDS)
@@ -197,7 +207,7 @@ class _Column:
         if first > last:
             return ()
         day = date.fromordinal(first + draw.below(last + 1 - first)).isoformat()
-        timed = any(a.derived is not None and a.derived.part is Part.HOUR for a in self.attributes)
+        timed = any(a.derived is not None and a.derived.part is Part.HOUR for a in self.attributes.values())
         return (f"{day} {draw.below(24):02}:{draw.below(60):02}:00" if timed else day,)
 
 
@@ -229,14 +239,13 @@ def _extent(values: Values | Interval) -> tuple[int, int]:
 def _columns(publication: Publication) -> Iterator[_Column]:
     """All columns that are read, those of attributes first."""
     domain, unit = publication.workload.domain, publication.unit
-    named = [(domain.column(name), a) for name, a in domain.attributes]
+    named = [(domain.column(a), a) for a in domain]
     conditions = publication.source.conditions
     names = dict.fromkeys([*(c for c, _ in named), *(c.column for c in conditions), *filter(None, [unit.id])])
     for name in names:
         yield _Column(
             name,
-            tuple(a for a in domain if domain.column(a) == name),
-            tuple(a for c, a in named if c == name),
+            {a: domain[a] for c, a in named if c == name},
             tuple(c for c in conditions if c.column == name),
         )
 
