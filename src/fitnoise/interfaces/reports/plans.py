@@ -301,24 +301,22 @@ def _amounts(plan: Plan) -> Section:
     """What margins of sums are in records at the largest amount there is (κ), by which a range is chosen."""
     domain = plan.publication.workload.domain
     rows = []
-    for part in plan.groups:
-        for s, asked_for in zip(part.summaries, part.publication.workload.tables.parts, strict=True):
-            table = asked_for.template if isinstance(asked_for, Family) else asked_for
-            summed = [domain[a] for a in table.summed]
-            amounts = [a for a in summed if isinstance(a, Amount)]
-            if not summed or len(amounts) < len(summed):
-                continue
-            by = next((a.by for a in amounts if a.by is not None), None)
-            own: list[tuple[str, int | None, float, float]] = [
-                (called(s.name, s.tables), None, s.target_moe, s.achieved_moe)
-            ]
-            if by in table.attributes and table.view(by) is EACH and s.tables == 1:
-                own = [*_by_class(part, s, table, by)]
-            tops = [view.ceiling for _, view in table.views if isinstance(view, Sum)]
-            for name, place, target, reached in own:
-                largest = math.prod(a.largest(t, place) for a, t in zip(amounts, tops, strict=True))
-                kappas = {"asked_kappa": target / largest, "achieved_kappa": reached / largest}
-                rows.append({"table": name, "largest": largest, **kappas})
+    for s, table in asked(plan):
+        summed = [domain[a] for a in table.summed]
+        amounts = [a for a in summed if isinstance(a, Amount)]
+        if not summed or len(amounts) < len(summed):
+            continue
+        by = next((a.by for a in amounts if a.by is not None), None)
+        own: list[tuple[str, int | None, float, float]] = [
+            (called(s.name, s.tables), None, s.target_moe, s.achieved_moe)
+        ]
+        if by in table.attributes and table.view(by) is EACH and s.tables == 1:
+            own = [*_by_class(plan.group(s.name), s, table, by)]
+        tops = [view.ceiling for _, view in table.views if isinstance(view, Sum)]
+        for name, place, target, reached in own:
+            largest = math.prod(a.largest(t, place) for a, t in zip(amounts, tops, strict=True))
+            kappas = {"asked_kappa": target / largest, "achieved_kappa": reached / largest}
+            rows.append({"table": name, "largest": largest, **kappas})
     columns = (
         Column("table", "table"),
         Column("largest", "largest amount", Kind.NUMBER),
