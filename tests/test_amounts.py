@@ -897,10 +897,8 @@ def test_steps_from_knot_to_knot_have_no_divisor_in_common():
         planned(domain, fn.table(sum=["pay", "more"], variance=2.0**120))
 
 
-@pytest.mark.no_cover
-@pytest.mark.parametrize("neighbours", list(Neighbours))
-def test_plans_with_ceilings_charge_what_the_dearest_step_costs(neighbours):
-    """Every j of the range, alone and replaced by every other, beside a count, a product and cells for missing ones."""
+def with_ceilings():
+    """Sums up to ceilings beside a count, a product and cells for missing ones."""
     domain = fn.Domain(
         sex=fn.Categorical(["f", "m"]),
         hours=fn.Amount(0, 2, ceilings=[1]),
@@ -912,19 +910,31 @@ def test_plans_with_ceilings_charge_what_the_dearest_step_costs(neighbours):
         fn.table("sex", sum="pay", ceiling=2, variance=16),
         fn.table(sum=["hours", "pay"], variance=90),
     ]
-    plan = planned(domain, *tables, unit=PrivacyUnit(neighbours=neighbours), gap=1e-3)
-    design = plan.groups[0].design
+    return fn.Workload(domain, tables)
+
+
+def at_every_step(neighbours):
+    """Of these amounts, every record that is in one database and not in the other, or has another in its place."""
     records = [(z, w, j) for z in (0, 1) for w in range(3) for j in range(11)]
-    one = {r: shift(design, domain, [r]) for r in records}
     if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
-        assert max(one.values()) == design.cost_squared(neighbours)
-        assert 2 * plan.order.loss.rho == max(one.values())
-    else:
-        near = [r for r in records if r[2] in {0, 1, 2, 4, 5, 9, 10}]
-        found = [shift(design, domain, [r], [s]) for r in near for s in records if r < s]
-        assert max(found) == design.cost_squared(neighbours)
-        assert 2 * plan.order.loss.rho >= max(found)
-    people = planned(domain, *tables, unit=PrivacyUnit("person", 2, neighbours=neighbours), gap=1e-3)
+        return [([r], []) for r in records]
+    near = [r for r in records if r[2] in {0, 1, 2, 4, 5, 9, 10}]
+    return [([r], [s]) for r in near for s in records if r < s]
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_plans_with_ceilings_charge_what_the_dearest_step_costs(neighbours):
+    """Every j of the range, alone and replaced by every other, beside a count, a product and cells for missing ones."""
+    workload = with_ceilings()
+    plan = fn.plan(workload, unit=PrivacyUnit(neighbours=neighbours), gap=1e-3)
+    design = plan.groups[0].design
+    found = [shift(design, workload.domain, more, fewer) for more, fewer in at_every_step(neighbours)]
+    assert max(found) == design.cost_squared(neighbours)
+    assert 2 * plan.order.loss.rho >= max(found)
+    if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
+        assert 2 * plan.order.loss.rho == max(found)
+    people = fn.plan(workload, unit=PrivacyUnit("person", 2, neighbours=neighbours), gap=1e-3)
     assert people.rho == pytest.approx(4 * plan.rho, rel=1e-2)
 
 
@@ -1084,28 +1094,13 @@ def test_small_costs_leave_fewer_bits_and_the_noise_can_be_drawn(more):
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 def test_pure_plans_charge_what_the_dearest_step_costs(neighbours):
     """Every j of the range, alone and replaced by every other, beside a count, a product and cells for missing ones."""
-    domain = fn.Domain(
-        sex=fn.Categorical(["f", "m"]),
-        hours=fn.Amount(0, 2, ceilings=[1]),
-        pay=fn.Amount(-3, 6, ceilings=[-1, 2], missing={"none": [-9]}),
-    )
-    tables = [
-        fn.table("sex", variance=8),
-        fn.table("sex", sum="pay", ceiling=-1, variance=12),
-        fn.table("sex", sum="pay", ceiling=2, variance=16),
-        fn.table(sum=["hours", "pay"], variance=90),
-    ]
-    plan = planned_quickly(fn.Workload(domain, tables), unit=PrivacyUnit(neighbours=neighbours))
+    workload = with_ceilings()
+    plan = planned_quickly(workload, unit=PrivacyUnit(neighbours=neighbours))
     design, rate = plan.only.design, plan.only.design.rate
-    records = [(z, w, j) for z in (0, 1) for w in range(3) for j in range(11)]
-    pairs = [(r, None) for r in records]
-    if neighbours is Neighbours.REPLACE_ONE:
-        near = [r for r in records if r[2] in {0, 1, 2, 4, 5, 9, 10}]
-        pairs = [(r, s) for r in near for s in records if r < s]
-    found = [moved(design, domain, [r], [] if s is None else [s]) for r, s in pairs]
+    found = [moved(design, workload.domain, more, fewer) for more, fewer in at_every_step(neighbours)]
     assert max(sum(x) for x in found) * rate == plan.exact_epsilon == plan.order.loss.epsilon
     assert max(sum(x**2) for x in found) * rate**2 <= 2 * plan.order.loss.rho
-    people = planned_quickly(fn.Workload(domain, tables), unit=PrivacyUnit("person", 2, neighbours=neighbours))
+    people = planned_quickly(workload, unit=PrivacyUnit("person", 2, neighbours=neighbours))
     assert float(people.exact_epsilon) == pytest.approx(2 * float(plan.exact_epsilon), rel=1e-2)
 
 
