@@ -2,29 +2,45 @@
 
 `make mutants` makes and tries them with mutmut, on copies below build/mutants, and fails if one lives that
 docs/mutants.md does not explain. `make mutants FILES="losses order"` does so for some files. Started again, it goes on
-where it stopped: what was killed stays so until its function changes, what lived is tried again.
+where it stopped: what was killed stays so until its function changes, what lived is tried again. What is explained is
+not tried, but with `--listed` among the files; `--seconds 4` takes only the quickest tests of each mutant.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import json
+import math
 import os
 import re
 import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
+
+import libcst
+import pytest
+from hypothesis import Phase, settings
+from mutmut import __main__ as mutmut
+from mutmut.mutation import diff_apply, mutators
+from mutmut.mutation.data import SourceFileMutationData
+from mutmut.runners.harness import PytestRunner
+from mutmut.state import state
+from mutmut.stats import status_by_exit_code
+from mutmut.workers.isolation import ForkServerRunner, MutantResult
 
 ROOT = Path(__file__).resolve().parents[1]
 COPIES, LISTED = ROOT / "build" / "mutants", ROOT / "docs" / "mutants.md"
 
 TESTS = {
     "losses": "losses exact_curve",
-    "order": "order trees patterns persons shares -k 'test_order or refused or nested or own or cost or charge'",
+    "order": "order trees patterns persons shares by_class "
+    "-k 'test_order or refused or nested or own or cost or charge or releases_pay'",
     "measure": "measure order amounts -k 'not tampered and not exact_cost and (test_measure or test_order or summed)'",
     "units": "units",
     "privacy": "privacy exact_curve losses",
@@ -38,7 +54,7 @@ TESTS = {
     "designs/linear": "strategy designs trees products -k 'not server'",
     "designs/sectors": "strategy patterns ways sets relaxations shares amounts designs "
     "-k 'strategy or patterns or ways or sectors or scales or charge or prices or whole_between'",
-    "designs/margins": "margins designs -kmargin",
+    "designs/margins": "margins designs amounts by_class -k 'margin or amounts_cost or sums or ends or pays'",
     "designs/answers": "order designs -k 'order or count_by or sum'",
     "designs/parts": "parts amounts designs strategy -k 'not intervals and not server'",
     "designs/products": "products shares -k 'test_products or (costs_as_much and product)'",
@@ -80,17 +96,23 @@ DEAD = ("killed", "segfault")
 """What mutmut calls what did not pass the tests; what ran out of time may have, on a slower day."""
 
 
-def main(names: list[str]) -> int:
+def main(asked: argparse.Namespace) -> int:
     """Try the mutants of these files, or of all; 1 if some live unlisted."""
-    reasons = [as_pattern(line) for line in LISTED.read_text("utf-8").splitlines() if line.startswith("- `")]
+    reasons = explained()
     unlisted = False
-    for name in names or TESTS:
-        mutants, living = tried(name)
-        new = [m for m in living if not any(r.fullmatch(f"`{name}` {m}") for r in reasons)]
+    for name in asked.files or TESTS:
+        mutants, living = tried(name, ["--seconds", str(asked.seconds), *["--listed"] * asked.listed])
+        new = [m for m in living if not any(r.fullmatch(m) for r in reasons)]
         unlisted = unlisted or bool(new)
         lines = [f"{name}: {mutants} mutants, {len(living)} live, {len(new)} of them unlisted"]
-        sys.stdout.write("\n".join([*lines, *(f"- `{name}` {m}" for m in new), ""]))
+        sys.stdout.write("\n".join([*lines, *(f"- {m}" for m in new), ""]))
+        sys.stdout.flush()
     return int(unlisted)
+
+
+def explained() -> list[re.Pattern[str]]:
+    """What lives for a reason."""
+    return [as_pattern(line) for line in LISTED.read_text("utf-8").splitlines() if line.startswith("- `")]
 
 
 def as_pattern(line: str) -> re.Pattern[str]:
@@ -98,7 +120,7 @@ def as_pattern(line: str) -> re.Pattern[str]:
     return re.compile(re.escape(line.removeprefix("- ")).replace("…", ".*"))
 
 
-def tried(name: str) -> tuple[int, list[str]]:
+def tried(name: str, options: list[str]) -> tuple[int, list[str]]:
     """How many mutants there are of a file, and those that no test noticed."""
     os.chdir(ROOT)
     copy, source = COPIES / name.replace("/", "-"), f"src/fitnoise/kernel/{name}.py"
@@ -116,7 +138,10 @@ def tried(name: str) -> tuple[int, list[str]]:
     first = copy / "mutants" / "src"  # there before Python looks into it, which remembers what was not
     first.mkdir(parents=True, exist_ok=True)
     with (copy / "log.txt").open("w") as log:
-        command, here = [sys.executable, "-P", __file__, "--here", source], os.environ | {"PYTHONPATH": str(first)}
+        command, here = (
+            [sys.executable, "-P", __file__, "--here", *options, source],
+            os.environ | {"PYTHONPATH": str(first)},
+        )
         if subprocess.run(command, cwd=copy, env=here, stdout=log, stderr=log, check=False).returncode:
             sys.exit(f"{name}: mutmut stopped; {log.name} says why")
     mutants, living = json.loads((copy / "mutants" / "living.json").read_text())
@@ -138,44 +163,80 @@ def undecorated(source: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def try_here(source: str) -> None:
-    """Run mutmut in this folder, and write down what lives; what lived before is tried again."""
-    import libcst
-    import pytest
-    from hypothesis import Phase, settings
-    from mutmut.__main__ import cli
-    from mutmut.mutation import diff_apply, mutators
-    from mutmut.mutation.data import SourceFileMutationData
-    from mutmut.runners.harness import PytestRunner
-    from mutmut.state import state
-    from mutmut.stats import status_by_exit_code
-    from mutmut.utils.file_utils import change_cwd
+class Kept(PytestRunner):  # type: ignore[misc, unused-ignore]
+    """Tests are collected once: in a fork of that, a mutant is tried against those that reach it, quickest first."""
 
-    first = [Phase.explicit, Phase.reuse, Phase.generate]  # the first failure is enough
-    settings.register_profile("mutants", deadline=None, phases=first)
+    session: pytest.Session | None = None
+    seconds = math.inf
+    """Of tests, for each mutant."""
 
-    class Hanging:
+    def warm_up(self) -> None:
+        """The session is warm."""
+
+    def run_tests(self, *, mutant_name: str | None, tests: Iterable[str]) -> int:
+        if self.session is None:
+            return int(super().run_tests(mutant_name=mutant_name, tests=tests))
+        items, takes, spent = {item.nodeid: item for item in self.session.items}, state().duration_by_test, 0.0
+        with tempfile.TemporaryDirectory() as there:
+            os.chdir(there)  # what a mutant leaves there is in no other's way
+            for test in sorted(items.keys() & set(tests), key=takes.__getitem__):
+                if spent and spent + takes[test] > self.seconds:
+                    break
+                spent += takes[test]
+                self.session.config.hook.pytest_runtest_protocol(item=items[test], nextitem=None)
+                if self.session.testsfailed:
+                    return 1
+        return 0
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
         """A test that takes ten times as long as without a mutant, and two seconds more, of a processor, fails."""
+        signal.signal(signal.SIGPROF, lambda *_: pytest.fail("hangs"))
+        signal.setitimer(signal.ITIMER_PROF, 2 + 10 * state().duration_by_test[item.nodeid], 1)
+        try:
+            return (yield)
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
 
-        @pytest.hookimpl(wrapper=True)
-        def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
-            signal.signal(signal.SIGPROF, lambda *_: pytest.fail("hangs"))
-            signal.setitimer(signal.ITIMER_PROF, 2 + 10 * state().duration_by_test[item.nodeid], 1)
-            try:
-                return (yield)
-            finally:
-                signal.setitimer(signal.ITIMER_PROF, 0)
 
-    def quickest_first(self: Any, *, mutant_name: str | None, tests: Iterable[str]) -> int:
-        quickest = self._pytest_args_regular_run(sorted(tests, key=lambda t: state().duration_by_test[t]))
-        quickest += ["-p", "no:unraisableexception"]  # that collects all garbage, five times a mutant
-        with change_cwd("mutants"):
-            Path(":memory:").unlink(missing_ok=True)  # a mutant of the ledger made it, and no other is killed for that
-            return int(self.execute_pytest(quickest, plugins=[Hanging()] if tests else []))
+class Server(ForkServerRunner):  # type: ignore[misc, unused-ignore]
+    """Its forks are those of a session of pytest that has collected all tests."""
 
-    cast(Any, PytestRunner).run_tests = quickest_first
+    source = ""
+    reasons: ClassVar[list[re.Pattern[str]]] = []
+    """Of mutants that are not tried."""
+
+    def submit(self, mutant_name: str, tests: list[str], cpu_time_limit: int, estimated_time: float) -> None:
+        line = described(mutant_name, self.source)
+        if any(reason.fullmatch(line) for reason in self.reasons):
+            self._no_tests_results.append(MutantResult(mutant_name=mutant_name, exit_code=0, duration=0.0))
+        else:
+            super().submit(mutant_name, tests, cpu_time_limit, estimated_time)
+
+    def _forkserver_main(self, work_fd: int, result_fd: int) -> None:
+        serve = super()._forkserver_main
+
+        class Serving:
+            def pytest_runtestloop(self, session: pytest.Session) -> bool:
+                Kept.session = session
+                serve(work_fd, result_fd)
+                return True
+
+        os.chdir("mutants")
+        runner = Kept()
+        quick = ["-p", "no:unraisableexception"]  # that collects all garbage, five times a mutant
+        runner.execute_pytest([*quick, *runner._pytest_add_cli_args_test_selection], plugins=[runner, Serving()])
+
+
+def try_here(source: str, *, listed: bool, seconds: float) -> None:
+    """Run mutmut in this folder, and write down what lives; what lived before is tried again."""
+    settings.register_profile(
+        "mutants", deadline=None, phases=[Phase.explicit, Phase.generate]
+    )  # one failure is enough
     operators = cast(list[Any], mutators.mutation_operators)
     operators[:] = [(kind, worthwhile(of)) for kind, of in operators if of is not mutators.operator_string]
+    Server.source, Server.reasons, Kept.seconds = source, [] if listed else explained(), seconds
+    cast(Any, mutmut).get_mutant_runner = lambda n: Server(max_workers=n, test_runner_class=Kept, test_runner_args={})
     found = SourceFileMutationData(path=source)
     found.load()
     for key, code in found.exit_code_by_key.items():
@@ -183,20 +244,22 @@ def try_here(source: str) -> None:
             found.exit_code_by_key[key] = None
     if found.exit_code_by_key:
         found.save()
-    cli(["run", "--max-children", "1"], standalone_mode=False)
+    mutmut.cli(["run", "--max-children", str(os.cpu_count() or 1)], standalone_mode=False)
     found.load()
-    living = []
-    for key, code in found.exit_code_by_key.items():
-        if status_by_exit_code[code] not in DEAD:
-            both = [libcst.Module([f]).code for f in diff_apply.read_functions_from_index(key, source) or ()]
-            function = re.sub("^x[_ǁ]", "", key.rpartition(".")[2].partition("__mutmut")[0]).replace("ǁ", ".")
-            living.append(f"`{function}` `{change(*(ast.unparse(ast.parse(code)) for code in both))}`")
+    living = [described(k, source) for k, c in found.exit_code_by_key.items() if status_by_exit_code[c] not in DEAD]
     Path("mutants/living.json").write_text(json.dumps((len(found.exit_code_by_key), living)))
+
+
+def described(key: str, source: str) -> str:
+    """A mutant as the list writes it: its file, its function, and what it changes."""
+    name = source.removeprefix("src/fitnoise/kernel/").removesuffix(".py")
+    both = [libcst.Module([f]).code for f in diff_apply.read_functions_from_index(key, source) or ()]
+    function = re.sub("^x[_ǁ]", "", key.rpartition(".")[2].partition("__mutmut")[0]).replace("ǁ", ".")
+    return f"`{name}` `{function}` `{change(*(ast.unparse(ast.parse(code)) for code in both))}`"
 
 
 def worthwhile(operator: Callable[[Any], Iterable[Any]]) -> Callable[[Any], Iterable[Any]]:
     """The changes of an operator without None for False, and without those of an argument `strict`."""
-    import libcst
 
     def plain(node: libcst.CSTNode) -> str:
         return re.sub(r",?\s*strict=\w+|,\s*(?=\))", "", libcst.Module([]).code_for_node(node)).replace("None", "False")
@@ -221,7 +284,13 @@ def parted(one: list[str], other: list[str]) -> tuple[list[str], list[str], list
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--here"]:
-        try_here(sys.argv[2])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("files", nargs="*", help="names of files of the kernel; without any, all")
+    parser.add_argument("--listed", action="store_true", help="try what is explained, too")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="of tests, at most, for each mutant")
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.here:
+        try_here(given.files[0], listed=given.listed, seconds=given.seconds)
     else:
-        sys.exit(main(sys.argv[1:]))
+        sys.exit(main(given))
