@@ -283,6 +283,18 @@ def test_several_views_of_several_attributes_have_joint_bases(count, n, upper, l
     assert 0.999999 < plan.relaxation <= 1
 
 
+def test_joint_bases_may_have_products_of_rows_that_no_table_asks(rng):
+    """Two values of one attribute beside two of three of the other: of the second basis only one vector is seen."""
+    domain = fn.Domain({"a0": fn.Ordered(1, 2), "a1": fn.Ordered(1, 3)})
+    seen = fn.table(name="seen", prefix=["a0"], recode={"a1": {"low": [1, 2], "all": [1, 2, 3]}}, variance=1)
+    plain, total = (fn.table(*of, name=name, variance=1) for of, name in [(["a1"], "plain"), ([], "total")])
+    workload = fn.Workload(domain, [plain, seen, total])
+    plan, dense = planned(workload), fn.plan(workload, gap=1e-6)
+    assert "one basis for each kind of attribute" in plan.status
+    assert dense.bound <= plan.cost_squared * (1 + 1e-12) <= dense.cost_squared * 1.002
+    check_mechanism(plan, rng)
+
+
 def test_beyond_the_cells_that_are_looked_at_joint_bases_are_priced_by_a_bound(monkeypatch):
     """Costs evened out between sets are 2 % too high here, and 4 % otherwise."""
     exact = planned(values_by_prefix(3, 4))

@@ -48,6 +48,9 @@ GAINED = 1e-4
 LOOK = 10
 """Steps between two looks at what a strategy costs."""
 
+UNASKED = 1e-9
+"""Least precision of a product of vectors, of the largest of its set: of some no table asks anything."""
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -167,7 +170,8 @@ class _Search:
         self.precisions, self.nu = {}, 0.0
         for own, n in above.items():
             cost = outer([self.each[x.kind[a]] for a in own])
-            self.precisions[own] = np.sqrt(n / cost)
+            found = np.sqrt(n / cost)
+            self.precisions[own] = np.maximum(found, UNASKED * found.max())
             self.nu += float(np.sqrt(n * cost).sum())
         self.variances = [self._variances(t) for t in self.tables]
 
