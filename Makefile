@@ -24,9 +24,9 @@ studio: $(VENV)/.dev
 test: check
 	$(PYTEST) -n 2 --dist worksteal -rfEs --cov
 
-# Style, types and the fast tests.
+# Style, types, and one case of each fast test.
 quick: check
-	$(PYTEST) -n 2 --dist worksteal -m "not slow"
+	$(PYTEST) -n 2 --dist worksteal -m "not slow" --sample
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check

@@ -286,6 +286,7 @@ def test_one_number_that_is_pure_is_known_by_its_epsilon(tmp_path):
     assert curve(apart([entry]), RECORD).epsilon(1e-12) <= 2 + 1e-3
 
 
+@pytest.mark.no_cover
 def test_what_says_only_rho_has_no_curve(plans, tmp_path):
     entries = charged(tmp_path, plans["gaussian"])
     with Ledger(tmp_path / "old.db") as ledger:

@@ -290,6 +290,7 @@ def test_amounts_of_whole_numbers_are_read_in_statements():
     assert np.array_equal(counts["n",], moments(domain, cells, ("n",)))
 
 
+@pytest.mark.no_cover
 def test_an_engine_is_tried_on_amounts_before_it_sums_them(monkeypatch):
     trial.refuse_unless_right(in_duckdb(), DUCKDB, "the database", drop=True, amounts=True)
     own = Dialect._steps
@@ -517,6 +518,7 @@ def moved(design, domain, more, fewer=()):
     return np.abs(one - other)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("steps", "extra"), [((3,), 1), ((1,), 0), ((2, 3), 0), (((1, 2),), 1), (((2, 1), 2), 1), ((2, 1, 2), 0)]
 )
@@ -1025,6 +1027,7 @@ def planned_pure(domain, *tables, **more):
     return fn.plan(fn.Publication(fn.Workload(domain, tables), privacy="pure", **more))
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("most", [1, 2000, 2**30])
 def test_pure_counts_and_sums_in_one_plan_cost_what_was_computed_for_them(most):
     """51 × 2 of both, each with a standard error of 50, in records at the largest amount: noise on both ends."""
@@ -1059,6 +1062,7 @@ def test_several_amounts_of_many_steps_are_asked_one_by_one_beside_their_rests(a
     assert {len(m) for m in plan.only.design.margins()} <= {0, 1}  # no joint cells of amounts are counted
 
 
+@pytest.mark.no_cover
 def test_pure_amounts_of_few_steps_are_planned_as_their_ends_are():
     """Detects integers so coarse that they cost something: of one step, whatever is whole is whole between the ends."""
     found = []
@@ -1187,12 +1191,13 @@ def test_without_noise_a_pure_release_says_the_truth_and_charges_its_epsilon(pur
         assert told.tables == (tuple(tuple(law) for law in pure_plan.only.design.laws(Adjacency())),)
 
 
-@pytest.mark.parametrize(("count", "some"), [(300, 8), pytest.param(6000, 200, marks=pytest.mark.slow)])
+@pytest.mark.no_cover
+@pytest.mark.parametrize(("count", "some"), [(300, 8), pytest.param(1500, 50, marks=pytest.mark.slow)])
 def test_intervals_of_pure_sums_and_means_hold_as_often_as_they_say(pure_plan, people, count, some, monkeypatch):
     """Independent releases with the real sampler: of sums as often as said, of means at least as often.
 
-    Detects, of 300, coverage of 95 % intervals of sums below 0.87, and of 6,000 below 0.935, at 1e-6 for each test; of
-    means, whose intervals take longest, of 8 that most do not hold, and of 200 coverage below 0.85.
+    Detects, of 300, coverage of 95 % intervals of sums below 0.87, and of 1,500 below 0.92, at 1e-6 for each test; of
+    means, whose intervals take longest, of 8 that most do not hold, and of 50 coverage below 0.75.
     """
     monkeypatch.setattr(noise, "discrete_laplaces", Replay().discrete_laplaces)
     first, strategy = released(pure_plan, people), pure_plan.only.strategy

@@ -99,11 +99,13 @@ def check_covariances(plan, rng, monkeypatch):
             assert abs(pairs - common)[0] <= LOOSE * limit
 
 
+@pytest.mark.slow
 def test_covariances_of_pairs_are_those_of_whole_combinations(rng, monkeypatch):
     for some in many_plans():
         check_covariances(some, rng, monkeypatch)
 
 
+@pytest.mark.slow
 def test_covariances_of_pairs_along_axes_and_down_trees(rng, monkeypatch):
     """Tables with several views of an axis, and places that part at every level."""
     with monkeypatch.context() as here:

@@ -76,6 +76,7 @@ def test_the_question_is_one(planned):
     assert [q.name for q in plan.finite_summaries] == ["how many"]
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(max_size=9), st.sampled_from(["ordered", "binned", "amount"]), min_size=1, max_size=3))
 def test_any_names_that_attributes_may_have(attributes):
     try:

@@ -375,6 +375,7 @@ def test_replaced_records_beyond_what_dense_matrices_can():
     assert Plan.from_json(plan.to_json()).hash == plan.hash
 
 
+@pytest.mark.slow
 def test_ten_attributes_of_a_hundred_values():
     """10²⁰ joint cells; each table on its own would cost about 1,140."""
     plan = fn.plan(by_prefix(10, 100))
@@ -502,6 +503,7 @@ def test_a_smaller_gap_is_planned_with_dense_matrices(always):
     assert fn.plan(by_prefix(3, 3), refine=True).mechanism == "fit-for-use"
 
 
+@pytest.mark.slow
 def test_where_product_form_loses_much_some_are_planned_together(monkeypatch):
     """An attribute by value and by prefix, beside another by prefix: one basis has to do for both."""
     domain = fn.Domain(o=fn.Ordered(0, 4), u=fn.Ordered(0, 5))

@@ -224,6 +224,7 @@ CLASSES = {
 }
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("source", "name"), [*itertools.product(["frame", "csv", "sqlite"], CLASSES)])
 def test_classes_of_every_kind(name, source, tmp_path, one_engine):
     attribute, held, highs = CLASSES[name]
@@ -248,6 +249,7 @@ def test_classes_of_every_kind(name, source, tmp_path, one_engine):
     check(counter, domain, values)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("highs", [[2, 2, 2], [2, 20, 2]])
 @pytest.mark.parametrize("codes", [[1, 2], [*range(1, 71)]])
 @pytest.mark.parametrize("missing", [None, {"none": [-9]}])
@@ -396,6 +398,7 @@ def test_a_statement_grows_with_the_number_of_classes_and_not_with_its_square():
     assert length(MOST_RANGES) < 12 * length(MOST_RANGES // 10)
 
 
+@pytest.mark.no_cover
 def test_an_engine_is_tried_on_classes_before_it_sums_amounts(monkeypatch):
     """Detects an engine that reads all records in the range of the first class, or in those of others."""
     tried = partial(trial.refuse_unless_right, in_duckdb(), DUCKDB, "the database", drop=True, amounts=True)

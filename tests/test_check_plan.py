@@ -194,6 +194,7 @@ def test_less_than_replaced_sets_of_records_cost_is_wrong(said, moves):
         assert (status, "charge as stated" in lines) == (right, right == RIGHT), (times, lines)
 
 
+@pytest.mark.slow
 def test_a_charge_of_before_is_no_less_than_what_is_known_today(said):
     """Of sets of months that were too many then: as stated, and with more records of a unit not."""
     document = json.loads((Path(__file__).parent / "data" / "charged_before/release/plan.json").read_text())

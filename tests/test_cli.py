@@ -802,6 +802,7 @@ def test_the_schema_is_printed(run):
     assert (code, json.loads(out), err) == (0, json_schema(), "")
 
 
+@pytest.mark.slow
 def test_it_runs_as_a_module_and_as_a_program(here):
     assert json.loads(process("schema", check=0).stdout)["type"] == "object"
     program = os.path.join(os.path.dirname(sys.executable), "fitnoise")  # noqa: PTH118, PTH120 - of this environment
@@ -810,6 +811,7 @@ def test_it_runs_as_a_module_and_as_a_program(here):
     assert process("plan", "nowhere.toml", "--json").returncode == 3
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_no_error(here):
     script = f"set -o pipefail; '{sys.executable}' -m fitnoise schema 2>err | {{}}"
     for reader, code in (("head -n 1", 0), ("true", 1)):  # all is read and dropped; nobody reads
@@ -964,6 +966,7 @@ def terminal(arguments, *, both, columns=40, **environment):
     return child.wait(), got[ours].decode(), "" if both else got[out_read].decode()
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_progress_and_a_pipe_gets_no_escape_codes(here):
     code, err, out = terminal(["plan", "spec.toml", "--json"], both=False)
     assert code == 0
@@ -1280,6 +1283,7 @@ def test_tables_of_a_release_are_listed(run, pattern):
         assert t["achieved_moe"] == pytest.approx(pattern[t["name"]]["moe"].max(), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_a_table_is_printed_as_its_file_says(run, here, pattern):
     """Also when the release has no file for it, and whatever the stream's own encoding."""
     pattern.write("bare", tables=[])
@@ -1476,6 +1480,7 @@ def test_altered_answers_give_no_tables(run, here, pattern):
     assert not (here / "x").exists()
 
 
+@pytest.mark.slow
 def test_a_table_cannot_command_the_terminal(here, run):
     labels = PATTERN.replace('"Nörth"', '"N\\u001b[31m\\r"')
     (here / "spec.toml").write_text(labels, encoding="utf-8")

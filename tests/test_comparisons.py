@@ -348,6 +348,7 @@ def test_indices_are_told_apart_by_what_their_ratios_are():
     assert (whole + by_state["A"]).interval() == pytest.approx((whole - -by_state["A"]).interval())
 
 
+@pytest.mark.slow
 def test_indices_hold_as_often_as_they_say():
     """200 releases of three ratios, one of them of few: detects a box that misses more often than 5 %, at 1e-6."""
     shares = [COUNTS[0, k].sum() / COUNTS[:, k].sum() for k in range(3)]

@@ -206,6 +206,7 @@ def test_all_conditions_are_met_by_one_record(source, tmp_path, untried):
     assert 0 < got[()] < len(records)
 
 
+@pytest.mark.no_cover
 def test_engines_are_tried_before_they_count_by_conditions(tmp_path):
     for source in ENGINES:
         made = ENGINES[source]

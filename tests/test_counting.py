@@ -237,6 +237,7 @@ ANYTHING = st.one_of(
 
 @pytest.mark.no_cover
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@pytest.mark.slow
 @given(
     st.sampled_from([*zoo.COUNTERS]),
     st.sampled_from([*zoo.ATTRIBUTES]),
@@ -1045,6 +1046,7 @@ def open_files(folder):
     return [p for p in Path("/proc/self/fd").iterdir() if os.path.realpath(p).startswith(str(folder))]
 
 
+@pytest.mark.no_cover
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
 @pytest.mark.parametrize("spoilt", [0, 0.1])
 @pytest.mark.parametrize("kind", ["csv", "parquet", "duckdb", "csv pattern"])

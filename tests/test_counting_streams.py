@@ -153,6 +153,7 @@ WINDOWS = {
 }
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", WINDOWS)
 @pytest.mark.parametrize("kind", ["i1", "u1", "i2", "u2", "i4", "u4", "i8"])
 def test_whole_numbers_are_looked_up_as_they_are_declared(name, kind, rng):

@@ -147,6 +147,7 @@ def test_a_statement_counts_any_margins(rows, margins, drop, sets, together):
 
 @pytest.mark.no_cover
 @settings(max_examples=40)
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.sampled_from(["a", "A", "b"]), st.integers(-1, 3), st.dates()), max_size=12),
     st.integers(0, 15),
@@ -626,6 +627,7 @@ def test_texts_of_sqlite_that_are_not_utf_8(lite):
     assert count_x(path, fn.Categorical(["a", "a\0b"]), drop=True) == [0, 1]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("kind", ["", "TEXT", "REAL"])
 def test_fractions_among_texts_are_outside(lite, kind):
     """SQLite keeps in a column of texts what it was given; a fraction has more texts than one."""
@@ -704,6 +706,7 @@ def test_no_margins_and_no_attributes(lite):
 # --- PostgreSQL -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.no_cover
 @needs_postgresql
 def test_columns_of_postgresql(post):
     url = post(

@@ -145,6 +145,7 @@ def test_every_source_reads_texts_as_declared(source, kind, tmp_path, one_engine
         same_counts(counts(data, attribute, table=made.table), wanted(attribute, held))
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("part", READS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_types_of_dates_are_read_as_the_dates_are(kind, part, stamps, tmp_path, one_engine):
@@ -361,6 +362,7 @@ def test_conditions_on_dates_have_one_form():
 # --- with conditions and persons ------------------------------------------------------------------------------------
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("source", ["csv", "duckdb", "arrow table", *ENGINES])
 def test_persons_and_conditions_over_what_is_read(source, tmp_path, one_engine, monkeypatch):
     """Neighbours: a person comes, goes, has other dates, becomes another; at most g records move, and no other's."""

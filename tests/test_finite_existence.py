@@ -431,6 +431,7 @@ def test_what_makes_no_sense_is_refused():
         threshold(independent_counts(200, 200))
 
 
+@pytest.mark.slow
 def test_what_cannot_be_proven_is_said():
     ring = from_edges(2600, [(i, (i + 1) % 2600) for i in range(2600)])
     assert existence(ring, 1).verdict is UNDECIDED

@@ -103,6 +103,7 @@ def given(graph, epsilon, alpha, weights):
 # --- Laws -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("graph", "epsilon"), SMALL, ids=IDS)
 def test_small_ones_are_private_in_fractions_and_what_the_table_says(graph, epsilon):
     mechanism = lazy_tight_constraints(graph, epsilon)
@@ -133,6 +134,7 @@ def test_small_ones_are_private_in_fractions_and_what_the_table_says(graph, epsi
         assert accuracy(mechanism).rmse(prior) == pytest.approx(accuracy(table).rmse(prior), abs=1e-6)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("graph", "epsilon"), SMALL, ids=IDS)
 @pytest.mark.parametrize("bits", [5, 30, 62])
 def test_bounds_of_rows_hold_the_rows_of_any_weights(graph, epsilon, bits):
@@ -537,6 +539,7 @@ def law_of_points(monkeypatch, alpha, axes, own, most):
     return found
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("alpha", "axes", "own", "most"),
     [

@@ -139,7 +139,7 @@ def test_closed_forms_of_the_staircase_and_the_geometric_mechanism(epsilon):
     )
 
 
-@pytest.mark.no_cover
+@pytest.mark.slow
 def test_the_mechanism_of_figure_6a_in_full():
     mechanism = tight_constraints(SUM, 1)
     z = accuracy(mechanism).hits()

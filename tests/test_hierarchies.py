@@ -347,6 +347,7 @@ UNITS = {
 }
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("tables", "unit"), [*itertools.product(TWICE, UNITS), ("by place", "by level")])
 def test_a_tree_by_numbers_is_planned_counted_and_released_as_its_rows_are(tables, unit, request):
     if unit == "by level":
@@ -783,6 +784,7 @@ def proven_densely(plan):
 
 
 @pytest.mark.no_cover
+@pytest.mark.slow
 @settings(
     max_examples=8,
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -963,6 +965,7 @@ RNG = random.Random(1)  # noqa: S311
 COUNTIES = [RNG.randint(3, 100) for _ in range(51)]
 
 
+@pytest.mark.no_cover
 def test_counties_of_51_uneven_states(tmp_path):
     plan = geography(COUNTIES, None)
     assert 0.00753 <= plan.bound / 2 <= 0.0075418 <= plan.rho <= 0.00758
@@ -1214,7 +1217,7 @@ def test_plans_by_level_that_are_none(by_level):
 SWAP = fn.PrivacyUnit("person", neighbours=fn.Neighbours.REPLACE_ONE)
 
 
-@pytest.mark.no_cover
+@pytest.mark.slow
 def test_replaced_records_of_many_places():
     """Within a tenth where there are many, and nearer the more alike they are; together where there are few."""
     tree = uneven([[30, 1, 2], [40], [1, 1, 80, 20, 9], [200, 300, 60], [700, 500]])
@@ -1276,7 +1279,7 @@ def test_kinds_of_replaced_records_prove_no_more_where_they_are_the_smallest_dou
     assert bounds[1] == pytest.approx(bounds[0], rel=1e-9)
 
 
-@pytest.mark.no_cover
+@pytest.mark.slow
 def test_where_one_weight_a_level_is_dear_places_are_planned_together():
     """Places of one, two and four places each, one target at every level: some 10 % dearer by level."""
     few = random.Random(3)  # noqa: S311 - a tree
@@ -1383,6 +1386,7 @@ epsilon = 0.5
 """
 
 
+@pytest.mark.no_cover
 def test_from_a_specification_to_a_verified_release(tmp_path):
     places = [("RI", f"44{i:03}") for i in (1, 3, 5)] + [("CT", f"09{i:03}") for i in (1, 3, 5)]
     pd.DataFrame(places, columns=["state", "county"]).to_csv(tmp_path / "counties.csv", index=False)

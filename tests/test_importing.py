@@ -51,6 +51,7 @@ def test_a_small_plan_loads_neither_frames_nor_optimisers():
     assert not modules & {"pandas", "duckdb", "scipy.optimize", "scipy.ndimage", "scipy.stats", "scipy.signal"}
 
 
+@pytest.mark.slow
 def test_nothing_that_users_name_needs_what_only_tests_have():
     modules = loaded(f"from fitnoise import *; from fitnoise import {', '.join(fn._SHORT)}")
     modules |= loaded("from fitnoise.interfaces import commands")

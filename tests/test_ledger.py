@@ -1610,7 +1610,7 @@ ledger.charge(account, Loss.concentrated(Fraction(1, 8)), {"plan": "x" * int(siz
 """
 
 
-@pytest.mark.no_cover
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
 def test_a_process_killed_around_a_charge_leaves_it_whole_or_absent(path: Path, tmp_path: Path) -> None:
     points = [

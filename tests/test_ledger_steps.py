@@ -304,7 +304,7 @@ class Steps(RuleBasedStateMachine):
                 assert now["mu_squared_spent"] <= sum(c.mu_squared for c in charges)
 
 
-@pytest.mark.no_cover
+@pytest.mark.slow
 def test_a_ledger_says_what_its_reference_says():
     Steps.seen.clear()
     bounds = settings(phases=[Phase.generate], max_examples=60, stateful_step_count=12, derandomize=True)

@@ -54,7 +54,7 @@ def everywhere(loss, costs="costs"):
     )
 
 
-@pytest.mark.no_cover
+@pytest.mark.slow
 @given(any_loss, any_loss, any_loss)
 def test_losses_add_in_any_order(a, b, c):
     one, other = (a + b) + c, c + (b + a)

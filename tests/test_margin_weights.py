@@ -170,6 +170,7 @@ def test_scaling_and_copies(seed, factor):
     assert value(*twice, np.tile(w, 2), 4.0) == pytest.approx(value(*once, w, 4.0), rel=EXACT)
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(st.integers(0, 2**32 - 1))
 def test_never_worse_than_one_margin_or_the_tables(seed):

@@ -825,6 +825,7 @@ def test_an_order_for_nothing_is_none():
         replace(zoo_plan("total").order, designs=())
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("neighbours", zoo.ADJACENCIES)
 @pytest.mark.parametrize("question", ["count", "median", "sum of some"])
 def test_a_question_is_answered_for_whom_the_order_is(question, neighbours, rng):

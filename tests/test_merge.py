@@ -175,6 +175,7 @@ def test_records_outside_are_told_one_by_one_and_added_to_nothing(source, tmp_pa
         counter(source, rows + odd[5:], tmp_path, 3, drop=False).count([("age",)])
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("source", "most", "pattern", "merge"), by_source(SOURCES, (1, ANY, BOTH), (2, Pattern(("shop",)), ONE))
 )
@@ -313,6 +314,7 @@ def test_an_engine_that_adds_up_nothing_is_not_admitted(monkeypatch):
         tried(HASHED, merge=True)
 
 
+@pytest.mark.no_cover
 @pytest.mark.usefixtures("tried_once")
 @pytest.mark.parametrize("engine", ENGINES)
 def test_engines_are_tried_with_sums_before_they_count(engine, tmp_path, monkeypatch):

@@ -672,6 +672,7 @@ def test_a_report_is_verified_by_writing_it_again(tmp_path, capsys):
     assert not told["ok"]
 
 
+@pytest.mark.slow
 def test_pages_of_what_was_made_of_a_release_are_verified_with_it(tmp_path, capsys):
     """By command from the folders that hold it, and in every way that pages are asked for."""
     release = demo()

@@ -270,7 +270,7 @@ def test_python_objects_are_no_ids_for_each_other(tmp_path):
         open_counter(frame, DOMAIN, DataSource(), Bound("person", 2)).count([()])
 
 
-@pytest.mark.no_cover
+@pytest.mark.slow
 def test_values_of_sqlite_have_types_of_their_own(tmp_path):
     path = tmp_path / "x.sqlite"
     with contextlib.closing(sqlite3.connect(path)) as db:
@@ -377,6 +377,7 @@ def test_a_person_moves_at_most_so_many_records_and_nobody_else_s(source, most, 
             same_counts(gained, tables(first(moved, most, pattern)[name]))
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_who_keeps_to_the_pattern_loses_nothing(pattern):
     """Of all that three records of a person may be, those that keep to it are counted whole, and others in part."""
@@ -757,6 +758,7 @@ def written(folder, more="", most=3):
     return fn.load_spec(folder / "spec.toml")
 
 
+@pytest.mark.no_cover
 def test_a_person_with_ten_thousand_records_counts_as_three(tmp_path, monkeypatch):
     """The held example: she moved one number by hundreds of standard errors. Her plan, release and ledger say how."""
     publication = written(tmp_path)

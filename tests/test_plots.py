@@ -93,6 +93,7 @@ def test_privacy_is_drawn_at_the_publication_s_delta():
     assert "one person (at most 2 records)" in " ".join(texts(axes))
 
 
+@pytest.mark.slow
 def test_a_report_shows_the_dearest_tables_and_counts_its_plans():
     plan = fn.plan(fn.Publication(ref.cps(), title=f"{NASTY} 2024"))
     told = []

@@ -38,6 +38,7 @@ def dearest(design):
     return max(sum(w * int(x) ** 2 for w, x in zip(weights, column, strict=True)) for column in rows.T)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("neighbours", zoo.ADJACENCIES)
 @pytest.mark.parametrize("name", zoo.PRODUCTS)
 def test_what_is_lost_is_what_neighbours_differ_by(name, neighbours, rng):
@@ -90,6 +91,7 @@ def test_the_price_is_that_of_the_dearest_joint_cell(design):
     assert design.answers == len(rows) == sum(design.lengths) == design.portions.sum()
 
 
+@pytest.mark.no_cover
 @given(made())
 def test_beyond_the_cells_that_are_looked_at_the_price_is_a_bound(design):
     """Detects what is added to one cluster and not taken from another, and 64-bit integers that wrap around."""
@@ -161,6 +163,7 @@ def furthest(design):
     return max((sum(w * (x - y) ** 2 for w, x, y in z) for z in apart), default=0)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("choices", [products.MOST_CHOICES, 7, 1])
 @settings(max_examples=40)
 @given(made())

@@ -487,6 +487,7 @@ def test_the_better_of_both_is_taken_and_both_are_shown(epsilon):
     assert again.exact_cost == pure.exact_cost
 
 
+@pytest.mark.slow
 def test_many_marginals_are_better_served_by_gaussian_noise():
     """2⁸, all tables of two attributes: the ratio to the bound is above the threshold of 8.9 at ε = 1, δ = 1e-6."""
     found = fn.compare(gallery.marginal_tables((2,) * 8), epsilon=1.0)

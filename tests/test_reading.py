@@ -75,6 +75,7 @@ def folders(tmp_path_factory):
     return [place / kind for kind in KINDS]
 
 
+@pytest.mark.slow
 def test_a_release_is_read_and_verified_where_nothing_can_measure(folders):
     command = [sys.executable, "-c", READER, *map(str, folders)]
     done = subprocess.run(command, check=False, capture_output=True, text=True)

@@ -822,6 +822,7 @@ def is_charged(place):
     return (place / "ledger.db").exists() and spent(place / "ledger.db") > 0
 
 
+@pytest.mark.slow
 def test_a_process_killed_at_any_moment_leaves_no_release_without_its_charge(killed):
     charged, finished = [], []
     for place in killed:

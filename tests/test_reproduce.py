@@ -62,6 +62,7 @@ def test_every_table_and_figure_can_be_made():
     assert [k for k in reproduce.ORDER if not k.startswith("F")] == [str(n) for n in reproduce.PRINTED]
 
 
+@pytest.mark.slow
 def test_tables_are_written_and_ours_is_between_the_bound_and_every_other(tmp_path, capsys):
     tables = made(tmp_path, "6", "10")
     told = capsys.readouterr().out

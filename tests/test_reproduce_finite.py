@@ -37,6 +37,7 @@ def quick(tmp_path_factory):
     return folder, made(folder, "F2", "F3", "F4", "thresholds", "windows", "scale")
 
 
+@pytest.mark.slow
 def test_what_is_written(quick, capsys):
     folder, tables = quick
     assert set(tables) == {"F2", "F3", "F4", "thresholds", "windows", "scale"}
@@ -105,6 +106,7 @@ def test_scale(quick):
     assert all(float(r["residual"]) < 1e-12 and float(r["proven to"]) < 1e-12 for r in rows)
 
 
+@pytest.mark.slow
 def test_figure_6_shows_what_is_attained():
     (below, above) = reproduce.utilities(reproduce.TWO_COUNTS, (90, 114))
     assert (below["exists"], below["tight constraints"]) == ("no", None)

@@ -41,6 +41,7 @@ def test_every_item_is_written_but_the_slow(tmp_path, capsys):
     assert [r["eigenvalue: times"] for r in tables["item_T1"]][2:] == ["1: 4, 3: 2, 7: 1, 15: 1", "2: 4, 4: 2, 8: 2"]
 
 
+@pytest.mark.slow
 def test_program_5_3_comes_near_the_closed_form():
     """For H₄ from forty starts, weight 3, with the rank closed: 2.577935 is known, and the best is 0.1 % above at most.
 

@@ -75,6 +75,7 @@ def test_the_identity_cannot_be_improved(rng):
     assert found.sensitivity == found.bound == 1
 
 
+@pytest.mark.slow
 def test_any_profile(rng):
     """More rows, unequal columns, a profile of lower rank, one cell, and a Haar tree of lower rank."""
     for given in (rng.normal(size=(6, 4)), rng.normal(size=(2, 5)), [[3.0]], strategies.haar(4)[:2], np.zeros((2, 3))):

@@ -113,6 +113,7 @@ def families(draw):
     return fn.Workload(domain, parts)
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(families(), st.integers(0, 2**16))
 def test_any_small_pattern_obeys_the_laws(workload, seed):
@@ -246,6 +247,7 @@ def test_one_record_moves_the_answers_by_its_price(wide, rng):
     assert moved <= wide.exact_cost <= moved * (1 + Fraction(1, 2**80))
 
 
+@pytest.mark.slow
 def test_sums_over_tables_have_the_errors_stated(wide, rng):
     """200 releases of no data: detects a standard error off by a third, and a covariance off by three tenths."""
     count = 200

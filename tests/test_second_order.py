@@ -117,6 +117,7 @@ def instance(kind, high, seed):
     return Formulation(decompose(fn.matrix_workload(w, variances=c)), Terms()).problem
 
 
+@pytest.mark.slow
 def test_300_fresh_problems_with_wide_targets():
     """Seeds not used while the method was made: at least 299 reach 1e-6 and 295 reach 1e-8; the rest say so."""
     gaps = []

@@ -163,6 +163,7 @@ def workloads(draw):
     return fn.Workload(domain, tables)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(workloads(), st.integers(0, 2**32))
 def test_any_small_workload_obeys_the_laws(workload, seed):

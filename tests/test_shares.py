@@ -453,6 +453,7 @@ def test_wide_and_narrow_integers_say_the_same(plan, tmp_path, without_noise):
         np.testing.assert_allclose(release["clinic"]["value"], truth, rtol=1e-9)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", ["fit-for-use", "fit-for-use by level", "fit-for-use by place", "fit-for-use by axis"])
 def test_every_kind_of_gaussian_noise_releases_shares(name, rng):
     """What is drawn in parts is rebuilt in records: as a release of records with so many times fewer."""
@@ -493,7 +494,7 @@ def test_releases_of_shares_are_combined_with_each_other_alone(plan, tmp_path, w
     assert (abs(made["simulated_rmse"] / one["clinic"]["std_error"] - 1) < 0.5).all()
 
 
-@pytest.mark.no_cover
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_engine", "counted_once")
 def test_intervals_of_whole_tables_hold_shares_which_are_not_whole():
     """Detects, at 1e-6, intervals of half a record that hold it less often than they say: 23 % where ends were cut."""

@@ -588,6 +588,7 @@ def test_specifications_are_refused_where_they_are_wrong(old, new, error):
         Spec.from_toml(TOML.replace(old, new)).publication()
 
 
+@pytest.mark.slow
 def test_the_command_line_plans_compares_releases_and_verifies(tmp_path, rng, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     question = '\n[[finite]]\nname = "o in all"\nquery = "sum"\nattribute = "o"\npeople = 120\nepsilon = 2\n'
@@ -619,6 +620,7 @@ def test_the_command_line_plans_compares_releases_and_verifies(tmp_path, rng, ca
     assert "synthetic histogram" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_finite_questions_stand_beside_a_small_database():
     query = FiniteQuery.sum("o in all", "o", people=SIZE, epsilon=1)
     plan = fn.plan(mixed(), budget=BUDGET, small=SmallDatabase(SIZE, index=3, temperature=0.0), finite=[query])

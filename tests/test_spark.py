@@ -222,6 +222,7 @@ def test_a_session_counts_a_table_and_is_left_as_it_was(kind):
     assert session.kept == []
 
 
+@pytest.mark.no_cover
 @pytest.mark.usefixtures("duck")
 @pytest.mark.parametrize("kind", [Session, Remote])
 @pytest.mark.parametrize("written", [{"part 0": (91, 5)}, {"part-1": (80, 9)}, {"part-2": (1, 1)}])

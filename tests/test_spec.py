@@ -208,6 +208,7 @@ def publications(draw):
     )
 
 
+@pytest.mark.slow
 @given(publications())
 def test_objects_and_documents_convert_without_loss(publication):
     spec = Spec.of(publication)
@@ -1345,6 +1346,7 @@ def test_the_schema_accepts_a_promise_in_a_word(privacy):
     assert accepts(schema, room.tomllib.loads(f"privacy = '{privacy}'\n" + REST), schema)
 
 
+@pytest.mark.slow
 @given(publications())
 @settings(max_examples=30)
 def test_the_schema_accepts_every_document_that_is_written(publication):

@@ -418,6 +418,7 @@ def test_hostile_names_stay_texts(tmp_path, monkeypatch, at_once):
             assert not [x for x, _ in page.attributes if x.startswith("on") or x == "style"]
 
 
+@pytest.mark.slow
 def test_fuzzed_forms_are_answered(client, at_once):
     fuzzed(client, 100)
 
@@ -536,6 +537,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 def test_of_a_release_that_is_killed_the_page_says_what_the_ledger_says(tmp_path, monkeypatch):
     stages = {
         "opening the data": "refused",
@@ -577,6 +579,7 @@ def prepared(self, number, intent):
     (place / "intent.json").write_text(json.dumps(vars(intent)))
 
 
+@pytest.mark.slow
 def test_a_release_in_its_own_process_stops_before_the_charge_or_not_at_all(tmp_path, monkeypatch):
     """The process is held by the folder's lock, which this server and a later one see."""
     with opened(filled(tmp_path / "f"), monkeypatch) as client:
@@ -646,6 +649,7 @@ def worker():
     found.close()
 
 
+@pytest.mark.slow
 def test_a_planning_process_answers_and_is_replaced_when_it_is_killed(worker, tmp_path, monkeypatch):
     root = filled(tmp_path / "f")
     for name in ("json.py", "fitnoise.py", "numpy.py"):

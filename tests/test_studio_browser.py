@@ -348,6 +348,7 @@ def test_of_two_tabs_the_later_is_told_and_keeps_what_was_written(page, place):
     assert page.told == []
 
 
+@pytest.mark.slow
 def test_a_reply_that_an_event_overtook_leaves_no_old_price(page, place):
     """The reply of a form may hold the price of before; it arrives after that of now was told."""
     filled(place)
@@ -433,6 +434,7 @@ def test_sums_up_to_a_ceiling_are_asked_for_of_customers(page, place):
     assert page.told == []
 
 
+@pytest.mark.slow
 def test_hostile_labels_run_nothing(page, place):
     label = json.dumps(HOSTILE)
     (place / "spec.toml").write_text(

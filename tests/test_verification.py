@@ -439,6 +439,7 @@ def test_every_changed_label_order_or_type_is_reported(good, folder):
     assert not failing(folder)
 
 
+@pytest.mark.slow
 def test_every_changed_answer_is_reported(good, folder):
     path = folder / "measurements.parquet"
     digest = stored_digest(path)
@@ -736,6 +737,7 @@ def test_every_changed_place_of_a_document_is_reported(bare, folder, name):
         check_change(good, folder, ledger, name, path, values[i % len(values)])
 
 
+@pytest.mark.slow
 def test_a_changed_plan_file_is_reported_or_is_another_plan_that_keeps_its_word(good, tmp_path):
     """Without a release beside it a plan may be exchanged for another one, but not for a false one."""
     original = json.loads((good / "plan.json").read_text(encoding="utf-8"))
