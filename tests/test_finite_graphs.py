@@ -150,6 +150,16 @@ def test_products_are_sums_and_bundles_are_largest():
     assert product(a, b).results[1:3] == ((0, 1), (0, 2))
 
 
+@pytest.mark.parametrize("name", [name for name in TEMPLATES if name != "one"])
+def test_as_many_edges_are_written_as_the_limit_allows_and_no_more(name, monkeypatch):
+    g = TEMPLATES[name]
+    monkeypatch.setattr(module, "EDGES_LIMIT", len(g.edges))
+    assert np.array_equal(g.structure.edges(), g.edges)
+    monkeypatch.setattr(module, "EDGES_LIMIT", len(g.edges) - 1)
+    with pytest.raises(WorkloadError, match=rf"has {len(g.edges)} edges; at most {len(g.edges) - 1} are"):
+        g.structure.edges()
+
+
 def test_edges_of_as_many_bins_as_fit_into_an_integer():
     """One person can go from any of 62 bins to any other; of one more bin the edges are refused."""
     assert np.array_equal(disjoint_counts(1, 61).edges, complete(62).edges)

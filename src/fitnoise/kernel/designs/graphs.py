@@ -225,6 +225,7 @@ class Cycle:
 
     def edges(self) -> Integers:
         """See :class:`Structure`."""
+        _check_edges(self.n)
         i = np.arange(self.n)
         return _sorted_pairs(np.stack([i, (i + 1) % self.n], axis=1))
 
@@ -278,7 +279,7 @@ class Simplex:
     def edges(self) -> Integers:
         """See :class:`Structure`."""
         people, k = int(self.bins[0].sum()), self.bins.shape[1]
-        _check_edges(self.n * k * (k - 1) // 2)
+        _check_edges(math.comb(k, 2) * math.comb(people + k - 2, k - 1))  # two bins, and how all others are spread
         place = people + 1
         if place**k >= 2**63:
             raise WorkloadError(f"{k} bins of {people} people are too many to write the edges; ask for fewer bins")
