@@ -162,7 +162,7 @@ class Explicit:
 
     def distances_from(self, rows: Integers) -> Floats:
         """See :class:`Structure`."""
-        return np.asarray(csgraph.dijkstra(self.adjacency, unweighted=True, indices=rows), dtype=np.float64)
+        return np.asarray(csgraph.dijkstra(self.adjacency, unweighted=True, indices=rows))
 
     def components(self) -> Integers:
         """See :class:`Structure`."""
@@ -266,7 +266,7 @@ class Simplex:
     """Ways to spread people over bins: d(x, y) = ½ Σ_k |x_k − y_k|, the people who changed their bin.
 
     Attributes:
-        bins: (n, K) people of every bin; every row has the same sum.
+        bins: (n, K) people of every bin, K ≥ 2; every row has the same sum.
     """
 
     bins: Integers
@@ -289,7 +289,7 @@ class Simplex:
         for a, b in itertools.combinations(range(k), 2):
             i = np.flatnonzero(self.bins[:, b])
             found.append(np.stack([i, np.searchsorted(codes, codes[i] + weights[a] - weights[b])], axis=1))
-        return _sorted_pairs(np.concatenate(found)) if found else np.zeros((0, 2), dtype=np.int64)
+        return _sorted_pairs(np.concatenate(found))
 
     def distances_from(self, rows: Integers) -> Floats:
         """See :class:`Structure`."""
@@ -548,7 +548,7 @@ def from_networkx(graph: Networkx) -> QueryGraph:
     labels = list(graph.nodes)
     place = {label: i for i, label in enumerate(labels)}
     pairs = [(place[e[0]], place[e[1]]) for e in graph.edges]
-    return from_edges(len(labels), np.asarray(pairs, dtype=np.int64).reshape(-1, 2), labels)
+    return from_edges(len(labels), pairs, labels)
 
 
 def from_sparse(
@@ -771,7 +771,7 @@ def derive(
     labels = _in_order(answers.values())
     place = {label: i for i, label in enumerate(labels)}
     edges = [(place[x], place[y]) for x, y in pairs if x != y]
-    return from_edges(len(labels), np.asarray(edges, dtype=np.int64).reshape(-1, 2), labels)
+    return from_edges(len(labels), edges, labels)
 
 
 # --- helpers -------------------------------------------------------------------------------------------------------
