@@ -82,7 +82,8 @@ def test_edges_and_distances_of_a_template_agree(name):
     assert np.array_equal(np.argwhere(np.triu(d == 1)), g.edges)
     assert np.array_equal(g.components()[:, None] == g.components()[None, :], np.isfinite(d))
     assert np.array_equal(g.distances_from([g.n - 1, 0]), d[[g.n - 1, 0]])
-    assert g.edges.dtype == np.int64
+    assert g.edges.dtype == g.components().dtype == np.int64
+    assert d.dtype == g.distances_from([0]).dtype == np.float64
     assert not g.edges.flags.writeable
     assert not d.flags.writeable
 
@@ -92,7 +93,7 @@ def test_labels_are_distinct_and_found(name):
     g = TEMPLATES[name]
     assert len(g.results) == g.n == len(set(g.results))
     assert [g.index(r) for r in g.results] == list(range(g.n))
-    assert repr(g.n) in repr(g)
+    assert repr(g) == f"QueryGraph of {g.n} results ({type(g.structure).__name__})"
     with pytest.raises(WorkloadError, match="no result"):
         g.index(("elsewhere",))
 
@@ -118,8 +119,12 @@ def test_other_ways_to_write_a_graph_give_the_same(drawn):
     a = np.zeros((n, n))
     for i, j in edges:
         a[i, j] = a[j, i] = 0.5
-    for other in (h, from_sparse(a), from_sparse(sparse.csr_array(a))):
+    as_tuples = tuple(map(tuple, a.tolist()))
+    for other in (h, from_sparse(a), from_sparse(as_tuples, names), from_sparse(sparse.csr_array(a), names)):
         assert np.array_equal(other.edges, g.edges)
+        assert other.components().dtype == np.int64
+        assert other.distances().dtype == np.float64
+    assert from_sparse(a, names).results == from_sparse(sparse.csr_array(a), names).results == tuple(names)
 
 
 def test_networkx_itself_if_it_is_there():
@@ -146,6 +151,12 @@ def test_products_are_sums_and_bundles_are_largest():
     two = np.tile(b.distances(), (5, 5))
     assert np.array_equal(product(a, b).distances(), one + two)
     assert np.array_equal(bundle(a, b).distances(), np.maximum(one, two))
+    row, total = path(4), sum_query(2, 3)
+    one = np.repeat(np.repeat(row.distances(), 7, axis=0), 7, axis=1)
+    two = np.tile(total.distances(), (4, 4))
+    assert np.array_equal(product(row, total).distances(), one + two)
+    assert np.array_equal(bundle(row, total).distances(), np.maximum(one, two))
+    assert np.array_equal(product(row).distances(), row.distances())
     assert product(a, b).results[6] == (1, 2)
     assert product(a, b).results[1:3] == ((0, 1), (0, 2))
 
@@ -163,6 +174,13 @@ def test_as_many_edges_are_written_as_the_limit_allows_and_no_more(name, monkeyp
 def test_edges_of_as_many_bins_as_fit_into_an_integer():
     """One person can go from any of 62 bins to any other; of one more bin the edges are refused."""
     assert np.array_equal(disjoint_counts(1, 61).edges, complete(62).edges)
+
+
+def test_one_person_who_can_move_a_count_from_end_to_end_makes_all_results_neighbours():
+    for step in (2, 3, 4, 9):
+        box = QueryGraph(range(3), module.Box((3,), (step,)))
+        assert np.array_equal(box.edges, complete(3).edges)
+        assert np.array_equal(box.distances(), complete(3).distances())
 
 
 def test_components_of_products():
@@ -206,6 +224,9 @@ def test_the_adjacency_changes_the_graph():
     assert np.array_equal(add.distances(), np.abs(x[:, None] - x[None]).sum(axis=2))
     assert replace.distances().max() == 4 < add.distances().max()
     assert np.array_equal(derive("abc", 4, bins, "add-or-remove-one").edges, add.edges)
+    same(derive("ab", 4, len, Neighbours.ADD_OR_REMOVE_ONE), path(5))
+    sums = derive([0, 1, 2], 4, sum, Neighbours.ADD_OR_REMOVE_ONE)  # 7 and 8 are of four records each
+    assert np.array_equal(sums.edges, sum_query(4, 2).edges[:-1])
 
 
 def test_answers_that_cannot_be_sorted_keep_their_order():
@@ -228,26 +249,71 @@ def test_derived_edges_are_those_of_ordered_tables(values, people, chance):
     assert {(g.results[i], g.results[j]) for i, j in g.edges} == expected
 
 
+@pytest.mark.parametrize("adjacency", Neighbours)
+@pytest.mark.parametrize(("values", "people"), [(1, 1), (1, 3), (2, 1), (3, 4)])
+def test_as_many_tables_are_gone_through_as_the_limit_allows_and_no_more(values, people, adjacency, monkeypatch):
+    """A table is a multiset: each is asked about once, and taken with every value."""
+    asked = []
+    derive(range(values), people, lambda t: asked.append(t) or len(t), adjacency)
+    monkeypatch.setattr(module, "TABLES_LIMIT", len(asked) * values)
+    again = derive(range(values), people, len, adjacency)
+    assert again.n == len(set(map(len, asked)))
+    monkeypatch.setattr(module, "TABLES_LIMIT", len(asked) * values - 1)
+    with pytest.raises(WorkloadError, match=f"{people} records of {values} values make {len(asked)} tables"):
+        derive(range(values), people, len, adjacency)
+
+
 # -------------------------------------------------------------------------------------------------------- refusals
+
+
+def test_limits_may_be_reached(monkeypatch):
+    assert path(module.RESULTS_LIMIT).n == 2**31 - 1
+    with pytest.raises(WorkloadError, match=f"{2**31} results; it needs at least 1 and at most {2**31 - 1}"):
+        path(module.RESULTS_LIMIT + 1)
+    monkeypatch.setattr(module, "DISTANCES_LIMIT", 5)
+    assert path(5).distances().shape == (5, 5)
+    with pytest.raises(WorkloadError, match="between 6 results were asked for; at most 5 results"):
+        path(6).distances()
+    monkeypatch.setattr(module, "EDGES_LIMIT", 15 * 3)
+    assert disjoint_counts(4, 2).n == 15
+    with pytest.raises(WorkloadError, match="2 counts of 5 people have 21 results, too many"):
+        disjoint_counts(5, 2)
+    monkeypatch.setattr(module, "EDGES_LIMIT", 15 * 3 - 1)
+    with pytest.raises(WorkloadError, match="2 counts of 4 people have 15 results, too many"):
+        disjoint_counts(4, 2)
+
+
+def test_a_matrix_of_any_size_is_symmetric_or_refused():
+    """A ring of one direction between 0 and 2¹⁵: were places numbered in 32 bits, it would be the ring of the other."""
+    n, far = 2**17, 2**15
+    i, j = np.array([0, far + 1, far, 1], dtype=np.int32), np.array([1, 0, far + 1, far], dtype=np.int32)
+    ring = sparse.coo_array((np.ones(4), (i, j)), shape=(n, n))
+    with pytest.raises(WorkloadError, match="the matrix is not symmetric"):
+        from_sparse(ring)
+    assert from_sparse(ring + ring.T).edges.tolist() == [[0, 1], [0, far + 1], [1, far], [far, far + 1]]
 
 
 @pytest.mark.parametrize(
     ("make", "match"),
     [
-        (lambda: path(0), "at least 1"),
+        (lambda: path(0), "results must be a whole number, at least 1; got 0"),
         (lambda: path(2.0), "whole number"),
         (lambda: path(True), "whole number"),
-        (lambda: cycle(2), "at least 3"),
-        (lambda: complete(0), "at least 1"),
+        (lambda: cycle(2), "results of a ring must be a whole number, at least 3; got 2"),
+        (lambda: complete(0), "results must be a whole number, at least 1"),
         (lambda: hamming(0, 2), "people"),
         (lambda: hamming(2, 0), "values"),
         (lambda: hamming(40, 3), "at most"),
         (lambda: sum_query(3, 0), "largest"),
+        (lambda: sum_query(0, 3), "people must be"),
         (independent_counts, "no count"),
         (lambda: independent_counts(0), "people"),
         (lambda: disjoint_counts(100, 20), "too many"),
+        (lambda: disjoint_counts(0, 2), "people must be"),
+        (lambda: disjoint_counts(2, 0), "counts must be"),
         (product, "no graph"),
         (bundle, "no graph"),
+        (lambda: from_edges(0, []), "results must be"),
         (lambda: from_edges(3, [(0, 0)]), "different"),
         (lambda: from_edges(3, [(0, 3)]), "0 to 2"),
         (lambda: from_edges(3, [(0, 1, 2)]), "rows of two"),
@@ -266,6 +332,10 @@ def test_derived_edges_are_those_of_ordered_tables(values, people, chance):
         (lambda: complete(20_000).edges, "edges"),
         (lambda: disjoint_counts(1, 62).edges, "63 bins of 1 people are too many"),
         (lambda: path(3).distances_from([3]), "0 to 2"),
+        (lambda: path(3).distances_from([-1]), "0 to 2"),
+        (lambda: path(3).distances_from([1.0]), "whole numbers"),
+        (lambda: path(3).distances_from([True]), "whole numbers"),
+        (lambda: path(3).distances_from([[1]]), "in a list"),
         (lambda: QueryGraph(range(3), path(2).structure), "labels"),
     ],
 )
@@ -286,6 +356,20 @@ def test_grids_are_sequences():
         grid.index((1, 0), 5)
     with pytest.raises(IndexError):
         grid[12]
+
+
+def found(labels, label, start, stop):
+    try:
+        return labels.index(label, start, stop)
+    except ValueError:
+        return None
+
+
+def test_grids_are_searched_from_and_to_as_tuples_are():
+    grid = independent_counts(1, 2).results
+    ends = range(-7, 8)
+    for label, start, stop in itertools.product(grid, ends, ends):
+        assert found(grid, label, start, stop) == found(tuple(grid), label, start, stop)
 
 
 def test_a_large_graph_is_made_at_once():
