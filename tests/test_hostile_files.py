@@ -30,7 +30,7 @@ ROOM, PATIENCE = 700.0, 10.0
         ("release", range(8)),
         ("ledger", range(25)),
         pytest.param(None, (37158, 37206, 37735), id="many results, weights beyond doubles"),
-        *(pytest.param(None, range(n, n + 60), marks=pytest.mark.slow) for n in (1000, 1500)),
+        *(pytest.param(None, range(n, n + 40), marks=pytest.mark.slow) for n in (1000, 1500)),
     ],
 )
 def test_altered_files_are_read_or_refused_in_bounded_memory_and_time(kind, numbers, tmp_path):
