@@ -136,7 +136,7 @@ def test_small_ones_are_private_in_fractions_and_what_the_table_says(graph, epsi
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize(("graph", "epsilon"), SMALL, ids=IDS)
-@pytest.mark.parametrize("bits", [5, 30, 62])
+@pytest.mark.parametrize("bits", [1, 5, 30, 62])
 def test_bounds_of_rows_hold_the_rows_of_any_weights(graph, epsilon, bits):
     rng = np.random.default_rng(bits)
     shape, steps = graph.structure.shape, graph.structure.steps
@@ -170,6 +170,60 @@ def test_bounds_of_rows_hold_the_rows_of_any_weights(graph, epsilon, bits):
             assert abs(within.values.ravel().tolist()[i] - near * Fraction(2) ** within.unit) <= within.off
 
 
+def off_by(found, exact):
+    """By how much the numbers are off of what they stand for, in their unit, exactly: the most of all."""
+    unit = Fraction(2) ** found.unit
+    return max(abs(v - unit * e) for v, e in zip(found.values.ravel().tolist(), exact, strict=True))
+
+
+def sums_right_of(alpha, weights, v):
+    """Σ_{o > i} α^⌈(o − i)/v⌉ Z_o in fractions, term by term."""
+    z = weights.tolist()
+    return [sum((alpha ** -(-(o - i) // v) * z[o] for o in range(i + 1, len(z))), Fraction(0)) for i in range(len(z))]
+
+
+@pytest.mark.parametrize("alpha", [Fraction(1, 1024), Fraction(3, 4), Fraction(2**62 - 2**55 - 1, 2**62)], ids=float)
+@pytest.mark.parametrize("v", [1, 3, 39])
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (np.copy, np.copy),
+        (np.zeros_like, np.zeros_like),
+        (lambda x: 0.9 * x, lambda x: 0.9 * x),
+        (lambda x: 3 * x, lambda x: 3 * x),
+        (np.copy, lambda x: np.full(len(x), 2.0**50)),
+        (np.copy, lambda x: np.full(len(x), -(2.0**50))),
+        (np.copy, lambda x: np.full(len(x), -1.7 * 2**62)),
+        (np.copy, lambda x: np.where(np.arange(len(x)) % 2, 2.0**62, -(2.0**62))),
+    ],
+    ids=["right", "nothing", "less", "more", "down", "up", "far up", "to and fro"],
+)
+def test_how_sums_were_found_does_not_matter_to_their_bounds(monkeypatch, alpha, v, first, then):
+    box, solved = Box((40,), (v,)), room.discounted
+    weights = np.random.default_rng(v).integers(2**55 - 2**51, 2**55, 40)
+    weights[:20] >>= 20  # there is less on one side
+    rounds = iter(())
+
+    def solver(values, factor, step):
+        return next(rounds)(solved(values, factor, step))
+
+    def told(find, sides):
+        nonlocal rounds
+        rounds = itertools.chain(*([first, then, then] for _ in range(sides)), itertools.repeat(then))
+        return find(box, alpha, weights if sides == 2 else own)
+
+    monkeypatch.setattr(room, "discounted", solver)
+    together = Fraction(0)
+    for own in (weights, weights[::-1]):
+        side = told(room.one_side, 1)
+        assert off_by(side, sums_right_of(alpha, own, v)) <= side.off
+        together += Fraction(side.off) / Fraction(2) ** side.unit
+    found = told(room.row_sums, 2)
+    whole = [sum(alpha ** -(-abs(o - i) // v) * z for o, z in enumerate(weights.tolist())) for i in range(40)]
+    assert off_by(found, whole) <= found.off
+    assert found.off >= together * Fraction(2) ** found.unit  # a sum may be off by as much as both of its parts
+
+
 def test_layers_with_sums_beyond_64_bits_are_bounded():
     box, alpha = Box((90, 40), (1, 2)), Fraction(1, 2)
     weights = np.full(box.shape, 2**62 - 1)
@@ -177,6 +231,78 @@ def test_layers_with_sums_beyond_64_bits_are_bounded():
     row = [alpha ** max(i, -(-j // 2)) * (2**62 - 1) for i in range(90) for j in range(40)]
     assert abs(found.values[0, 0] - sum(row) * Fraction(2) ** found.unit) <= found.off < 2**20
     assert found.values.min() > 2**50
+
+
+@pytest.mark.parametrize(
+    ("shape", "steps", "alpha"),
+    [
+        ((90, 40), (1, 2), Fraction(15, 16)),  # sums of more than 62 bits
+        ((2000, 3), (1, 1), Fraction(1, 2)),  # layers that are left out
+        ((4, 5), (2, 1), Fraction(3, 4)),  # neither
+        ((1, 1), (1, 1), Fraction(3, 4)),
+    ],
+)
+def test_all_that_layers_cut_off_is_counted_and_little_more(shape, steps, alpha):
+    box, z = Box(shape, steps), 2**62 - 1  # all that is cut off a weight is as large as it may be
+    found = room.layers(box, alpha, np.full(shape, z))
+    for place in {(0, 0), tuple(s // 2 for s in shape)}:
+        far = box.distances_from(np.array([np.ravel_multi_index(place, shape)]))[0].astype(int)
+        row = sum(int(k) * alpha**m * z for m, k in enumerate(np.bincount(far)))
+        assert abs(found.values[place] - row * Fraction(2) ** found.unit) <= found.off
+    last = max(-(-(s - 1) // v) for s, v in zip(shape, steps, strict=True))
+    needed = Fraction(0)
+    for m in range(last + 1):
+        weight = alpha**m * (1 - alpha if m < last else 1)
+        if alpha**m * box.n < Fraction(1, 2**62):
+            break
+        points = math.prod(min(2 * min(m * v, s - 1) + 1, s) for s, v in zip(shape, steps, strict=True))
+        cut = max(0, (points * z).bit_length() - 62)
+        needed += 3 + (weight * points * Fraction(2) ** (cut + found.unit) if cut else 0)
+    assert needed <= found.off <= needed + m + 2  # three a layer, and what Z is cut by at every point of it
+
+
+@pytest.mark.parametrize("deep", [0, 5, 20])
+def test_what_follows_the_last_layer_is_counted_wherever_that_is(monkeypatch, deep):
+    monkeypatch.setattr(room, "_DEEP", deep)
+    box, alpha = Box((60, 2), (1, 1)), Fraction(1, 2)
+    weights = np.random.default_rng(deep).integers(0, 2**40, box.shape)
+    found = room.layers(box, alpha, weights)
+    exact = [
+        sum(alpha ** max(abs(i - o), abs(j - p)) * int(z) for (o, p), z in np.ndenumerate(weights))
+        for i, j in np.ndindex(*box.shape)
+    ]
+    assert 2 ** (55 - deep) < off_by(found, exact) <= found.off
+
+
+def test_a_sum_of_weights_of_64_bits_is_bounded():
+    weights, alpha = np.array([[2**62 - 1], [2**62 - 1], [2]]), Fraction(1, 2)  # 2⁶³ together
+    found = room.layers(Box((3, 1), (1, 1)), alpha, weights)
+    exact = [sum(alpha ** abs(o - i) * int(z) for o, z in enumerate(weights[:, 0])) for i in range(3)]
+    assert off_by(found, exact) <= found.off < 20
+
+
+@pytest.mark.parametrize("within", [0, 1, 2, 3, 4, 5, 6, 100])
+def test_only_what_is_within_so_many_units_is_summed(within):
+    box, alpha = Box((5, 4), (2, 1)), Fraction(2, 3)
+    alpha = Fraction(int(alpha * 2**62), 2**62)
+    weights = np.random.default_rng(within).integers(0, 2**40, box.shape)
+    found = room.layers(box, alpha, weights, within)
+    exact = [
+        sum(
+            alpha ** max(-(-abs(i - o) // 2), abs(j - p)) * int(z)
+            for (o, p), z in np.ndenumerate(weights)
+            if max(abs(i - o), abs(j - p)) <= within
+        )
+        for i, j in np.ndindex(*box.shape)
+    ]
+    assert off_by(found, exact) <= found.off < 30
+
+
+def test_a_smallest_number_that_may_be_0_bounds_nothing():
+    values = np.array([5, 2, 9])
+    assert room.Enclosed(values, 1, 7).spread == 10
+    assert room.Enclosed(values, 0, 7).spread == Fraction(9, 2)
+    assert room.Enclosed(values, 2, 7).spread is None
 
 
 @pytest.mark.parametrize("cut", [0, 1, 31])
@@ -369,7 +495,7 @@ def test_places_and_labels_are_inverse():
             place = mechanism.place(label)
             assert place == place_of(mechanism, i)
             assert mechanism.label(place) == label
-        for nowhere in [(), (-1,) * len(place), (99,) * len(place), (*place, 0)]:
+        for nowhere in [(), (-1,) * len(place), (99,) * len(place), (*place, 0), mechanism.weights.shape]:
             with pytest.raises(WorkloadError, match="no place in the box"):
                 mechanism.label(nowhere)
     numbers = lazy_tight_constraints(sum_query(8, 5), 1)
@@ -378,6 +504,119 @@ def test_places_and_labels_are_inverse():
     assert pairs.place((np.int32(2), 3.0)) == (2, 3)
     named = QueryGraph(("none", "one", "two"), Box((3,), (1,)))
     assert lazy_tight_constraints(named, 1).place("two") == (2,)
+
+
+# --- Limits -----------------------------------------------------------------------------------------------
+
+
+def test_alpha_is_no_finer_than_a_word_and_no_nearer_to_1_than_it_may_be(monkeypatch):
+    most = 1 - Fraction(1, 2**40)
+    for alpha in (Fraction(1, 2**62), most):
+        assert room.checked_alpha(alpha) == alpha
+    for alpha in (Fraction(1, 2**63), Fraction(2**62 + 1, 2**63), most + Fraction(1, 2**62)):
+        with pytest.raises(PlanError, match="multiple of 2"):
+            room.checked_alpha(alpha)
+    monkeypatch.setattr(room, "exp_bounds", lambda _, bits: (2 << bits, 3 << bits))  # e^ε is 2, if the worst is true
+    assert room.alpha_just_above(Fraction(1)) == Fraction(1, 2)
+
+
+def test_a_box_may_be_as_large_as_is_said():
+    assert room.checked_box(path(2**22), Fraction(1, 2)).n == 2**22
+    assert room.checked_box(independent_counts(1023, 255), Fraction(15, 16)).n == 2**18  # 2²⁸ of results times layers
+    for people in ((1024, 255), (1023, 256)):
+        with pytest.raises(PlanError, match="sums over all of them"):
+            room.checked_box(independent_counts(*people), Fraction(15, 16))
+
+
+@pytest.mark.parametrize("shape", [(1, 4), (2, 1), (3, 4), (6, 1)])
+def test_no_step_is_longer_than_its_axis_and_distances_are_the_same(shape):
+    for steps in itertools.product([1, 2, 9], repeat=2):
+        own = Box(shape, steps)
+        box = room.checked_box(QueryGraph(range(own.n), own), Fraction(1, 2))
+        assert all(v <= max(s - 1, 1) for v, s in zip(box.steps, shape, strict=True))
+        every = np.arange(own.n)
+        assert np.array_equal(box.distances_from(every), own.distances_from(every))
+
+
+def test_a_thousand_tries_are_allowed_and_no_more():
+    q = 2**9  # T = (2q − 1), in steps of 1; N / max Z is to be 1.023
+    side, top = 1023 * q * q - 1000 * (q - 1) * q, 1000 * (q * q + (q - 1) ** 2)
+    alpha = Fraction(q - 1, q)
+    assert given(path(3), 1, alpha, np.array([side, top, side])).tries == 1000
+    with pytest.raises(PlanError, match="would take 1e\\+03 tries on average; at most 1000 are allowed"):
+        given(path(3), 1, alpha, np.array([side - 1, top, side]))
+
+
+@pytest.mark.parametrize(("graph", "epsilon"), SMALL, ids=IDS)
+def test_tries_are_what_all_whole_points_weigh_over_what_a_row_does(graph, epsilon):
+    mechanism = lazy_tight_constraints(graph, epsilon)
+    within = [math.prod(2 * m * v + 1 for v in mechanism.steps) for m in range(1000)]
+    points = [1, *(after - before for before, after in itertools.pairwise(within))]
+    whole = sum(float(mechanism.alpha) ** m * k for m, k in enumerate(points))
+    least = min(sum(row_of(mechanism, i)) for i in range(graph.n))
+    assert mechanism.tries == pytest.approx(whole * mechanism.top / float(least), rel=1e-9)
+
+
+def test_rows_are_even_where_that_is_proven(monkeypatch):
+    even, uneven = lazy_tight_constraints(path(9), 1), given(path(4), 3, Fraction(1, 2), np.array([3, 0, 5, 4]))
+    assert even.even
+    assert not uneven.even
+    spread = even.bounds.spread
+    monkeypatch.setattr(room, "MOST_SPREAD", spread)
+    assert even.even
+    monkeypatch.setattr(room, "MOST_SPREAD", spread - Fraction(1, 2**100))
+    assert not even.even
+
+
+def test_weights_are_held_in_64_bits_of_the_shape_of_the_box_and_cannot_be_changed():
+    graph = independent_counts(1, 2)
+    for kind in (np.uint8, np.int32, np.uint64, np.int64):
+        own = np.ones(6, dtype=kind)
+        mechanism = given(graph, 40, Fraction(1, 2), own)
+        own[:] = 0
+        assert mechanism.weights.tolist() == [[1, 1, 1], [1, 1, 1]]
+        assert mechanism.weights.dtype == np.int64
+        with pytest.raises(ValueError, match="read-only"):
+            mechanism.weights[0, 0] = 2
+
+
+def test_on_another_graph_the_proof_is_another():
+    mechanism = lazy_tight_constraints(path(9), 1)
+    named = QueryGraph(tuple("abcdefghi"), Box((9,), (1,)))
+    assert mechanism.anew(named).graph is named
+    with pytest.raises(PlanError, match="not proven to be alike"):
+        mechanism.anew(sum_query(4, 2))
+
+
+def test_what_is_no_graph_of_a_query_is_no_box():
+    for other in (None, Box((3,), (1,)), type("", (), {"structure": Box((3,), (1,)), "n": 3})()):
+        with pytest.raises(PlanError, match="are no box"):
+            given(other, 1, Fraction(1, 2), np.array([1, 1, 1]))
+
+
+def test_rows_may_be_as_large_as_61_bits_hold():
+    box, half = Box((2,), (1,)), Fraction(1, 2)
+    with pytest.raises(PlanError, match="rows above"):
+        room.one_side(box, half, np.array([2**61 - 2**59, 2**60]))  # 2⁵⁹ beside the largest of them: 2⁶¹
+    found = room.one_side(box, half, np.array([2**61 - 2**59 - 2**10, 2**60]))
+    assert off_by(found, [2**59, 0]) <= found.off < 10
+    box, alpha, weights = Box((6,), (1,)), Fraction(7, 8), np.full(6, 3 << 57)
+    found = room.one_side(box, alpha, weights)  # more than 2⁶⁰, which leaves no bit to spare
+    assert off_by(found, sums_right_of(alpha, weights, 1)) <= found.off < 50
+
+
+def test_labels_that_equal_integers_are_looked_up_as_these():
+    for label, plain in ((np.int64(7), 7), (7.0, 7), ((np.int32(2), 3.0), (2, 3)), (2.5, 2.5), ("7", "7")):
+        found = room._plain(label)
+        assert (found, repr(found)) == (plain, repr(plain))
+
+
+def test_an_output_is_the_place_that_chance_gives():
+    mechanism = lazy_tight_constraints(independent_counts(3, 4), 1.3)
+    same = type("", (), {"by_distance": staticmethod(lambda *law: law[-1])})  # the truth, whatever the law
+    for place in np.ndindex(4, 5):
+        assert 0 <= mechanism.drawn(place, noise) < mechanism.outputs
+        assert mechanism.read(mechanism.drawn(place, same)) == mechanism.label(place)
 
 
 # --- Drawing ----------------------------------------------------------------------------------------------
