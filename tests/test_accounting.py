@@ -201,9 +201,20 @@ def test_many_laws_become_one_that_is_above_all(monkeypatch):
     monkeypatch.setattr(margins, "MOST_LAWS", 3)
     more = Fraction(1, 256)
     assert design.laws(ADD) == [[(2 * Fraction(1, 8) + more, 1), (3 * Fraction(1, 8) + more, 1)]]
+    monkeypatch.setattr(margins, "MOST_ENTRIES", 6)
+    assert len(design.laws(ADD)) == 1
     monkeypatch.setattr(margins, "MOST_ENTRIES", 5)
     assert design.laws(ADD) is None
     assert design.detail(ADD)["numbers"] == [None]
+
+
+def test_as_many_laws_are_told_as_may_be(monkeypatch):
+    """Two of 16 different moves each, of which none is above the other in all: a sixteenth of 32, and 32 numbers."""
+    rows = np.array([[*range(1, 17)], [0, *range(1, 15), 17]]).T
+    design = of_margins(over((), 2), 8.0, ((), rows))
+    for most, told in ((32, 2), (31, 1)):
+        monkeypatch.setattr(margins, "MOST_LAWS", most)
+        assert len(design.laws(ADD)) == told
 
 
 @pytest.mark.parametrize("unit", [fn.PrivacyUnit("person", 2), fn.PrivacyUnit("person", 1, fn.Neighbours.REPLACE_ONE)])

@@ -8,11 +8,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from fitnoise.errors import PlanError
 from fitnoise.kernel.designs._base import Cells
 from fitnoise.kernel.designs.parts import exact_matmul, named, split
 
 SHAPE = (2, 3, 1)
 OVER = Cells((("x", 4), ("y", 2)), (("a", 2), ("b", 3), ("c", 1)))
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [[("a", ())], [("a", (0,))], [("a", (1, 1))], [("a", (1,)), ("a", (1,))], [("x", (1,))], [("other", (1,))]],
+    ids=str,
+)
+def test_amounts_are_structured_and_have_ends(steps):
+    """At least one step between two knots, each of them a cell, and each amount named once."""
+    with pytest.raises(PlanError, match="each of its amounts once, among the structured attributes, with two ends"):
+        Cells((("x", 4),), (("a", 2), ("b", 3)), tuple(steps))
+    assert Cells((("x", 4),), (("a", 2), ("b", 3)), (("a", (1,)), ("b", (1, 1)))).steps == (("a", (1,)), ("b", (1, 1)))
+    with pytest.raises(PlanError, match="names each attribute once; one appears twice"):
+        Cells((("x", 4),), (("x", 2),))
 
 
 @given(st.data(), st.lists(st.sets(st.integers(0, 1)), min_size=1, max_size=4))
