@@ -103,11 +103,13 @@ def main(asked: argparse.Namespace) -> int:
     reasons = explained()
     unlisted = False
     for name in asked.files or TESTS:
-        mutants, living = tried(name, ["--seconds", str(asked.seconds), *["--listed"] * asked.listed])
+        living, dead = tried(name, ["--seconds", str(asked.seconds), *["--listed"] * asked.listed])
         new = [m for m in living if not any(r.fullmatch(m) for r in reasons)]
         unlisted = unlisted or bool(new)
-        lines = [f"{name}: {mutants} mutants, {len(living)} live, {len(new)} of them unlisted"]
-        sys.stdout.write("\n".join([*lines, *(f"- {m}" for m in new), ""]))
+        lines = [f"{name}: {len(living) + len(dead)} mutants, {len(living)} live, {len(new)} of them unlisted"]
+        lines += [f"- {m}" for m in new]
+        lines += [f"- {m} is listed, and noticed" for m in dead if any(r.fullmatch(m) for r in reasons)]
+        sys.stdout.write("\n".join([*lines, ""]))
         sys.stdout.flush()
     return int(unlisted)
 
@@ -122,8 +124,8 @@ def as_pattern(line: str) -> re.Pattern[str]:
     return re.compile(re.escape(line.removeprefix("- ")).replace("…", ".*"))
 
 
-def tried(name: str, options: list[str]) -> tuple[int, list[str]]:
-    """How many mutants there are of a file, and those that no test noticed."""
+def tried(name: str, options: list[str]) -> tuple[list[str], list[str]]:
+    """The mutants of a file: those that no test noticed, and the others."""
     os.chdir(ROOT)
     copy, source = COPIES / name.replace("/", "-"), f"src/fitnoise/kernel/{name}.py"
     listing = subprocess.run(["git", "ls-files", "-cozX", ".gitignore"], check=True, stdout=subprocess.PIPE)
@@ -146,8 +148,8 @@ def tried(name: str, options: list[str]) -> tuple[int, list[str]]:
         )
         if subprocess.run(command, cwd=copy, env=here, stdout=log, stderr=log, check=False).returncode:
             sys.exit(f"{name}: mutmut stopped; {log.name} says why")
-    mutants, living = json.loads((copy / "mutants" / "living.json").read_text())
-    return mutants, living
+    living, dead = json.loads((copy / "mutants" / "found.json").read_text())
+    return living, dead
 
 
 def undecorated(source: str) -> str:
@@ -248,8 +250,11 @@ def try_here(source: str, *, listed: bool, seconds: float) -> None:
         found.save()
     mutmut.cli(["run", "--max-children", str(os.cpu_count() or 1)], standalone_mode=False)
     found.load()
-    living = [described(k, source) for k, c in found.exit_code_by_key.items() if status_by_exit_code[c] not in DEAD]
-    Path("mutants/living.json").write_text(json.dumps((len(found.exit_code_by_key), living)))
+    living: list[str] = []
+    dead: list[str] = []
+    for key, code in found.exit_code_by_key.items():
+        (dead if status_by_exit_code[code] in DEAD else living).append(described(key, source))
+    Path("mutants/found.json").write_text(json.dumps((living, dead)))
 
 
 def described(key: str, source: str) -> str:

@@ -306,6 +306,7 @@ def test_conditions_and_priors_in_one_form():
     query = FiniteQuery.count("q", where={"state": "TX", "kids": [2, 1]}, prior=[1, 0.5], **ASK)
     assert query.where == ((("kids", (2, 1)), ("state", ("TX",))),)
     assert query.prior == (1.0, 0.5)
+    assert FiniteQuery.count("q", prior=[1, 0], **ASK).prior == (1.0, 0.0)
     for prior in ([], [-0.1, 1.1], [math.nan], [math.inf], ["x"], 3):
         with pytest.raises(WorkloadError, match="a prior is a list of probabilities"):
             FiniteQuery("q", "count", 3, Fraction(1), prior=prior)

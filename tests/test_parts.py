@@ -30,6 +30,16 @@ def test_amounts_are_structured_and_have_ends(steps):
         Cells((("x", 4),), (("x", 2),))
 
 
+def test_between_knots_whole_numbers_of_62_bits_are_kept_exactly():
+    over, most = Cells((), (("p", 2),), (("p", (1,)),)), 2**62 - 1
+    for ends in ([0, most], [-most, most], [most - 2, most]):
+        (part,) = split(np.array([ends], dtype=object), over)
+        assert (part.queries.dtype, part.queries.tolist()) == (np.int64, [ends])
+    for ends in ([0, 2**62], [2**62, 2**62], [2**70, 2**70 + 1]):
+        with pytest.raises(PlanError, match="between the knots of amounts is beyond 62 bits. Nothing was measured"):
+            split(np.array([ends], dtype=object), over)
+
+
 @given(st.data(), st.lists(st.sets(st.integers(0, 1)), min_size=1, max_size=4))
 def test_a_query_counts_over_what_it_depends_on_and_nothing_else(data, shown):
     """Each is a table over some attributes, spread over the others."""
