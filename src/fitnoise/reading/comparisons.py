@@ -117,6 +117,24 @@ class Movable(Told):
     def value(self) -> Any:
         """The estimate."""
 
+    @abc.abstractmethod
+    def interval(self, confidence: float | None = None, *, simultaneous: bool = False) -> tuple[Any, Any]:
+        """(low, high)."""
+
+    def frame(self, confidence: float | None = None, *, simultaneous: bool = False) -> pd.DataFrame:
+        """Columns: the labels, value, low, high. Arguments as for `interval`.
+
+        Args:
+            confidence: of each interval; default the release's.
+            simultaneous: whether it is of all intervals at once instead.
+
+        Raises:
+            WorkloadError: a confidence outside (0, 1).
+        """
+        ends = self.interval(confidence, simultaneous=simultaneous)
+        columns = {"value": self.value, "low": ends[0], "high": ends[1]}
+        return self._rows.frame({name: np.asarray(x) for name, x in columns.items()})
+
     def __getitem__(self, key: Any) -> Self:
         """Those of a label, or of a list of labels, for each name by which they are told apart."""
         rows, where, _ = self._rows.chosen(key)
@@ -235,20 +253,6 @@ class ComparedRatios(Movable):
         )
         return found[0].reshape(self._rows.shape), found[1].reshape(self._rows.shape)
 
-    def frame(self, confidence: float | None = None, *, simultaneous: bool = False) -> pd.DataFrame:
-        """Columns: the labels, value, low, high. Arguments as for `interval`.
-
-        Args:
-            confidence: of each interval; default the release's.
-            simultaneous: whether it is of all intervals at once instead.
-
-        Raises:
-            WorkloadError: a confidence outside (0, 1).
-        """
-        ends = self.interval(confidence, simultaneous=simultaneous)
-        columns = {"value": self.value, "low": ends[0], "high": ends[1]}
-        return self._rows.frame({name: np.asarray(x) for name, x in columns.items()})
-
     def _line(self, factor: float, shift: float) -> ComparedRatios:
         line = (self._factor * factor, self._shift * factor + shift)
         return ComparedRatios(self._one, self._other, self._rows, divided=self._divided, line=line)
@@ -315,20 +319,6 @@ class CombinedRatios(Movable):
         normal = all(ratio._law.normal for ratio in self._leaves)
         low, high = self._box(level(gamma, tests, normal=normal, simultaneous=True))
         return np.asarray(low)[()], np.asarray(high)[()]
-
-    def frame(self, confidence: float | None = None, *, simultaneous: bool = False) -> pd.DataFrame:
-        """Columns: the labels, value, low, high. Arguments as for `interval`.
-
-        Args:
-            confidence: of each interval; default the release's.
-            simultaneous: whether it is of all intervals at once instead.
-
-        Raises:
-            WorkloadError: a confidence outside (0, 1).
-        """
-        ends = self.interval(confidence, simultaneous=simultaneous)
-        columns = {"value": self.value, "low": ends[0], "high": ends[1]}
-        return self._rows.frame({name: np.asarray(x) for name, x in columns.items()})
 
     def _line(self, factor: float, shift: float) -> CombinedRatios:
         line = (self._factor * factor, self._shift * factor + shift)
