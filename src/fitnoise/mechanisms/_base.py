@@ -178,6 +178,12 @@ class TableMechanism(abc.ABC):
     normal: bool
     """Whether its noise, and so any sum of it, is as good as normal."""
 
+    family: str = ""
+    """What its strategies are called beside those of other noise."""
+
+    optimal: bool = False
+    """Whether it looks for the best of all strategies, and not only among those of a form of its own."""
+
     def answers(self, asked: Publication) -> bool:
         """Whether it is the one that these tables ask for: unless they say more, that of their promise."""
         return asked.privacy is self.privacy and asked.small is None
@@ -186,9 +192,18 @@ class TableMechanism(abc.ABC):
         """Whether it may be what answers these tables."""
         return self.answers(asked)
 
+    def in_full(self, asked: Publication) -> bool:
+        """Whether tables that it answers have so few cells that strategies over all of these can be searched for."""
+        del asked
+        return self.optimal
+
     @abc.abstractmethod
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless the design is one of this mechanism, for what is asked."""
+
+    def complete(self, part: TablePart) -> TablePart:
+        """The tables of all periods, of those of the first periods of a series; the part itself of all others."""
+        return part
 
     @abc.abstractmethod
     def decomposition(self, part: TablePart) -> Decomposition:

@@ -23,10 +23,6 @@ from fitnoise.kernel.units import DataSource, Privacy, PrivacyUnit
 from fitnoise.mechanisms._base import Effort
 from fitnoise.mechanisms.finite.choosing import Made, choose
 from fitnoise.mechanisms.gaussian import planning as fit_for_use
-from fitnoise.mechanisms.gaussian.levels import LEVELS
-from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN
-from fitnoise.mechanisms.gaussian.places import PLACES
-from fitnoise.mechanisms.gaussian.products import PRODUCTS, joint_cells
 from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.mechanisms.registry import mechanism_for
 from fitnoise.mechanisms.tables import TablePart
@@ -34,7 +30,6 @@ from fitnoise.planning.plan import Plan
 from fitnoise.reporting import Displayed
 from fitnoise.request.publication import Budget, CellBudgets, Goal, Objective, Publication, SmallDatabase
 from fitnoise.request.workloads import Workload
-from fitnoise.solving.sectors import MAX_STRUCTURED_CELLS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -221,7 +216,7 @@ class Comparison(Displayed):
         product form.
         """
         publication = self.gaussian.publication
-        if publication.objective.goal is not Goal.FIT_FOR_USE or self.gaussian.mechanism is not GAUSSIAN:
+        if publication.objective.goal is not Goal.FIT_FOR_USE or not self.gaussian.mechanism.optimal:
             return None
         asked = replace(publication, objective=Objective(Goal.TOTAL_ERROR), budget=None, cap=None, gap=None)
         try:
@@ -297,8 +292,7 @@ def compare(
     found: matrix.Search | None = None
     least_pure = math.sqrt(2 * gaussian.bound)
     hopeless = asked.budget is asked.cap is None and least_pure > gaussian.epsilon() and not every
-    few = gaussian.mechanism is PRODUCTS and joint_cells(gaussian.publication) <= MAX_STRUCTURED_CELLS
-    sought = gaussian.mechanism is GAUSSIAN or few  # places of levels, and others, are structured cells to pure noise
+    sought = gaussian.mechanism.in_full(gaussian.publication)  # all of a tree's places are cells to pure noise
     if sought and not hopeless:
         with contextlib.suppress(WorkloadError, PlanError):  # too large for the search, or out of reach of its noise
             wanted = replace(posed[Privacy.PURE], cap=None)
@@ -308,7 +302,7 @@ def compare(
     lines = [
         Alternative(
             Privacy.ZCDP,
-            _FAMILY.get(gaussian.mechanism.name, "sectors, optimal"),
+            gaussian.mechanism.family,
             gaussian.epsilon(delta),
             math.sqrt(gaussian.relaxation),
             gaussian.ratio,
@@ -342,8 +336,6 @@ def compare(
     plan = assembled(replace(told.publication, finite=whole.finite), [told], made)
     return Comparison(plan, why, tuple(lines), gaussian, made)
 
-
-_FAMILY = {LEVELS.name: "levels and sectors", PLACES.name: "places and sectors", PRODUCTS.name: "product form"}
 
 _CALLED = {Privacy.PURE: "pure noise", Privacy.ZCDP: "Gaussian noise at delta = {delta:g}"}
 

@@ -19,7 +19,6 @@ from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms._base import Sectored
-from fitnoise.mechanisms.gaussian.series import Past
 from fitnoise.mechanisms.numbers import Numbers, Weighted, with_sums
 from fitnoise.mechanisms.rebuilding import Rebuilt
 
@@ -207,7 +206,8 @@ def apart(sources: Collection[Source]) -> None:
             "some of the numbers are of a combination, and others of a release that is in it: their noise is the same. "
             "Ask the combination for both. Nothing was computed."
         )
-    series = [of.whole.publication for p in parts if isinstance(of := p.measured.mechanism, Past)]
+    wholes = ((p.measured, p.measured.mechanism.complete(p.measured)) for p in parts)
+    series = [whole.publication for own, whole in wholes if whole is not own]
     if any(x in series[:i] for i, x in enumerate(series)):
         raise ReleaseError(
             "two releases are of one series, whose later one holds the earlier: ask the later one for both periods. "

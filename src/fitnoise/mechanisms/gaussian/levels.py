@@ -460,6 +460,8 @@ class Levels(Gaussian):
     """The least cost of one noise scale for each level and margin that meets every target."""
 
     name = "fit-for-use by level"
+    family = "levels and sectors"
+    optimal = False
 
     def answers(self, asked: Publication) -> bool:
         """None by itself: Gaussian noise is planned so where `fits`."""

@@ -144,6 +144,8 @@ class Gaussian(Sectors):
     name = "fit-for-use"
     unbiased = True
     share = "price"
+    family = "sectors, optimal"
+    optimal = True
 
     def value(self, part: TablePart) -> float:
         """Δ², relative to cell budgets; of a hybrid with λ Σ ω var."""

@@ -250,6 +250,7 @@ class Places(Levels):
     """The least cost of noise scales by class of place that meets every target."""
 
     name = "fit-for-use by place"
+    family = "places and sectors"
     alike = "every record counts as one of the dearest place"
 
     def check(self, part: TablePart) -> None:

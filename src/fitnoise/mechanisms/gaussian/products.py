@@ -508,6 +508,8 @@ class ByAxis(Gaussian):
 
     name = "fit-for-use by axis"
     alike = "every record counts as the dearest"
+    family = "product form"
+    optimal = False
 
     def answers(self, asked: Publication) -> bool:
         """None by itself: Gaussian noise is planned so where dense matrices would be too large."""
@@ -517,6 +519,10 @@ class ByAxis(Gaussian):
     def suits(self, asked: Publication) -> bool:
         """Targets of one number for each table, or the sum of all."""
         return super().answers(asked) and obstacle(asked) is None
+
+    def in_full(self, asked: Publication) -> bool:
+        """Where joint cells could be planned together, though product form is as good and takes less."""
+        return joint_cells(asked) <= MAX_STRUCTURED_CELLS
 
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless the factors measure what the tables need, set by set."""

@@ -114,6 +114,11 @@ class Past(Sectors):
     unbiased = True
     share = GAUSSIAN.share
 
+    def complete(self, part: TablePart) -> TablePart:
+        """The whole."""
+        del part
+        return self.whole
+
     def value(self, part: TablePart) -> float:
         """That of the whole."""
         del part
@@ -211,7 +216,7 @@ def _first(periods: Ordered | Categorical, count: int) -> Ordered | Categorical:
 
 def joined(part: TablePart, drawn: Sequence[Answers]) -> list[Exact]:
     """The noisy answers of the tables after some periods, from those of each, sector by sector as they are drawn."""
-    whole = part.mechanism.whole if isinstance(part.mechanism, Past) else part
+    whole = part.mechanism.complete(part)
     place, out = _places(whole.strategy), []
     firsts = np.cumsum([0, *(len(g) for g in whole.strategy.groups)])
     for g in part.strategy.groups:
