@@ -490,6 +490,8 @@ def test_what_cannot_be_computed_is_refused():
         ("two levels of one hierarchy", lambda: by_state - release.count(by="county")),
         ("not divided by 0", lambda: by_state / 0),
         ("multiplied by finite numbers", lambda: by_state * math.nan),
+        ("multiplied by finite numbers", lambda: by_state * 10**400),
+        ("multiplied by finite numbers; got a number of too many digits", lambda: by_state / 10**5000),
         ("there are 2 numbers", by_state.one),
         ("compared .* not added up", lambda: by_state + released(plan(), COUNTS).count(by="state")),
     ]:

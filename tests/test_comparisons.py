@@ -257,6 +257,7 @@ def test_what_cannot_be_compared_is_refused():
     found = p - share(release, "B")
     for words, wrong in [
         ("not divided by 0", lambda: found / 0),
+        ("multiplied by finite numbers", lambda: found * -(10**400)),
         ("finite", lambda: found * math.inf),
         ("of products of noisy numbers no interval of proven coverage", lambda: n * n),
         ("of powers of noisy numbers", lambda: n**2),

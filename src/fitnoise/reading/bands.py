@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.checks import is_plain
 
 
 @final
@@ -51,7 +52,7 @@ class Bands:
 
     def __post_init__(self) -> None:
         given = (self.reliable, self.care)
-        numbers = all(isinstance(x, int | float) and not isinstance(x, bool) for x in given)
+        numbers = all(map(is_plain, given))
         if not numbers or not 0 < self.reliable < self.care < np.inf:
             raise ReleaseError(
                 f"bands of reliability are two parts of a number, the first smaller, such as 0.1 and 0.3; got {given}. "

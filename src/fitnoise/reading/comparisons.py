@@ -25,7 +25,9 @@ import numpy as np
 import pandas as pd
 
 from fitnoise.errors import ReleaseError
+from fitnoise.kernel.arguments import shown
 from fitnoise.kernel.arrays import Floats, Indices
+from fitnoise.kernel.checks import is_real, is_whole
 from fitnoise.reading.asking import SEVERAL
 from fitnoise.reading.laws import law, level
 from fitnoise.reading.similar import SPARED, difference, product, quotient, ranges
@@ -38,13 +40,15 @@ if TYPE_CHECKING:
 
 def is_number(x: object) -> bool:
     """Whether estimates are multiplied by it."""
-    return isinstance(x, (int, float, np.integer, np.floating)) and not isinstance(x, (bool, np.bool_))
+    return is_whole(x) or is_real(x)
 
 
 def number(x: Any) -> float:
     """A finite number; ReleaseError otherwise."""
-    if not math.isfinite(x):
-        raise ReleaseError(f"estimates are multiplied by finite numbers; got {x!r}. Nothing was computed.")
+    if not is_real(x) or not math.isfinite(x):
+        raise ReleaseError(
+            f"estimates are multiplied by finite numbers; got {shown(x) if is_whole(x) else x}. Nothing was computed."
+        )
     return float(x)
 
 

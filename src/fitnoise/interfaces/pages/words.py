@@ -11,6 +11,7 @@ from importlib import resources
 from typing import final
 
 from fitnoise.errors import ReleaseError
+from fitnoise.kernel.checks import is_plain
 from fitnoise.reporting import Kind, Plain, Section, Value
 
 _PAGES = "fitnoise.interfaces.pages"
@@ -96,7 +97,7 @@ class Words:
 
     def kind(self, kind: Kind, given: Plain) -> str:
         """A value of a report, as people read it."""
-        number = isinstance(given, int | float) and not isinstance(given, bool) and kind.numeric
+        number = is_plain(given) and kind.numeric
         return self.written(kind.words(given)) if number else kind.words(given)
 
     def written(self, digits: str) -> str:

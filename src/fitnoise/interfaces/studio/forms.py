@@ -20,6 +20,7 @@ import tomli_w
 from fitnoise.errors import SpecError
 from fitnoise.interfaces.studio.folder import checked_name
 from fitnoise.interfaces.studio.guard import Form
+from fitnoise.kernel.checks import is_plain
 from fitnoise.request.documents import exact_number
 
 Document = dict[str, Any]
@@ -542,7 +543,7 @@ def ceilings_text(own: Mapping[str, Any]) -> str | None:
     said = own.get("ceilings")
     if said is None:
         return ""
-    plain = isinstance(said, list) and all(isinstance(x, int | float) and not isinstance(x, bool) for x in said)
+    plain = isinstance(said, list) and all(map(is_plain, said))
     return ", ".join(map(_text, said)) if plain else None
 
 
@@ -591,7 +592,7 @@ def target_of(table: Any) -> tuple[str, str | None]:
     for kind in TARGETS:
         said = at(table, (kind,))
         if said is not None:
-            return kind, _text(said) if isinstance(said, int | float) and not isinstance(said, bool) else None
+            return kind, _text(said) if is_plain(said) else None
     return "margin", ""
 
 
