@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 import fitnoise as fn
 from fitnoise.errors import DomainError, FitnoiseError
-from fitnoise.request.beginning import MARK, begun
+from fitnoise.request import attributes
+from fitnoise.request.beginning import KINDS, MARK, begun
 from fitnoise.request.documents import load_spec
 from laws import by_command
 
@@ -39,6 +40,10 @@ def planned(tmp_path):
         return fn.plan(load_spec(tmp_path / "spec.toml"))
 
     return plan
+
+
+def test_every_kind_of_attribute_can_be_begun_with():
+    assert sorted(NAMES.values()) == sorted(KINDS) == sorted(attributes.KINDS)
 
 
 def test_with_what_is_marked_it_can_be_planned_for(planned):

@@ -13,6 +13,7 @@ from fitnoise.errors import DomainError, SpecError
 from fitnoise.interfaces.studio import forms
 from fitnoise.interfaces.studio.guard import Form
 from fitnoise.interfaces.studio.state import Studio
+from fitnoise.request import attributes
 from fitnoise.request.documents import Spec
 from studios import SPEC, base_of, filled, opened
 
@@ -199,6 +200,10 @@ def test_codes_that_are_pasted_are_read_as_they_are_shown(codes, labelled, label
 @given(st.dictionaries(st.text(min_size=1, max_size=6), CODES, max_size=3))
 def test_missing_values_are_read_as_they_are_shown(missing):
     assert forms._missing(forms.missing_text({"missing": missing})) == missing
+
+
+def test_every_kind_of_attribute_can_be_described():
+    assert forms.KINDS == attributes.KINDS
 
 
 def test_codes_as_people_write_them():
