@@ -417,3 +417,11 @@ def test_magnitude_bounds_every_transform(rng):
             start += s.answers
             own = group.magnitude(np.arange(len(group)), s.sizes, 7)
             assert max(abs(int(x)) for x in block.ravel()) * 7 <= own
+
+
+@pytest.mark.parametrize("scales", [[1.0], [0.5, 3.0], [2.0**-32], [2.0**-31.5, 1.0]], ids=str)
+def test_precisions_are_whole_numbers_of_any_size(scales):
+    """Whatever they are: sums of some that 64 bits hold are beyond these, and lists around 2⁶³ become doubles."""
+    unit, (found,) = linear.exact_precisions([np.array(scales)])
+    assert all(type(x) is int for x in found)
+    assert [Fraction(x, unit) for x in found] == [1 / Fraction(x) ** 2 for x in scales]
