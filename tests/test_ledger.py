@@ -335,6 +335,59 @@ def test_a_larger_promise_of_the_same_unit_is_the_safe_one() -> None:
         assert [ledger.balance(a).spent for a in (one, SURVEY)] == [Fraction(9, 8), Fraction(1, 8)]
 
 
+def test_how_many_records_a_unit_has_is_what_any_charge_promised_at_most() -> None:
+    """A person of three records pays for three of them, also where an account says one, and beside a record's price."""
+    one = Account("survey", "one person (at most 1 record), add-or-remove-one")
+    with Ledger(":memory:") as ledger:
+        ledger.charge(SURVEY, loss(Fraction(1, 8)), {}, also={PERSON.unit: loss(Fraction(9, 8))})
+        assert [ledger.balance(a).spent for a in (one, SURVEY)] == [Fraction(9, 8), Fraction(1, 8)]
+
+
+def test_of_whom_an_id_counts_what_one_record_costs_says_nothing() -> None:
+    """Of her records many may be counted: only what another charge by her id costs bounds it, and no promise."""
+    by, swap, other = (
+        Account("survey", f"one person (by {name!r}), {relation}")
+        for name, relation in (("id", "add-or-remove-one"), ("id", "replace-one"), ("house", "add-or-remove-one"))
+    )
+    with Ledger(":memory:") as ledger:
+        ledger.charge(by, loss(Fraction(1, 8)), {}, also={SURVEY.unit: loss(Fraction(1, 100))})
+        assert [ledger.balance(a).spent for a in (by, swap, other)] == [Fraction(1, 8), Fraction(1, 2), None]
+    for declared in (SURVEY, Account("survey", "whoever it is about")):
+        with Ledger(":memory:") as ledger:
+            ledger.charge(declared, loss(Fraction(1, 8)), {}, also={PERSON.unit: loss(Fraction(9, 8))})
+            assert [ledger.balance(a).spent for a in (by, other)] == [None, None]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_of_bounds_with_the_same_rho_the_least_epsilon_and_mu_hold(first: int) -> None:
+    units = [f"one {name} (at most 1 record), add-or-remove-one" for name in ("person", "household")]
+    declared, half = Account("survey", units[first]), Fraction(1, 2)
+    pure = [Price(half, None, Fraction(2)), Price(half, None, Fraction(1))]
+    mu = [Price(half, None, None, Fraction(x, 4), Fraction(2)) for x in (4, 3)]
+    for prices in (pure, mu, [Price(half), Price(half)]):
+        stated = {units[i]: prices[i] for i in (first, 1 - first)}
+        assert room._price(declared, stated, SURVEY) == prices[1]
+
+
+def test_pure_prices_with_profiles_add_up_in_mu_where_no_rate_is_stated() -> None:
+    one = Price(YOUNG.largest, YOUNG, Fraction(1))
+    assert room._together_mu([one, one]) == 2 * ceil_dyadic(pure_mu_squared(Fraction(1)))
+
+
+def test_what_remains_of_a_cap_on_epsilon_is_told_in_rho() -> None:
+    with Ledger(":memory:") as ledger:
+        ledger.set_cap(SURVEY, epsilon=Fraction(1, 2))
+        assert (ledger.balance(SURVEY).remaining, ledger.balance(SURVEY).more) == (Fraction(1, 8), 0)
+
+
+def test_accounts_are_those_of_units_that_charges_state_and_not_of_what_was_refused() -> None:
+    with Ledger(":memory:") as ledger:
+        ledger.charge(SURVEY, loss(Fraction(1, 8)), {}, also={PERSON.unit: loss(Fraction(9, 8))})
+        ledger.set_cap(SURVEY, Fraction(1, 8))
+        refused(lambda: ledger.charge(SURVEY, loss(Fraction(1, 8)), {}, also={SWAP.unit: loss(Fraction(1, 8))}))
+        assert ledger.accounts() == [SURVEY, PERSON]
+
+
 def test_what_is_admitted_charges_nothing_and_what_is_not_is_remembered() -> None:
     eighth = Fraction(1, 8)
     with Ledger(":memory:") as ledger:

@@ -535,7 +535,7 @@ def test_the_ledger_keeps_the_turns_of_a_series(book):
     for wrong, words in (
         (lambda: book.charge(of, LOSS, detail, drawn=Drawn(1, OTHER)), "of other counts"),
         (lambda: book.charge(of, LOSS, detail, drawn=Drawn(2, OTHER)), "charged with all of it"),
-        (lambda: book.period(of, "p", Drawn(1, HASH)), "not next"),
+        (lambda: book.period(of, "p", Drawn(1, HASH)), "not next: period 1 is the last of it that was drawn"),
         (lambda: book.period(of, "q", Drawn(2, HASH)), "never begun"),
         (lambda: book.charge(of, LOSS, {"plan": "x"}, beside=("p",)), "beside"),
     ):

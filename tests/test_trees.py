@@ -129,6 +129,21 @@ def test_replaced_records_meet_somewhere():
         assert design.cost_squared(REPLACE) == 4 * (1 + w) == 2 * w + 2 * (1 + w) + 2
 
 
+def test_replaced_records_meet_where_sexes_are_measured_and_counties_are_not():
+    """Nation by sex, of counties counted twice, and counties: others of two counties move 16, twice w, and little."""
+    w, little = Fraction(1, 4), 1 / Fraction(1e9) ** 2
+    counties, sexes = ((), 1, [[2]], {1: [2.0]}), ((0,), 1, [[2]], {0: [1.0], 1: [1e9]})
+    design = of_trees(over((2, 2)), (1,), (np.zeros(2, dtype=int),), (np.zeros(2, dtype=int),), counties, sexes)
+    assert design.cost_squared(REPLACE) == 16 + 2 * w + 2 * little
+
+
+def test_who_differs_in_two_attributes_is_alike_in_both_together():
+    """Each of two of two values, and both: who differs in one moves it and both by 2, who differs in both, each."""
+    asked = (((0,), 1, [], {0: [1.0]}), ((1,), 1, [], {0: [1.0]}), ((0, 1), 1, [], {0: [1.0]}))
+    design = of_trees(over((2, 2, 2)), (2,), (np.zeros(2, dtype=int),), (np.zeros(2, dtype=int),), *asked)
+    assert design.cost_squared(REPLACE) == 2 * 2**2
+
+
 def test_weighted_sums_of_places_are_moved_by_the_heaviest_and_the_lightest():
     """Detects a common part that is taken off as if both records weighed as much: (3 − 1)² is left, and w of each."""
     w = Fraction(1, 4)
@@ -171,10 +186,12 @@ def test_many_scales_are_rounded_up():
     assert Fraction(1, 9) <= design.dearest <= Fraction(1, 9) * (1 + Fraction(1, 2**80))
 
 
-@pytest.mark.parametrize("name", zoo.TREES)
-def test_64_bits_are_taken_where_they_hold_every_answer(name):
+SEXES = of_trees(over((2, 3)), (1,), (np.zeros(3, dtype=int),), (np.zeros(3, dtype=int),), ((0,), 1, [[1]], {1: [1.0]}))
+
+
+@pytest.mark.parametrize("design", [*zoo.TREES.values(), SEXES], ids=[*zoo.TREES, "sexes"])
+def test_64_bits_are_taken_where_they_hold_every_answer(design):
     """As many records in one cell as may be, or one more: (n − 1) m Π k times as many, 1 for n = 2."""
-    design = zoo.TREES[name]
     for i, g in enumerate(design.groups):
         most = (
             g.multiple
