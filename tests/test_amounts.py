@@ -290,7 +290,7 @@ def test_amounts_of_whole_numbers_are_read_in_statements():
     assert np.array_equal(counts["n",], moments(domain, cells, ("n",)))
 
 
-@pytest.mark.no_cover
+@pytest.mark.slow
 def test_an_engine_is_tried_on_amounts_before_it_sums_them(monkeypatch):
     trial.refuse_unless_right(in_duckdb(), DUCKDB, "the database", drop=True, amounts=True)
     own = Dialect._steps

@@ -137,6 +137,7 @@ def test_it_is_what_dense_matrices_say(data, more, summed, seed):
     assert alone[0] == pytest.approx(alone[1], rel=1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(workloads(), st.integers(0, 2**32))
 def test_rows_with_scales_of_their_own_are_what_dense_matrices_say(workload, seed):

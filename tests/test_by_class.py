@@ -398,7 +398,7 @@ def test_a_statement_grows_with_the_number_of_classes_and_not_with_its_square():
     assert length(MOST_RANGES) < 12 * length(MOST_RANGES // 10)
 
 
-@pytest.mark.no_cover
+@pytest.mark.slow
 def test_an_engine_is_tried_on_classes_before_it_sums_amounts(monkeypatch):
     """Detects an engine that reads all records in the range of the first class, or in those of others."""
     tried = partial(trial.refuse_unless_right, in_duckdb(), DUCKDB, "the database", drop=True, amounts=True)

@@ -20,6 +20,8 @@ from reproduce_matrix_mechanism import cell
 
 from fitnoise.mechanisms.finite.accuracy import accuracy
 
+pytestmark = pytest.mark.slow
+
 
 def made(folder, *keys, largest=1000):
     """The rows of each item, by key."""
@@ -37,7 +39,6 @@ def quick(tmp_path_factory):
     return folder, made(folder, "F2", "F3", "F4", "thresholds", "windows", "scale")
 
 
-@pytest.mark.slow
 def test_what_is_written(quick, capsys):
     folder, tables = quick
     assert set(tables) == {"F2", "F3", "F4", "thresholds", "windows", "scale"}
@@ -106,7 +107,6 @@ def test_scale(quick):
     assert all(float(r["residual"]) < 1e-12 and float(r["proven to"]) < 1e-12 for r in rows)
 
 
-@pytest.mark.slow
 def test_figure_6_shows_what_is_attained():
     (below, above) = reproduce.utilities(reproduce.TWO_COUNTS, (90, 114))
     assert (below["exists"], below["tight constraints"]) == ("no", None)
@@ -120,7 +120,6 @@ def test_figure_6_shows_what_is_attained():
     assert shown == pytest.approx([0.142427196, 0.141885884, 0.097899717], abs=2e-9)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("graph", "last", "hundredths"),
     [(reproduce.SUM, 0.96813, (80, 97)), (reproduce.TWO_COUNTS, 1.13608, (113, 130))],
@@ -137,7 +136,6 @@ def test_figure_6_on_both_sides_of_its_threshold(graph, last, hundredths):
         assert best > row["staircase"] > row["geometric"]
 
 
-@pytest.mark.slow
 def test_the_comparison(tmp_path):
     """For hits nothing exceeds the bound; for the mean error of a sum the geometric mechanism is better, by little."""
     rows = made(tmp_path, "compare")["compare"]
