@@ -14,6 +14,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from contextlib import closing, contextmanager, suppress
@@ -506,6 +507,11 @@ def test_pure_charges_are_pure_for_every_unit() -> None:
         assert ledger.balance(PERSON).epsilon_spent == 5
 
 
+def test_short_fractions_are_told_exactly_and_long_ones_to_six_digits() -> None:
+    told = {None: "∞", Fraction(7): "7", Fraction(1, 1000): "1/1000", Fraction(2, 3 * 2**64): "about 3.61401e-20"}
+    assert {x: room._words(x) for x in told} == told
+
+
 @pytest.mark.parametrize("short", [0, 1])
 def test_a_cap_holds_for_every_release_under_whichever_unit(short: int) -> None:
     """To the last bit; the refusal names whose cap it is, and nothing was charged to anyone."""
@@ -963,6 +969,25 @@ def test_another_process_may_remove_the_name_under_which_a_ledger_was_made(
         Path(target).unlink()
 
     monkeypatch.setattr(Path, "hardlink_to", hardlink_to)
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        assert ledger.verify() == 0
+    assert [x.name for x in tmp_path.iterdir()] == ["ledger.db"]
+
+
+def test_whoever_stops_while_making_a_ledger_leaves_one_that_the_next_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is made in its own folder, wherever temporary files go, under a name by which it is known for a leftover."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+
+    def stopped(self: Path, *, missing_ok: bool) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as before:
+        before.setattr(Path, "unlink", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            Ledger(tmp_path / "ledger.db")
+    assert len(list(tmp_path.iterdir())) == 2
     with Ledger(tmp_path / "ledger.db") as ledger:
         assert ledger.verify() == 0
     assert [x.name for x in tmp_path.iterdir()] == ["ledger.db"]
