@@ -115,6 +115,18 @@ def test_of_many_attributes_only_the_largest_moves_are_looked_at(design):
     assert design.cost_squared(REPLACE) <= rough <= 4 * design.dearest
 
 
+def test_where_records_meet_is_looked_at_up_to_a_limit(monkeypatch):
+    """Two levels, two sets that are measured, one class of leaves, and two sets of attributes that may differ.
+
+    Sexes move by 4 at each level where totals stay; beyond the limit, totals are charged 2 at each level as well.
+    """
+    plain = ((), 1, [[1]], {0: [1.0], 1: [1.0]}), ((0,), 1, [[1]], {0: [1.0], 1: [1.0]})
+    for most, cost in ((2 * 2 * 1 * 2, 2 * 4), (2 * 2 * 1 * 2 - 1, 2 * (4 + 2))):
+        monkeypatch.setattr(trees, "MOST_MEETINGS", most)
+        design = of_trees(over((2, 2)), (1,), (np.zeros(2, dtype=int),), (np.zeros(2, dtype=int),), *plain)
+        assert design.cost_squared(REPLACE) == cost
+
+
 def test_replaced_records_meet_somewhere():
     """Nation, at 1/σ² = 1, and two counties at w, each with and without sex: other sex in another county, or in one.
 
