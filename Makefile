@@ -56,7 +56,7 @@ pythons: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/stages.py
 
-# Small changes of the kernel, each of which some test must notice (hours); FILES="losses order" tries some of its files.
+# Small changes of the kernel, each of which some test must notice (an hour); FILES="losses order" tries some of its files.
 mutants: $(VENV)/.dev
 	$(BIN)/python tests/mutants.py $(FILES)
 

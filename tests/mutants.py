@@ -20,8 +20,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import libcst
 import pytest
@@ -100,28 +101,23 @@ DEAD = ("killed", "segfault")
 
 def main(asked: argparse.Namespace) -> int:
     """Try the mutants of these files, or of all; 1 if some live unlisted."""
-    reasons = explained()
-    unlisted = False
+    reasons, unlisted = explained(), False
     for name in asked.files or TESTS:
         living, dead = tried(name, ["--seconds", str(asked.seconds), *["--listed"] * asked.listed])
-        new = [m for m in living if not any(r.fullmatch(m) for r in reasons)]
+        new = [m for m in living if not reasons.fullmatch(m)]
         unlisted = unlisted or bool(new)
         lines = [f"{name}: {len(living) + len(dead)} mutants, {len(living)} live, {len(new)} of them unlisted"]
         lines += [f"- {m}" for m in new]
-        lines += [f"- {m} is listed, and noticed" for m in dead if any(r.fullmatch(m) for r in reasons)]
+        lines += [f"- {m} is listed, and noticed" for m in dead if reasons.fullmatch(m)]
         sys.stdout.write("\n".join([*lines, ""]))
         sys.stdout.flush()
     return int(unlisted)
 
 
-def explained() -> list[re.Pattern[str]]:
-    """What lives for a reason."""
-    return [as_pattern(line) for line in LISTED.read_text("utf-8").splitlines() if line.startswith("- `")]
-
-
-def as_pattern(line: str) -> re.Pattern[str]:
-    """A line of the list, in which … stands for anything."""
-    return re.compile(re.escape(line.removeprefix("- ")).replace("…", ".*"))
+def explained() -> re.Pattern[str]:
+    """What lives for a reason: the lines of the list, in which … stands for anything."""
+    lines = (line for line in LISTED.read_text("utf-8").splitlines() if line.startswith("- `"))
+    return re.compile("|".join(re.escape(line.removeprefix("- ")).replace("…", ".*") for line in lines))
 
 
 def tried(name: str, options: list[str]) -> tuple[list[str], list[str]]:
@@ -142,10 +138,8 @@ def tried(name: str, options: list[str]) -> tuple[list[str], list[str]]:
     first = copy / "mutants" / "src"  # there before Python looks into it, which remembers what was not
     first.mkdir(parents=True, exist_ok=True)
     with (copy / "log.txt").open("w") as log:
-        command, here = (
-            [sys.executable, "-P", __file__, "--here", *options, source],
-            os.environ | {"PYTHONPATH": str(first)},
-        )
+        command = [sys.executable, "-P", __file__, "--here", *options, source]
+        here = os.environ | {"PYTHONPATH": str(first)}
         if subprocess.run(command, cwd=copy, env=here, stdout=log, stderr=log, check=False).returncode:
             sys.exit(f"{name}: mutmut stopped; {log.name} says why")
     living, dead = json.loads((copy / "mutants" / "found.json").read_text())
@@ -207,12 +201,11 @@ class Server(ForkServerRunner):  # type: ignore[misc, unused-ignore]
     """Its forks are those of a session of pytest that has collected all tests."""
 
     source = ""
-    reasons: ClassVar[list[re.Pattern[str]]] = []
-    """Of mutants that are not tried."""
+    left_out: re.Pattern[str] | None = None
+    """Mutants that are not tried."""
 
     def submit(self, mutant_name: str, tests: list[str], cpu_time_limit: int, estimated_time: float) -> None:
-        line = described(mutant_name, self.source)
-        if any(reason.fullmatch(line) for reason in self.reasons):
+        if self.left_out is not None and self.left_out.fullmatch(described(mutant_name, self.source)):
             self._no_tests_results.append(MutantResult(mutant_name=mutant_name, exit_code=0, duration=0.0))
         else:
             super().submit(mutant_name, tests, cpu_time_limit, estimated_time)
@@ -234,12 +227,10 @@ class Server(ForkServerRunner):  # type: ignore[misc, unused-ignore]
 
 def try_here(source: str, *, listed: bool, seconds: float) -> None:
     """Run mutmut in this folder, and write down what lives; what lived before is tried again."""
-    settings.register_profile(
-        "mutants", deadline=None, phases=[Phase.explicit, Phase.generate]
-    )  # one failure is enough
+    settings.register_profile("mutants", deadline=None, phases=[Phase.explicit, Phase.generate])  # one failure will do
     operators = cast(list[Any], mutators.mutation_operators)
     operators[:] = [(kind, worthwhile(of)) for kind, of in operators if of is not mutators.operator_string]
-    Server.source, Server.reasons, Kept.seconds = source, [] if listed else explained(), seconds
+    Server.source, Server.left_out, Kept.seconds = source, None if listed else explained(), seconds
     cast(Any, mutmut).get_mutant_runner = lambda n: Server(max_workers=n, test_runner_class=Kept, test_runner_args={})
     found = SourceFileMutationData(path=source)
     found.load()
@@ -257,6 +248,7 @@ def try_here(source: str, *, listed: bool, seconds: float) -> None:
     Path("mutants/found.json").write_text(json.dumps((living, dead)))
 
 
+@cache
 def described(key: str, source: str) -> str:
     """A mutant as the list writes it: its file, its function, and what it changes."""
     name = source.removeprefix("src/fitnoise/kernel/").removesuffix(".py")

@@ -328,19 +328,13 @@ def test_whoever_is_protected_pays_for_every_release() -> None:
         assert (ledger.balance(SURVEY).remaining, ledger.balance(SURVEY).fits) == (None, True)
 
 
-def test_a_larger_promise_of_the_same_unit_is_the_safe_one() -> None:
-    """A person of three records has three, also where the account says one; a record is one."""
+@pytest.mark.parametrize(("own", "other"), [(PERSON, SURVEY), (SURVEY, PERSON)], ids=["its own", "another's"])
+def test_a_larger_promise_of_the_same_unit_is_the_safe_one(own: Account, other: Account) -> None:
+    """A person of three records has three, whatever the account says, and whose charge promised it; a record is one."""
     one = Account("survey", "one person (at most 1 record), add-or-remove-one")
+    price = {PERSON: loss(Fraction(9, 8)), SURVEY: loss(Fraction(1, 8))}
     with Ledger(":memory:") as ledger:
-        ledger.charge(PERSON, loss(Fraction(9, 8)), {}, also={SURVEY.unit: loss(Fraction(1, 8))})
-        assert [ledger.balance(a).spent for a in (one, SURVEY)] == [Fraction(9, 8), Fraction(1, 8)]
-
-
-def test_how_many_records_a_unit_has_is_what_any_charge_promised_at_most() -> None:
-    """A person of three records pays for three of them, also where an account says one, and beside a record's price."""
-    one = Account("survey", "one person (at most 1 record), add-or-remove-one")
-    with Ledger(":memory:") as ledger:
-        ledger.charge(SURVEY, loss(Fraction(1, 8)), {}, also={PERSON.unit: loss(Fraction(9, 8))})
+        ledger.charge(own, price[own], {}, also={other.unit: price[other]})
         assert [ledger.balance(a).spent for a in (one, SURVEY)] == [Fraction(9, 8), Fraction(1, 8)]
 
 

@@ -26,6 +26,12 @@ ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
 K = (np.array([1, 2]),)
 
 
+def of_counties(*asked, beside=(2,), n=2):
+    """A nation of so many counties of one class, beside attributes of so many values, and what is measured of them."""
+    alike = np.zeros(n, dtype=int)
+    return of_trees(over((*beside, n)), (len(beside),), (alike,), (alike,), *asked)
+
+
 class Holding:
     """As much of a plan as is written out as a dense matrix."""
 
@@ -123,7 +129,7 @@ def test_where_records_meet_is_looked_at_up_to_a_limit(monkeypatch):
     plain = ((), 1, [[1]], {0: [1.0], 1: [1.0]}), ((0,), 1, [[1]], {0: [1.0], 1: [1.0]})
     for most, cost in ((2 * 2 * 1 * 2, 2 * 4), (2 * 2 * 1 * 2 - 1, 2 * (4 + 2))):
         monkeypatch.setattr(trees, "MOST_MEETINGS", most)
-        design = of_trees(over((2, 2)), (1,), (np.zeros(2, dtype=int),), (np.zeros(2, dtype=int),), *plain)
+        design = of_counties(*plain)
         assert design.cost_squared(REPLACE) == cost
 
 
@@ -136,7 +142,7 @@ def test_replaced_records_meet_somewhere():
     for w in (1, 64, Fraction(1, 64)):
         at = {0: [1.0], 1: [float(w) ** -0.5]}
         plain = ((), 1, [[1]], at), ((0,), 1, [[1]], at)
-        design = of_trees(over((2, 2)), (1,), (np.zeros(2, dtype=int),), (np.zeros(2, dtype=int),), *plain)
+        design = of_counties(*plain)
         assert design.dearest == 2 * (1 + w)
         assert design.cost_squared(REPLACE) == 4 * (1 + w) == 2 * w + 2 * (1 + w) + 2
 
@@ -145,14 +151,14 @@ def test_replaced_records_meet_where_sexes_are_measured_and_counties_are_not():
     """Nation by sex, of counties counted twice, and counties: others of two counties move 16, twice w, and little."""
     w, little = Fraction(1, 4), 1 / Fraction(1e9) ** 2
     counties, sexes = ((), 1, [[2]], {1: [2.0]}), ((0,), 1, [[2]], {0: [1.0], 1: [1e9]})
-    design = of_trees(over((2, 2)), (1,), (np.zeros(2, dtype=int),), (np.zeros(2, dtype=int),), counties, sexes)
+    design = of_counties(counties, sexes)
     assert design.cost_squared(REPLACE) == 16 + 2 * w + 2 * little
 
 
 def test_who_differs_in_two_attributes_is_alike_in_both_together():
     """Each of two of two values, and both: who differs in one moves it and both by 2, who differs in both, each."""
     asked = (((0,), 1, [], {0: [1.0]}), ((1,), 1, [], {0: [1.0]}), ((0, 1), 1, [], {0: [1.0]}))
-    design = of_trees(over((2, 2, 2)), (2,), (np.zeros(2, dtype=int),), (np.zeros(2, dtype=int),), *asked)
+    design = of_counties(*asked, beside=(2, 2))
     assert design.cost_squared(REPLACE) == 2 * 2**2
 
 
@@ -185,7 +191,7 @@ def test_who_may_come_alone_pays_for_the_total_as_well():
 def test_in_one_place_sexes_differ_by_all_they_can():
     """County by sex, and the nation by age, five of them: dearest are two of one county who differ in both, exactly."""
     asked = ((0,), 1, [[1]], {1: [1.0]}), ((1,), 1, [[1]], {0: [1.0], 1: [1e9]})
-    design = of_trees(over((2, 5, 2)), (2,), (np.zeros(2, dtype=int),), (np.zeros(2, dtype=int),), *asked)
+    design = of_counties(*asked, beside=(2, 5))
     nation = 20 * (1 + 1 / Fraction(1e9) ** 2)
     assert design.cost_squared(REPLACE) == 2 * (2 + nation + nation / 4)
 
@@ -198,7 +204,7 @@ def test_many_scales_are_rounded_up():
     assert Fraction(1, 9) <= design.dearest <= Fraction(1, 9) * (1 + Fraction(1, 2**80))
 
 
-SEXES = of_trees(over((2, 3)), (1,), (np.zeros(3, dtype=int),), (np.zeros(3, dtype=int),), ((0,), 1, [[1]], {1: [1.0]}))
+SEXES = of_counties(((0,), 1, [[1]], {1: [1.0]}), n=3)
 
 
 @pytest.mark.parametrize("design", [*zoo.TREES.values(), SEXES], ids=[*zoo.TREES, "sexes"])
