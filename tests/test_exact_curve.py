@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import zoo
 from conftest import zoo_plan
 from fitnoise.kernel import privacy
-from fitnoise.kernel.losses import Loss
+from fitnoise.kernel.losses import Loss, best_guess
 from fitnoise.kernel.privacy import gaussian_delta, gaussian_epsilon, lattice_delta, lattice_epsilon, lattice_mu
 
 
@@ -206,6 +206,16 @@ def test_how_often_a_guess_is_right():
         assert right <= Loss.of_epsilon(epsilon, by_cell=True).best_guess <= right * (1 + 1e-8)
     assert Loss.concentrated(Fraction(10**6)).best_guess == 1
     assert 0.5 <= Loss.nothing().best_guess <= 0.5 + 1e-15
+
+
+def test_a_guess_is_bounded_by_whatever_is_known():
+    """The smaller of the bounds by ρ and by μ²; 1 where nothing is known, or ρ is beyond all that is computed."""
+    rho, mu_squared = Fraction(1, 2), Fraction(1)
+    by_rho, by_mu = best_guess(rho, None), best_guess(None, mu_squared)
+    assert by_mu < by_rho < 1
+    assert best_guess(rho, mu_squared) == by_mu
+    assert best_guess(rho, Fraction(100)) == by_rho
+    assert best_guess(None, None) == best_guess(Fraction(10**101), None) == 1
 
 
 @given(st.floats(0.01, 50), st.floats(1e-6, 50))

@@ -226,11 +226,8 @@ class Loss:
 
     @property
     def best_guess(self) -> float:
-        """How often a guess between two neighbouring databases, held for equally likely before, is right at most.
-
-        ½ + ½ δ(0), for whoever has seen everything released, and knows both databases; rounded up.
-        """
-        return min(1.0, math.nextafter((1 + self.delta_at(0.0)) / 2, 2.0))
+        """How often a guess between two neighbouring databases, held for equally likely before, is right at most."""
+        return best_guess(self.rho, self.mu_squared)
 
     @cached_property
     def mu_squared(self) -> Fraction | None:
@@ -299,6 +296,29 @@ def _added(one: _Placed, other: _Placed, axes: Axes) -> tuple[Fraction, ...]:
     if not axes:
         return (max(one[1]) + max(other[1]),)
     return tuple(np.ravel(np.add(_spread(*one, axes), _spread(*other, axes), dtype=object)).tolist())
+
+
+def best_guess(rho: Fraction | None, mu_squared: Fraction | None) -> float:
+    """Return the probability with which the best guess between two neighbouring databases is right at most.
+
+    The attacker knows both databases, held them for equally likely before, and has seen everything released.
+
+    Args:
+        rho: ρ of everything released; None where it is not known.
+        mu_squared: μ² of the same, as of `Loss.mu_squared`; None where it is not known.
+
+    Returns:
+        ½ + ½ δ(0), a probability from ½ to 1, rounded up.
+
+    **Guarantees**
+        * it is the smaller of the results by ρ and by μ², and 1 where both are unknown;
+        * it is never below Φ(μ/2) of Gaussian noise, nor below e^ε/(1 + e^ε) of one pure answer.
+
+    Source: Dong, Roth and Su, "Gaussian Differential Privacy" (2019); docs/what_epsilon_means.md.
+    """
+    by_rho = 1.0 if rho is None or rho > privacy.LARGEST else privacy.zcdp_delta(rho, 0.0)
+    delta = min(by_rho, privacy.lattice_delta(_root_above(mu_squared), 0.0))
+    return min(1.0, math.nextafter((1 + delta) / 2, 2.0))
 
 
 def _root_above(square: Fraction | None) -> float:

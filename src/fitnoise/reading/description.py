@@ -18,6 +18,7 @@ from fitnoise.kernel.losses import Loss, rounded_up
 from fitnoise.kernel.units import UNSAID, PrivacyUnit
 from fitnoise.mechanisms.summaries import FiniteSummary
 from fitnoise.planning.plan import Plan
+from fitnoise.planning.protection import warning_words
 from fitnoise.request.documents import Spec
 from fitnoise.request.workloads import AtMost, Average, Change, Family, Known, Mean, Sum, Table, ToDate, View
 
@@ -119,6 +120,7 @@ def describe(
             **(
                 {} if not plan.other_losses else {"other_units": [_other(plan, *x, version) for x in plan.other_losses]}
             ),
+            **({"warnings": warned} if (warned := warning_words(plan)) else {}),
         },
         **({} if entry is None else {"ledger": entry.document()}),
         "tables": [

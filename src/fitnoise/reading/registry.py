@@ -137,6 +137,7 @@ def _details(charge: dict[str, Any]) -> Iterator[str]:
             f"epsilon at delta = {charge['delta']:g} follows by the exact curve of Gaussian noise, or the conversion "
             "of rho-zCDP, whichever is less; both are proven for the discrete noise that was drawn"
         )
+    yield from charge.get("warnings", ())
 
 
 def _post_processing(part: TablePart) -> str:

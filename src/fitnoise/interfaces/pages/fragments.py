@@ -24,6 +24,7 @@ from fitnoise.interfaces.render import readable
 from fitnoise.interfaces.reports.plans import asked
 from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.units import Pattern, PrivacyUnit
+from fitnoise.planning.protection import warnings
 from fitnoise.reading.bands import Band, Bands
 from fitnoise.reading.description import left_out
 from fitnoise.reading.layouts import Heading, Label, Layout, Tabled, publication_of, releases
@@ -115,6 +116,7 @@ def environment(language: str, also: str = "") -> Environment:
         "numbers_of": lambda table: numbers(table, told),
         "of_records": of_records,
         "references": references,
+        "warnings": warnings,
         "pattern": partial(pattern, told),
         "merged": partial(merged, told),
         "MARKS": MARKS,

@@ -7,8 +7,9 @@ from fractions import Fraction
 
 from fitnoise.kernel import privacy
 from fitnoise.kernel.ledger import Entry, Quote
-from fitnoise.kernel.losses import Loss
+from fitnoise.kernel.losses import Loss, best_guess
 from fitnoise.kernel.units import Account
+from fitnoise.planning.protection import ALMOST_CERTAIN_GUESS
 from fitnoise.reporting import Column, Kind, Plain, Report, Section, Table, Value
 
 
@@ -83,7 +84,30 @@ def balance_section(name: str, balance: Quote, place: tuple[str | int, ...] = ("
         Value("pure_cap", None if limit is None else float(limit), Kind.COST, spoken=True),
         Value("pure_left", pure_left, Kind.COST, spoken=True),
     )
-    return Section(name, (f"{{source}} ({{privacy_unit}}): {told}",), values, place=place)
+    warned, guesses = _warned(balance)
+    return Section(name, (f"{{source}} ({{privacy_unit}}): {told}", *warned), (*values, *guesses), place=place)
+
+
+def _warned(balance: Quote) -> tuple[list[str], tuple[Value, ...]]:
+    """Return the warnings about what an account has spent and about its cap, and the best guesses that they name.
+
+    A cap on ρ is judged by the Gaussian release that fits it, μ² = 2ρ: such a release reaches its best guess.
+    """
+    pure, mu_squared, cap = balance.epsilon_cap, balance.mu_squared_cap, balance.cap
+    most = {
+        "spent_guess": best_guess(balance.spent, balance.mu_squared_spent),
+        "cap_guess": 0.5
+        if cap is None
+        else best_guess(None, privacy.pure_mu_squared(pure) if pure is not None else mu_squared or 2 * cap),
+    }
+    told = {
+        "spent_guess": "Warning: the releases so far protect almost no one: a guess between two neighbouring data sets "
+        "can be right in up to {spent_guess} of cases",
+        "cap_guess": "Warning: this cap protects almost no one: after a release within it a guess between two "
+        "neighbouring data sets can be right in {cap_guess} of cases",
+    }
+    warned = [sentence for key, sentence in told.items() if most[key] > ALMOST_CERTAIN_GUESS]
+    return warned, tuple(Value(key, guess, Kind.CHANCE) for key, guess in most.items())
 
 
 def more_section(quote: Quote, loss: Loss, delta: float) -> Section:

@@ -24,6 +24,7 @@ from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.free import left_beside, profile_beside
 from fitnoise.planning.plan import Plan
+from fitnoise.planning.protection import warning_words, warnings
 from fitnoise.reading.description import FORMAT, counted, kept, left_out, shares, universe
 from fitnoise.reporting import Column, Kind, Report, Section, Table, Value
 from fitnoise.request.publication import Goal
@@ -42,6 +43,7 @@ def plan_report(plan: Plan) -> Report:
     own = Section("", values=(Value("hash", plan.hash),), tables=(*promised, *_levels(plan)))
     said = (s for i, p in enumerate(parts) for s in (_of_tables(p) if len(parts) == 1 else _of_several(i, p)))
     sections = (
+        *protection(plan),
         own,
         _price(plan),
         whom(plan),
@@ -56,6 +58,12 @@ def plan_report(plan: Plan) -> Report:
         *_free(plan),
     )
     return Report(plan.publication.title, sections)
+
+
+def protection(plan: Plan) -> Iterator[Section]:
+    """Return the warnings that a plan protects almost no one, where they are due, and their list for documents."""
+    yield from warnings(plan)
+    yield Section("", values=(Value("warnings", warning_words(plan)),))
 
 
 def free_report(plan: Plan) -> Report:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from fitnoise.interfaces.reports.costs import said
 from fitnoise.interfaces.reports.ledgers import balance_section
-from fitnoise.interfaces.reports.plans import called, means, records, tables, units, whom
+from fitnoise.interfaces.reports.plans import called, means, protection, records, tables, units, whom
 from fitnoise.kernel.ledger import Quote
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.mechanisms.summaries import TableSummary
@@ -79,6 +79,7 @@ def receipt_report(
             ),
             whom(plan),
             _charged(plan, rise),
+            *protection(plan),
             records(plan),
             *units(plan),
             balance_section("ledger", balance),
@@ -138,6 +139,7 @@ def release_report(release: Release, *, every: bool = False) -> Report:
     )
     widest = dict(_widest(release, summaries)) if varied else None
     sections = [
+        *protection(release.plan),
         Section("", values=(Value("plan", release.plan.hash),)),
         Section("", tables=(tables(summaries, *columns, more=widest),) if summaries else ()),
         whom(release.plan, release.version),
