@@ -591,7 +591,7 @@ def curves():
     for epsilon in np.linspace(0, 4, 41):
         found.append({"epsilon": float(epsilon)} | {f"Δ = {m:g}": privacy.gaussian_delta(m, epsilon) for m in DELTAS})
     lines = [f"| {' | '.join(['ε', *list(found[0])[1:]])} |", "|---" * (len(DELTAS) + 1) + "|"]
-    lines += ["| " + " | ".join(f"{x:.3g}" for x in r.values()) + " |" for r in found[::5]]
+    lines += ["| " + " | ".join(f"{r[name]:.3g}" for name in found[0]) + " |" for r in found[::5]]
     return found, lines
 
 

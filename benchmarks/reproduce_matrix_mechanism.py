@@ -508,7 +508,7 @@ def picture(path, title, rows):
 def publish(item, rows, folder):
     """Print an item and write its Markdown and CSV; where a picture of it would go, or None without a folder."""
     lines = ["| " + " | ".join(rows[0]) + " |", "|---" * len(rows[0]) + "|"]
-    lines += ["| " + " | ".join(cell(x) for x in row.values()) + " |" for row in rows]
+    lines += ["| " + " | ".join(cell(row[name]) for name in rows[0]) + " |" for row in rows]
     text = "\n".join([f"### {item.title}", "", *lines, "", item.note, ""])
     print(text, flush=True)
     if folder is None:

@@ -39,7 +39,9 @@ from door import Replay, law
 from fitnoise.algebra import rules
 from fitnoise.errors import DataError, FitnoiseError, PlanError
 from fitnoise.interfaces.cli import main
-from fitnoise.interfaces.render import document, lines
+from fitnoise.interfaces.pages import fragments
+from fitnoise.interfaces.pages import words as languages
+from fitnoise.interfaces.render import document, lines, readable
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.codings import DROPPED, OUTSIDE, place, without_cell
 from fitnoise.kernel.counting import Counter, HistogramCounter, Tally, maximal, open_counter
@@ -59,6 +61,7 @@ from fitnoise.request.publication import Goal
 from fitnoise.request.targets import Kind
 from fitnoise.solving import p_identity
 from fitnoise.solving.certificates import lower_bound
+from headed import html_tables
 from records import SECRET
 from tolerances import EXACT, GAP, LOOSE
 
@@ -470,6 +473,21 @@ def check_report(report):
             seen = [table.headings, *table.words] if table.rows and table.headings else []
             assert all(any(in_order(words, line) for line in text) for words in seen)
             assert len(own[table.key]) >= len(table.rows)
+    check_headings(report)
+
+
+ENGLISH = languages.words("en")
+
+
+def check_headings(report):
+    """On a page, every cell of a table that people see is the value of its column."""
+    seen = [t for s in report.sections for t in s.tables if t.rows and t.headings]
+    for table, (heads, rows) in zip(seen, html_tables(fragments.report(report)), strict=True):
+        columns = [(j, c) for j, c in enumerate(table.columns) if c.heading is not None]
+        assert heads == [c.heading for _, c in columns]
+        told = [[ENGLISH.kind(c.kind, row[j]) for j, c in columns] for row in (*table.rows, *table.foot)]
+        blank = [[text.replace("\u202f", " ") for text in row] for row in rows]
+        assert blank == [[readable(text.replace("\u202f", " ")).strip() for text in row] for row in told]
 
 
 def check_plain(given):

@@ -147,7 +147,6 @@ def test_tables_are_set_off_by_empty_lines():
         Section("", values=(Value("x", 1), Value("x", 2))),
         Section("", ("{y}",)),
         Section("", ("rho = 0.5",)),
-        Section("", tables=(Table("rows", (Column("x", "x"),), ((1, 2),)),)),
         Section("", values=(Value("rows", 3),), tables=(Table("rows", (Column("x", "x"),), ((1,),)),)),
     ],
 )

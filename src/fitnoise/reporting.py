@@ -11,7 +11,7 @@ are the same numbers, whether they are shown on a terminal, as JSON or on a page
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, TypeAlias, final
@@ -122,12 +122,27 @@ class Table:
     """Rows of values, one for each column.
 
     key: what documents call the list of rows. foot: rows below them, which are for people only.
+
+    Raises:
+        ValueError: Two columns have one name or one heading, or a row has not one value for each column.
+
+    **Guarantees**
+        * No two columns have the same name, and no two visible columns have the same non-empty heading.
+        * Every row and every foot row has one value for each column.
     """
 
     key: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Plain, ...], ...]
     foot: tuple[tuple[Plain, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        for what, used in (("named", [c.name for c in self.columns]), ("headed", [h for h in self.headings if h])):
+            twice = [x for i, x in enumerate(used) if x in used[:i]]
+            if twice:
+                raise ValueError(f"two columns of the table {self.key!r} are {what} {twice[0]!r}")
+        if any(len(row) != len(self.columns) for row in (*self.rows, *self.foot)):
+            raise ValueError(f"a row of the table {self.key!r} has not one value for each of its columns")
 
     @classmethod
     def of(cls, key: str, columns: Iterable[Column], rows: Iterable[Mapping[Any, Any]]) -> Table:
@@ -141,12 +156,17 @@ class Table:
         return tuple(c.heading for c in self.columns if c.heading is not None)
 
     @property
-    def words(self) -> tuple[tuple[str, ...], ...]:
-        """What people read below, row by row."""
+    def cells(self) -> tuple[tuple[tuple[Column, Plain], ...], ...]:
+        """The values that people see, row by row and then the foot, each with its column."""
         return tuple(
-            tuple(c.kind.words(x) for c, x in zip(self.columns, row, strict=True) if c.heading is not None)
+            tuple((c, x) for c, x in zip(self.columns, row, strict=True) if c.heading is not None)
             for row in (*self.rows, *self.foot)
         )
+
+    @property
+    def words(self) -> tuple[tuple[str, ...], ...]:
+        """What people read below, row by row."""
+        return tuple(tuple(c.kind.words(x) for c, x in row) for row in self.cells)
 
     def silent(self) -> Table:
         """The same for documents alone."""
@@ -207,6 +227,19 @@ class Report:
     def adding(self, *sections: Section) -> Report:
         """The same with more said."""
         return replace(self, sections=self.sections + sections)
+
+
+def heading_beside(heading: str, names: Collection[str], number: str = "value") -> str:
+    """Return the heading of a column of numbers, different from all names of attributes beside it.
+
+    Args:
+        heading: The heading, unless an attribute has this name.
+        names: Names of the attributes whose labels stand beside the numbers.
+        number: The word added to the heading, in the language of the page.
+    """
+    while heading in names:
+        heading += f" ({number})"
+    return heading
 
 
 def aligned(table: Table, shown: Callable[[str], str] = str, width: Callable[[str], int] = len) -> list[str]:

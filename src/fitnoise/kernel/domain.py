@@ -67,6 +67,9 @@ RESERVED = (
 )
 """Column names of a released table that no attribute may take."""
 
+DERIVED = ("low", "high", "told", "simulated_bias", "reliability")
+"""Column names of tables made of a release: intervals, simulated bias, reliability. No attribute may take them."""
+
 
 Missing = Mapping[str, Iterable[Code]] | tuple[tuple[str, tuple[Code, ...]], ...]
 """Cells for what is no value: the name of each, and the codes of the data that fall into it."""
@@ -1349,6 +1352,8 @@ def _check_name(name: object, lowered: dict[str, str]) -> None:
         raise DomainError(f"an attribute is named by a plain, non-empty text; got {name!r}.")
     if name.lower() in RESERVED:
         raise DomainError(f"{name!r} is a column of every released table; rename the attribute.")
+    if name.lower() in DERIVED:
+        raise DomainError(f"{name!r} is a column of tables made of a release; rename the attribute.")
     if name.lower() in lowered:
         other = lowered[name.lower()]
         how = "are two attributes or levels" if other == name else "differ only by case"

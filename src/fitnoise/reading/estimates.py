@@ -138,13 +138,7 @@ class Rows:
         return tuple(map(len, self.labels.values()))
 
     def frame(self, columns: Mapping[str, npt.NDArray[Any]]) -> pd.DataFrame:
-        """The labels, and columns beside them, a row for each number.
-
-        Raises:
-            ReleaseError: an attribute is called like a column.
-        """
-        if both := [name for name in columns if name in self.labels]:
-            raise ReleaseError(f"{both[0]!r} is an attribute and would be a column of numbers: see `interval` instead.")
+        """The labels, and columns beside them, a row for each number. No attribute has the name of such a column."""
         frame = label_frame(dict(self.labels)) if self.labels else pd.DataFrame(index=range(1))
         for name, x in columns.items():
             frame[name] = x.ravel()

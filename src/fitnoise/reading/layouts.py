@@ -277,11 +277,7 @@ def _label(table: Table, attribute: Attribute | None, name: str, shown: str | in
 
 
 def means(of: Tabled, name: str) -> pd.DataFrame | None:
-    """The means that a table tells: its labels but those of the amount, value, low, high; None of another table.
-
-    Raises:
-        ReleaseError: an attribute is called like a column of numbers.
-    """
+    """The means that a table tells: its labels but those of the amount, value, low, high; None of another table."""
     found = publication_of(of, name)
     table = found.workload[name]
     averaged = _averaged(table)
@@ -289,10 +285,6 @@ def means(of: Tabled, name: str) -> pd.DataFrame | None:
         return None
     assert isinstance(of, Release | Combination)  # noqa: S101 - means are not made whole
     labels = {a: x for a, x in table.labels(found.domain).items() if a != averaged}
-    if both := {"low", "high"} & labels.keys():
-        raise ReleaseError(
-            f"{both.pop()!r} is an attribute and would be a column of means: name other tables, or rename it."
-        )
     columns = _means(of, name, [False] * len(table.attributes), table.target.level(found.workload.confidence))
     frame = label_frame(labels) if labels else pd.DataFrame(index=range(1))
     return frame.assign(**{key: x.ravel() for key, x in zip(("value", "low", "high"), columns, strict=True)})

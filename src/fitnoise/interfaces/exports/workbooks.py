@@ -65,20 +65,26 @@ def workbook(of: Tabled, tables: Iterable[Layout], told: Words, bands: Bands | N
 
 
 def _sheet(sheet: Any, table: Layout, looks: dict[str, Any], told: Words, of: Tabled, bands: Bands | None) -> None:
-    """A title, what numbers are, the table, its notes: each number beside its margin or interval, and its mark."""
+    """Write a title, a caption, the table and its notes: beside each number its margin or interval, and its mark.
+
+    Every column has a heading of its own, so that a program that reads the sheet by headings finds each once.
+    """
     sheet.write_string(0, 0, readable(table.name), looks["title"])
     sheet.write_string(1, 0, caption(table, told), looks["soft"])
     beside = [table.margins] if table.ends is None else list(table.ends)
-    heads = ["±"] if table.ends is None else [told.tell("from"), told.tell("to")]
+    heads = [" ±"] if table.ends is None else [f": {told.tell('from')}", f": {told.tell('to')}"]
+    heads += [" †‡"] if table.bands is not None else []
     stubs, each = len(table.stubs), 1 + len(beside) + (table.bands is not None)
     for k, stub in enumerate(table.stubs):
-        sheet.write_string(3, 2 * k, readable(heading(told, stub)), looks["stub"])
-        sheet.write_string(3, 2 * k + 1, told.tell("code"), looks["stub"])
+        named = readable(heading(told, stub))
+        sheet.write_string(3, 2 * k, named, looks["stub"])
+        sheet.write_string(3, 2 * k + 1, f"{named}: {told.tell('code')}", looks["stub"])
     for j, column in enumerate(table.columns):
         at = 2 * stubs + each * j
-        sheet.write_string(3, at, labelled(column, told) if table.across else numbers(table, told), looks["head"])
+        named = labelled(column, told) if table.across else numbers(table, told)
+        sheet.write_string(3, at, named, looks["head"])
         for k, head in enumerate(heads, 1):
-            sheet.write_string(3, at + k, head, looks["head"])
+            sheet.write_string(3, at + k, named + head, looks["head"])
     for i, labels in enumerate(table.rows):
         for k, label in enumerate(labels):
             sheet.write_string(4 + i, 2 * k, labelled(label, told))

@@ -28,7 +28,7 @@ from fitnoise.planning.protection import warnings
 from fitnoise.reading.bands import Band, Bands
 from fitnoise.reading.description import left_out
 from fitnoise.reading.layouts import Heading, Label, Layout, Tabled, publication_of, releases
-from fitnoise.reporting import Kind, Report
+from fitnoise.reporting import Kind, Report, heading_beside
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -117,6 +117,7 @@ def environment(language: str, also: str = "") -> Environment:
         "of_records": of_records,
         "references": references,
         "warnings": warnings,
+        "heading_beside": heading_beside,
         "pattern": partial(pattern, told),
         "merged": partial(merged, told),
         "MARKS": MARKS,
@@ -298,11 +299,14 @@ def _what(table: Layout, told: Words) -> str:
 
 
 def numbers(table: Layout, told: Words) -> str:
-    """What stands above the numbers of a table that has one column of them."""
+    """Return the heading of the numbers of a table with one column of them; no column of labels has it."""
+    stubs = [readable(heading(told, stub)) for stub in table.stubs]
     if table.averaged is not None:
-        return told.tell("mean of {name}", name=readable(table.averaged))
-    names = readable(" × ".join(table.summed))
-    return told.tell("sum of {names}", names=names) if names else told.tell("records")
+        own = told.tell("mean of {name}", name=readable(table.averaged))
+    else:
+        names = readable(" × ".join(table.summed))
+        own = told.tell("sum of {names}", names=names) if names else told.tell("records")
+    return heading_beside(own, stubs, told.tell("value"))
 
 
 def title(of: Tabled) -> str:

@@ -92,10 +92,7 @@ def _tables(of: Tabled) -> str:
 
 def _frame(of: Tabled, name: str) -> pd.DataFrame:
     """What a table says, or the means that it tells, where these have columns of their own."""
-    try:
-        found = means(of, name)
-    except ReleaseError:
-        found = None
+    found = means(of, name)
     return of[name] if found is None else found
 
 

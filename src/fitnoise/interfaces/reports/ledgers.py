@@ -27,7 +27,7 @@ def ledger_report(
         Column("kind"),
         Column("said", "kind", spoken=True),
         Column("source", "account"),
-        Column("privacy_unit"),
+        Column("privacy_unit", "unit"),
         Column("rho"),
         Column("cost", "rho", Kind.COST, spoken=True),
         Column("rho_exact"),

@@ -27,7 +27,7 @@ from fitnoise.reading.quantiles import Quantiles
 from fitnoise.reading.release import FiniteAnswer, Release
 from fitnoise.reading.verification import Verification
 from fitnoise.reading.whole import Whole
-from fitnoise.reporting import Column, Kind, Report, Section, Table, Value
+from fitnoise.reporting import Column, Kind, Report, Section, Table, Value, heading_beside
 from fitnoise.request.workloads import Table as Asked
 from fitnoise.request.workloads import Tables
 
@@ -186,6 +186,7 @@ def asked_report(
     }
     shown = {name: kinds[name] for name in frame.columns if name not in found.labels}
     words = {"value": "value", "std_error": "standard error", "moe": "margin ±", "low": "from", "high": "to"}
+    words = {name: heading_beside(heading, found.labels) for name, heading in words.items()}
     columns = (
         *(Column(name, name) for name in found.labels),
         *(Column(name, words.get(name), kind) for name, kind in shown.items()),

@@ -1,0 +1,324 @@
+"""Every table that is columns anywhere: what stands under a heading is what the heading says."""
+
+import csv
+import io
+import json
+import re
+from fractions import Fraction
+
+import numpy as np
+import openpyxl
+import pandas as pd
+import pytest
+
+import fitnoise as fn
+from charges import loss
+from fitnoise.errors import DomainError
+from fitnoise.interfaces.exports import latex
+from fitnoise.interfaces.pages import fragments
+from fitnoise.interfaces.pages.report import content
+from fitnoise.interfaces.pages.words import words
+from fitnoise.interfaces.render import document, lines
+from fitnoise.interfaces.reports.releases import asked_report
+from fitnoise.interfaces.studio import wording
+from fitnoise.kernel.domain import DERIVED, RESERVED
+from fitnoise.planning import what_if
+from fitnoise.reading.layouts import layout
+from fitnoise.reporting import Column, Kind, Report, Section, Table
+from headed import html_columns, html_tables, terminal_columns, under
+from laws import answered, by_command, check_report
+from studios import SPEC, filled, opened
+from test_pages import RULE, small
+
+VISIBLE = {"bold": True, "quiet": False, "loud": True, "hushed": False, "last": True}
+"""Columns by name, and whether people see them: a hidden one stands before, between and behind those that are seen."""
+
+
+def columns_of(*names):
+    return tuple(Column(n, f"head {n}" if VISIBLE[n] else None, spoken=n == "loud") for n in names)
+
+
+@pytest.mark.parametrize("order", [VISIBLE, sorted(VISIBLE), sorted(VISIBLE, key=VISIBLE.get)], ids=str)
+def test_a_cell_stands_under_its_heading_whatever_is_hidden(order):
+    rows = [{n: f"{n}-{i}" for n in VISIBLE} for i in range(3)]
+    table = Table.of("rows", columns_of(*order), rows[:2])
+    table = Table(table.key, table.columns, table.rows, foot=(tuple(rows[2][n] for n in order),))
+    report = Report("", (Section("", tables=(table,)),))
+    expected = {f"head {n}": [f"{n}-{i}" for i in range(3)] for n in order if VISIBLE[n]}
+    assert terminal_columns(lines(report), expected) == expected
+    for language in ("en", "de"):
+        assert html_columns(fragments.report(report, language)) == [expected]
+    assert document(report)["rows"] == [{n: r[n] for n in order if n != "loud"} for r in rows[:2]]
+    check_report(report)
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "why"),
+    [
+        ((Column("a", "x"), Column("a", "y")), (), "named 'a'"),
+        ((Column("a"), Column("b", "x"), Column("a", spoken=True)), (), "named 'a'"),
+        ((Column("a", "x"), Column("b", "x")), (), "headed 'x'"),
+        ((Column("a", "x"), Column("b", "y")), ((1,),), "one value for each"),
+        ((Column("a", "x"),), ((1, 2),), "one value for each"),
+    ],
+)
+def test_a_table_with_a_repeated_column_is_refused(columns, rows, why):
+    with pytest.raises(ValueError, match=why):
+        Table("t", columns, rows)
+    assert Table("t", (Column("a", ""), Column("b", ""), Column("c"), Column("d")), ()).headings == ("", "")
+
+
+def test_an_attribute_has_no_name_of_a_column_of_numbers():
+    for name in (*RESERVED, *DERIVED):
+        for spelling in (name, name.upper()):
+            with pytest.raises(DomainError, match="rename the attribute"):
+                fn.Domain({spelling: fn.Categorical(["a", "b"])})
+
+
+# --- ledgers ---------------------------------------------------------------------------------------------------------
+
+SPENT, CAP = Fraction(1, 64), Fraction(3, 4)
+
+
+@pytest.fixture
+def books(tmp_path, monkeypatch):
+    """A studio with a ledger of two accounts: a charge to each, and a cap."""
+    with opened(filled(tmp_path / "f", SPEC), monkeypatch) as client:
+        with fn.Ledger(client.folder.root / "budget.sqlite") as book:
+            one, two = fn.Account("census", "one person"), fn.Account("register", "one household")
+            book.charge(one, loss(SPENT), {"plan": "a" * 64})
+            book.charge(two, loss(SPENT / 2), {"plan": "b" * 64})
+            book.set_cap(two, rho=CAP)
+            entries = book.entries()
+        yield client, entries
+
+
+def expected_of(entries):
+    return {
+        "entry": [str(e.sequence) for e in entries],
+        "time": [e.time for e in entries],
+        "kind": [e.kind for e in entries],
+        "account": [e.account.source for e in entries],
+        "unit": [e.account.unit for e in entries],
+        "rho": [f"{float(e.rho):.7f}" for e in entries],
+        "plan": [str(e.detail.get("plan", ""))[:12] for e in entries],
+    }
+
+
+def test_a_ledger_says_under_each_heading_what_it_says(books, capsys):
+    client, entries = books
+    expected = expected_of(entries)
+    assert {*expected["account"]} == {"census", "register"}
+    assert {*expected["unit"]} == {"one person", "one household"}
+    assert expected["rho"][0] == "0.0156250"
+    (columns,) = html_columns(client.page("/ledger"))
+    assert columns == expected
+    path = client.folder.root / "budget.sqlite"
+    by_command("ledger", str(path))
+    assert terminal_columns(capsys.readouterr().out.splitlines(), expected) == expected
+    by_command("ledger", str(path), "--json")
+    read = json.loads(capsys.readouterr().out)["entries"]
+    assert [(e["sequence"], e["time"], e["kind"], e["source"], e["privacy_unit"], e["rho_exact"]) for e in read] == [
+        (e.sequence, e.time, e.kind, e.account.source, e.account.unit, str(e.rho)) for e in entries
+    ]
+
+
+# --- releases --------------------------------------------------------------------------------------------------------
+
+DOMAIN = fn.Domain(
+    {"from": fn.Categorical(["n", "s", "w"]), "to": fn.Categorical(["n", "s"]), "records": fn.Ordered(0, 11)}
+)
+"""Attributes moves as columns of numbers are."""
+
+
+@pytest.fixture(scope="module")
+def moves():
+    tables = [fn.table("from", "records", "to", margin=9), fn.table("records", margin=5), fn.table("from", margin=3)]
+    plan = fn.plan(fn.Workload(DOMAIN, tables), title="Moves", gap=1e-2)
+    answers = iter(range(10**6))
+    lengths = plan.groups[0].strategy.lengths
+    return fn.Release(plan, [np.array([10**7 + 10**5 * next(answers) for _ in range(n)]) for n in lengths])
+
+
+def values_of(release, name):
+    """The numbers of a table by their labels, as texts."""
+    frame = release[name]
+    labels = [c for c in frame.columns if c not in RESERVED]
+    return {tuple(map(str, row[:-1])): row[-1] for row in frame[[*labels, "value"]].itertuples(index=False)}, labels
+
+
+@pytest.mark.parametrize("language", [words("en"), words("de")], ids=["en", "de"])
+def test_numbers_of_a_release_stand_under_their_labels(moves, language):
+    for i, name in enumerate(moves):
+        laid = layout(moves, name)
+        text = fragments.fragment("table", language.code, x=fragments.shown(laid, language, moves, i))
+        values, labels = values_of(moves, name)
+        groups = re.findall(r'<th scope="rowgroup"[^>]*>(.*?)</th>', text)
+        bodies = text.split("<tbody>")[1:]
+        head = text.split("<tbody>")[0]
+        seen = {}
+        for k, body in enumerate(bodies):
+            above = tuple(groups[k].split(" · ")) if groups else ()
+            ((heads, rows),) = html_tables(f"{head}<tbody>{body}")
+            assert len({*heads}) == len(heads)
+            for row in rows:
+                for heading, cell in zip(heads[1:], row[1:], strict=True):
+                    seen[(*above, row[0], *([heading] if laid.across else []))] = cell
+        assert seen == {k: language.number(v, laid.decimals) for k, v in values.items()}
+        if not laid.across:
+            assert heads[0] == labels[0] != heads[1]
+
+
+def test_answers_stand_under_their_headings(moves):
+    result = moves.count(by=("from", "to"))
+    frame = result.frame()
+    report = asked_report(moves, "count()", result, frame, simultaneous=False)
+    check_report(report)
+    expected = {
+        "from": frame["from"].tolist(),
+        "to": frame["to"].tolist(),
+        "value": [Kind.ESTIMATE.words(x) for x in frame["value"]],
+        "standard error": [Kind.PEOPLE.words(x) for x in frame["std_error"]],
+        "margin ±": [Kind.PEOPLE.words(x) for x in frame["moe"]],
+    }
+    assert terminal_columns(lines(report), expected) == expected
+    columns = {k: [x.replace("-", "−") for x in v] for k, v in expected.items()}
+    assert html_columns(fragments.report(report)) == [columns]
+    shares = result / moves.count()
+    report = asked_report(moves, "a/b", shares, shares.frame(), simultaneous=False)
+    (table,) = html_columns(fragments.report(report))
+    assert [*table] == ["from", "to", "value", "from (value)", "to (value)"]
+    assert table["from"] == frame["from"].tolist()
+    assert table["to (value)"] == [Kind.NUMBER.words(x).replace("-", "−") for x in shares.frame()["high"]]
+
+
+def test_a_notebook_says_ends_under_their_headings(moves):
+    result = moves.count(by=("from", "to")) / moves.count()
+    (table,) = html_columns(result._repr_html_())
+    frame = result.frame()
+    assert [*table] == ["from", "to", "value", "from (value)", "to (value)", ""]
+    assert table["from"] == frame["from"].tolist()
+    assert table["to"] == frame["to"].tolist()
+    for heading, column in (("value", "value"), ("from (value)", "low"), ("to (value)", "high")):
+        read = [float(x.replace("−", "-").replace(",", "")) for x in table[heading]]
+        assert read == pytest.approx(frame[column].tolist(), abs=0.06)
+
+
+def test_a_workbook_says_each_number_under_a_heading_of_its_own(moves, tmp_path):
+    release = moves
+    path = fn.export(release, tmp_path / "a.xlsx", bands=RULE)
+    for sheet, name in zip(openpyxl.load_workbook(path).worksheets[1:], release, strict=True):
+        head = [c.value for c in sheet[4]]
+        assert None not in head
+        assert len({*head}) == len(head)
+        laid = layout(release, name, bands=RULE)
+        read = pd.read_excel(path, sheet_name=sheet.title, header=3, nrows=len(laid.rows), engine="openpyxl")
+        values, labels = values_of(release, name)
+        margins = {tuple(map(str, r[:-1])): r[-1] for r in release[name][[*labels, "moe"]].itertuples(index=False)}
+        (stubs, across) = (labels[:-1], labels[-1]) if laid.across else (labels, None)
+        seen = {"": {}, " ±": {}}
+        for row in read.astype(dict.fromkeys(stubs, str)).to_dict("records"):
+            for label in map(str, DOMAIN[across].values) if across else [head[2 * len(stubs)]]:
+                for sign, numbers in seen.items():
+                    numbers[(*(row[s] for s in stubs), *([label] if across else []))] = row[label + sign]
+        assert seen[""] == pytest.approx(values, abs=1e-6)
+        assert seen[" ±"] == pytest.approx(margins)
+
+
+def test_latex_says_each_number_under_its_heading(moves):
+    language = words("en")
+    for name in moves:
+        laid = layout(moves, name)
+        text = latex.latex(moves, [laid], language, None).decode()
+        head = next(x for x in text.splitlines() if x.startswith(latex.escaped(laid.stubs[0].name)) and " & " in x)
+        heads = [re.sub(r"\\multicolumn\{2\}\{c\}\{(.*)\}", r"\1", x) for x in head.removesuffix(r"\\").split(" & ")]
+        assert len({*heads}) == len(heads)
+        rows = text.split("\\midrule\\endhead\n")[1].split("\\bottomrule")[0].strip().splitlines()
+        values, _ = values_of(moves, name)
+        stubs, seen = len(laid.stubs), {}
+        for row in rows:
+            cells = row.removesuffix(r"\\").split(" & ")
+            for j, heading in enumerate(heads[stubs:]):
+                seen[(*cells[:stubs], *([heading] if laid.across else []))] = cells[stubs + 2 * j]
+        assert seen == {k: latex.escaped(language.number(v, laid.decimals)) for k, v in values.items()}
+
+
+def test_a_data_package_says_each_number_under_its_heading(moves, tmp_path):
+    folder = fn.export(moves, tmp_path / "p", bands=RULE)
+    package = json.loads((folder / "datapackage.json").read_text(encoding="utf-8"))
+    for name, resource in zip(moves, package["resources"], strict=True):
+        head, *rows = csv.reader(io.StringIO((folder / resource["path"]).read_text(encoding="utf-8")))
+        assert len({*head}) == len(head)
+        assert [f["name"] for f in resource["schema"]["fields"]] == head
+        values, labels = values_of(moves, name)
+        by_name = [dict(zip(head, row, strict=True)) for row in rows]
+        assert {tuple(r[x] for x in labels): float(r["value"]) for r in by_name} == pytest.approx(values, abs=1e-6)
+        assert [float(r["moe"]) for r in by_name] == pytest.approx(moves[name]["moe"].tolist(), abs=1e-6)
+
+
+def test_a_plan_and_its_report_say_the_summary_under_its_headings():
+    """The table of margins in a notebook, and the table of questions on the page of the report."""
+    questions = [
+        fn.FiniteQuery.sum("ages", "age", people=5, epsilon=1),
+        fn.FiniteQuery.quantile("old", "age", at=0.9, people=5, epsilon=Fraction(1, 2)),
+    ]
+    domain = fn.Domain(area=fn.Categorical(["n", "s"]), age=fn.Ordered(0, 3))
+    tables = [fn.table("area", margin=4), fn.table("area", prefix="age", margin=9)]
+    plan = fn.plan(fn.Workload(domain, tables), finite=questions, gap=1e-2)
+    language = words("en")
+    margins = {
+        "table": [s.name for s in plan.summaries],
+        "numbers": [language.number(s.numbers) for s in plan.summaries],
+        "asked ±": [language.kind(Kind.PEOPLE, s.target_moe) for s in plan.summaries],
+        "reached ±": [language.kind(Kind.PEOPLE, s.achieved_moe) for s in plan.summaries],
+        "confidence": [language.kind(Kind.LEVEL, s.confidence) for s in plan.summaries],
+        "share of the price": [language.kind(Kind.SHARE, s.price) for s in plan.summaries],
+    }
+    ((heads, rows),) = html_tables(plan._repr_html_())
+    assert heads == [*margins, ""]  # the last is above two columns: the share, and its bar
+    assert [[row[j] for row in rows] for j in range(6)] == [*margins.values()]
+    release = answered(plan, 2)
+    page = fragments.environment("en").get_template("report.html")
+    (columns,) = (x for x in map(under, html_tables(page.render(**content(release)))) if "question" in x)
+    expected = {
+        "question": [s.name for s in plan.finite_summaries],
+        "answer": [language.kind(Kind.TEXT, release.finite[s.name].value) for s in plan.finite_summaries],
+        "margin ±": [language.kind(Kind.RESULT, s.moe) for s in plan.finite_summaries],
+        "margin in ranks ±": [language.kind(Kind.PEOPLE, s.rank_moe) for s in plan.finite_summaries],
+        "confidence": [language.kind(Kind.LEVEL, s.confidence) for s in plan.finite_summaries],
+        "exactly right": [language.kind(Kind.CHANCE, s.hit_rate) for s in plan.finite_summaries],
+        "ε": [language.kind(Kind.NUMBER, s.epsilon) for s in plan.finite_summaries],
+    }
+    assert columns == expected
+
+
+def test_the_studio_says_curves_and_sweeps_under_their_headings(tmp_path, monkeypatch):
+    with opened(filled(tmp_path / "f"), monkeypatch) as client:
+        client.certified()
+        (curve,) = (x for x in html_columns(client.page("/prove")) if [*x] == ["δ", "ε"])
+        path = client.folder.plan(client.folder.certified())
+    plan, language = fn.Plan.from_json(path.read_text(encoding="utf-8")), words("en")
+    deltas = [10.0**-i for i in range(1, 40)]
+    epsilons = {language.kind(Kind.NUMBER, d): language.kind(Kind.COMPARED, plan.epsilon(d)) for d in deltas}
+    assert len(curve["δ"]) > 2
+    assert curve["ε"] == [epsilons[d] for d in curve["δ"]]
+    result = what_if.sweep(plan, plan.summaries[0].name, factors=(0.5, 2))
+    (swept,) = html_columns(wording.told("sweep", "en", sweep=result))
+    assert swept == {
+        "±": [language.kind(Kind.PEOPLE, x.target_moe) for x in result.points],
+        "ρ": [language.kind(Kind.COMPARED, x.rho) for x in result.points],
+        "ε": [language.kind(Kind.COMPARED, x.epsilon) for x in result.points],
+        "against now": [language.kind(Kind.SHARE, x.rho / result.current.rho) for x in result.points],
+    }
+
+
+def test_tables_of_every_view_have_unique_headings():
+    """Values, cumulated values and groups; with and without totals."""
+    release = small()
+    for name in release:
+        for totals in (False, True):
+            laid = layout(release, name, totals=totals, bands=RULE)
+            text = fragments.fragment("table", "en", x=fragments.shown(laid, words("en"), release, 0, RULE))
+            for heads, rows in html_tables(text):
+                assert len({*heads}) == len(heads)
+                assert all(len(row) == len(heads) for row in rows)
