@@ -433,6 +433,7 @@ def test_without_conditions_the_table_is_the_relation():
         ((5,), "for each column"),
         ((Condition("a", (1,)), Condition("a", (2,))), "two conditions on one column"),
         ((Condition("a", (1,)), 5), "for each column"),
+        ((type("Other", (Condition,), {})("a", (1,)),), "for each column"),
     ],
 )  # fmt: skip
 def test_conditions_that_say_nothing_that_can_be_met(given, words):

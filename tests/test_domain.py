@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import fitnoise as fn
 import zoo
 from fitnoise.errors import DomainError, SpecError
-from fitnoise.kernel.codings import Codes, Cuts, Range
+from fitnoise.kernel.codings import Beside, Codes, Cuts, Range
 from fitnoise.kernel.counting import HistogramCounter
 from fitnoise.kernel.domain import Binned, Categorical, Domain, Ordered, attribute_document
 from fitnoise.kernel.order import axis_key
@@ -34,7 +34,7 @@ def test_every_attribute_is_read_as_it_is_written(name):
         for again in (spec, Spec.from_toml(spec.to_toml())):
             assert again.publication().workload.domain["x"] == attribute
     else:
-        with pytest.raises(SpecError, match=r"domain\.x\.type must be 'categorical', .* or 'hierarchy'"):
+        with pytest.raises(SpecError, match="'x' is of the class Months, which no specification can declare"):
             Spec.of(publication)
 
 
@@ -55,6 +55,16 @@ def test_a_coding_is_checked_whatever_kind_of_attribute_it_is_of():
     for make in (lambda: Codes(("a", "a")), lambda: Codes(()), lambda: Range(1, 0), lambda: Cuts((2.0, 1.0))):
         with pytest.raises(DomainError):
             make()
+
+
+def test_a_coding_that_no_counter_translates_is_refused():
+    """Detects a subclass that counters would take for what it is made of, alone or with cells beside it."""
+    Later, Twice = (type(x.__name__, (x,), {}) for x in (Range, Beside))
+    for coding in (Later(1, 12), Beside(Later(1, 12), ((-9,),)), Twice(Range(1, 12), ((-9,),)), None):
+        attribute = zoo.Months()
+        object.__setattr__(attribute, "coding", coding)
+        with pytest.raises(DomainError, match=r"coding of 'month' is of the class \w+, which no counter translates"):
+            fn.Domain(month=attribute)
 
 
 def test_a_domain_is_asked_as_mappings_are():

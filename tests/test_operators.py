@@ -18,6 +18,15 @@ def test_laws(name, rng):
     check_operator(zoo.OPERATORS[name], rng)
 
 
+def test_matrices_of_the_same_entries_in_the_same_format_are_equal():
+    """Detects a table with a matrix that is not equal to itself once it was written and read."""
+    one, two = op.Dense(np.eye(2, dtype=int)), op.Dense(np.eye(2, dtype=int))
+    assert one == two
+    assert hash(one) == hash(two)
+    assert op.Dense(np.eye(2)) != one != op.Dense(np.ones((2, 2), int))
+    assert one != op.Identity(2)
+
+
 def leaves():
     sizes = st.integers(1, 4)
     groups = sizes.flatmap(

@@ -97,6 +97,16 @@ class Dense(Operator):
         a.setflags(write=False)
         object.__setattr__(self, "matrix", a)
 
+    def __eq__(self, other: object) -> bool:
+        """Return True for a matrix of the same entries in the same format."""
+        if type(other) is not Dense:
+            return NotImplemented
+        mine, its = self.matrix, other.matrix
+        return mine.dtype == its.dtype and np.array_equal(mine, its)
+
+    def __hash__(self) -> int:
+        return hash(self.matrix.shape)
+
     @property
     def shape(self) -> tuple[int, int]:
         """(m, n)."""

@@ -117,7 +117,7 @@ def conditions(given: object) -> tuple[Condition, ...]:
     Raises:
         SpecError: anything else, or two for one column.
     """
-    if isinstance(given, tuple) and all(isinstance(c, Condition) for c in given):
+    if isinstance(given, tuple) and all(type(c) is Condition for c in given):
         found = given
     elif isinstance(given, Mapping):
         found = tuple(_condition(column, value) for column, value in given.items())

@@ -1088,7 +1088,8 @@ class Domain(Mapping[str, Attribute]):
     their names as attributes are, but a record has a cell of the hierarchy: they are not gone through with the others.
 
     Raises:
-        DomainError: no attributes, a name that is empty or reserved, or something that is not an attribute.
+        DomainError: no attributes, a name that is empty or reserved, something that is not an attribute, or a coding of
+            a class that no counter knows.
     """
 
     attributes: tuple[tuple[str, Attribute], ...]
@@ -1123,6 +1124,8 @@ class Domain(Mapping[str, Attribute]):
                     f"{type(attribute).__name__}."
                 )
         items = {name: a.among(items.get(a.by or name)) if isinstance(a, Amount) else a for name, a in items.items()}
+        for home, attribute in items.items():
+            _check_coding(home, attribute.coding)
         every = {name: (home, what) for home, attribute in items.items() for name, what in _names(home, attribute)}
         for home, attribute in items.items():
             sizes |= {name: what.size for name, what in _names(home, attribute)}
@@ -1344,6 +1347,16 @@ def _shares(home: str, attribute: Attribute) -> Iterator[tuple[str, Share]]:
             if size is not None:
                 name = f"{attribute.levels[lower]} in {attribute.levels[upper]}"
                 yield name, Share(home, attribute.levels, upper, lower, size)
+
+
+def _check_coding(name: str, coding: Coding) -> None:
+    """Raise DomainError for a coding of another class than counters translate, such as a subclass of one."""
+    values = coding.of if type(coding) is Beside else coding
+    if type(values) not in (Codes, Leaves, Range, Cuts, Steps):
+        raise DomainError(
+            f"the coding of {name!r} is of the class {type(values).__name__}, which no counter translates. Give the "
+            "attribute one of Codes, Range, Cuts and Steps, or Beside around one. Nothing was made."
+        )
 
 
 def _check_name(name: object, lowered: dict[str, str]) -> None:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self, final
 
-from fitnoise.errors import FitnoiseError, PlanError
+from fitnoise.errors import FitnoiseError, PlanError, ReleaseError
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs.questions import Mechanism
@@ -24,7 +24,7 @@ from fitnoise.kernel.order import Order
 from fitnoise.kernel.periods import Series
 from fitnoise.kernel.units import PrivacyUnit
 from fitnoise.mechanisms._base import Estimation, Part
-from fitnoise.mechanisms.documents import disagreements, parse
+from fitnoise.mechanisms.documents import disagreements, parse, within_limits
 from fitnoise.mechanisms.finite.part import AnswerPart
 from fitnoise.mechanisms.gaussian.series import cut, past, refuse_out_of_time
 from fitnoise.mechanisms.registry import named
@@ -541,6 +541,50 @@ class Plan(Displayed):
         if not all(type(b) is float for b in bounds):
             raise PlanError("the bound of a plan is a number with a fraction. Nothing was measured.")
         return plan, bounds
+
+
+def read_back(plan: Plan) -> Plan:
+    """Read a plan back from its document: a release is made of the plan that its readers will see.
+
+    Args:
+        plan: as it is in memory, where an own class or a changed field may mean what no document says.
+
+    Returns:
+        The plan that `plan.json` will hold. Only its order is to be charged and drawn.
+
+    Raises:
+        PlanError: Readers would see another plan than the one in memory, or none; or the plan holds only the first
+            periods of a series. Nothing was measured.
+        SpecError, WorkloadError: No specification can say what the plan asks.
+        ReleaseError: The document is longer than what is read of any plan.
+
+    **Guarantees**
+        * the hash of the plan that is returned is that of the plan in memory, whose document is written again for it;
+        * their publications are equal, field by field, and of the same classes.
+    """
+    if plan.whole is not None:
+        raise PlanError(
+            "the plan holds the first periods of a series, as they were released. Give the plan of all periods. "
+            "Nothing was measured."
+        )
+    text = replace(plan).to_json()  # a new object: nothing that the plan computed before is believed
+    if not within_limits(text):
+        raise ReleaseError(
+            "the plan is longer than what is read of any plan, so that no one could verify its release. Ask for fewer "
+            "tables. Nothing was measured and nothing was charged."
+        )
+    read = Plan.from_json(text)
+    mine, its = plan.publication, read.publication
+    odd = [f.name for f in fields(Publication) if getattr(mine, f.name) != getattr(its, f.name)]
+    odd += [] if type(mine) is Publication else ["class"]
+    if odd or read.hash != plan.hash:
+        what = f"in the {', '.join(odd)} of its publication" if odd else "in its parts"
+        raise PlanError(
+            f"the plan in memory and its document differ {what}: a field was changed after the plan was made, or is of "
+            "a class that fitnoise does not have. Readers see the document alone. Make the plan again with "
+            "fitnoise.plan, of fitnoise's own classes. Nothing was measured and nothing was charged."
+        )
+    return read
 
 
 def _alike(mine: Publication, asked: Publication) -> bool:

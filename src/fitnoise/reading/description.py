@@ -20,7 +20,20 @@ from fitnoise.mechanisms.summaries import FiniteSummary
 from fitnoise.planning.plan import Plan
 from fitnoise.planning.protection import warning_words
 from fitnoise.request.documents import Spec
-from fitnoise.request.workloads import AtMost, Average, Change, Family, Known, Mean, Sum, Table, ToDate, View
+from fitnoise.request.workloads import (
+    AtMost,
+    Average,
+    Change,
+    Family,
+    Known,
+    Mean,
+    Ranges,
+    Recode,
+    Sum,
+    Table,
+    ToDate,
+    View,
+)
 
 FORMAT = 7
 """Version of the release directory."""
@@ -295,6 +308,8 @@ def _said(plan: Plan, each: list[Any], key: str) -> dict[str, Any]:
 
 _COLUMNS: dict[type[View], str] = {
     AtMost: "counts records with at most this value",
+    Ranges: Ranges.word,
+    Recode: Recode.word,
     Change: "how many more records than with the value {n} before it, which may be negative",
     Average: "records, on average over this value and those before it, {n} in all",
     ToDate: "counts records from the beginning of its season, of {n} values, up to this one",
@@ -302,10 +317,10 @@ _COLUMNS: dict[type[View], str] = {
     Sum: "the sum of it over the records, in its own units",
     Mean: "how many records at each of both ends of its range make the same number of records, and the same mean",
 }
-"""What the numbers of a column are, where its word does not say it."""
+"""Meaning of the numbers of a column, for each view that a table can have."""
 
 
 def _explain_columns(table: Table) -> dict[str, str]:
     views = dict(table.views)
-    said = {a: _COLUMNS.get(type(views[a]), views[a].word) for a in table.attributes if a in views}
+    said = {a: _COLUMNS[type(views[a])] for a in table.attributes if a in views}
     return {a: said[a].replace("{n}", str(views[a].steps)) for a in said}

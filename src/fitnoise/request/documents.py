@@ -29,7 +29,7 @@ from fitnoise.algebra import operators as op
 from fitnoise.errors import FitnoiseError, SpecError
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.designs.questions import Aim, FiniteQuery, Question
-from fitnoise.kernel.domain import Attribute, Domain, attribute_document
+from fitnoise.kernel.domain import Attribute, Domain
 from fitnoise.kernel.units import (
     MAX_RECORDS,
     Counted,
@@ -63,6 +63,7 @@ from fitnoise.request.written import (
     cell_budgets_document,
     cost_document,
     finite_document,
+    named_attribute_document,
     small_document,
     table_document,
 )
@@ -828,7 +829,8 @@ class Spec(Part):
             publication: what to say.
 
         Raises:
-            SpecError: something that a specification cannot say, such as a matrix.
+            SpecError, WorkloadError: something that a specification cannot say, such as an attribute, a view or a
+                target of a class of one's own.
         """
         w, s, u, o = publication.workload, publication.source, publication.unit, publication.objective
         document: dict[str, Any] = {
@@ -868,7 +870,7 @@ class Spec(Part):
             "objective": {"goal": o.goal, "weights": o.weights, "trade": None if o.trade is None else float(o.trade)},
             "series": None if publication.series is None else {"attribute": publication.series},
             "budget": cost_document(publication.budget, publication.delta),
-            "domain": {name: attribute_document(a) for name, a in w.domain.items()},
+            "domain": {name: named_attribute_document(name, a) for name, a in w.domain.items()},
             "tables": [table_document(p) for p in w.tables.parts],
             "finite": [finite_document(q) for q in publication.finite],
             **small_document(publication.small),

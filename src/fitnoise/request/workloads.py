@@ -449,6 +449,9 @@ def _refuse_one_label(labels: tuple[str, ...], names: tuple[str, ...]) -> None:
 
 EACH = Each()
 
+VIEWS: tuple[type[View], ...] = (AtMost, Ranges, Recode, Change, Average, ToDate, Sum, Known, Mean)
+"""All views that a specification can say of an attribute, in addition to one row for each value."""
+
 
 @final
 @dataclass(frozen=True)
@@ -606,6 +609,31 @@ class Table:
         """
         return math.prod(view.scale(domain[a]) for a, view in self.views)
 
+    def refuse_unknown_views(self) -> None:
+        """Raise WorkloadError for a view that no document can say: a reader of the plan would see another table.
+
+        Raises:
+            WorkloadError: A view is of a class that is not in `VIEWS`, such as a subclass of one of them. Or it belongs
+                to an attribute that the table does not show, or that has another view.
+        """
+        for i, (a, view) in enumerate(self.views):
+            if type(view) not in VIEWS:
+                raise WorkloadError(
+                    f"table {self.name!r} has a view {type(view).__name__} of {a!r}, which no plan file can say. Build "
+                    "the table with fitnoise.table, from its prefix, ranges, recode, change, average, to_date, count, "
+                    "sum or mean. Nothing was planned."
+                )
+            if a not in self.attributes or a in dict(self.views[:i]):
+                raise WorkloadError(
+                    f"table {self.name!r} has a view of {a!r}, and shows that attribute never or with two views. Give "
+                    "each attribute of the table one view at most. Nothing was planned."
+                )
+        if self.matrix is not None and self.attributes:
+            raise WorkloadError(
+                f"table {self.name!r} has a matrix and the attributes {list(self.attributes)}; a plan file says one of "
+                "the two. Leave the attributes out. Nothing was planned."
+            )
+
     def check(self, domain: Domain) -> None:
         """Raise WorkloadError or DomainError unless the table can be asked of this domain.
 
@@ -615,6 +643,7 @@ class Table:
         Raises:
             WorkloadError, DomainError: what cannot be, by name.
         """
+        self.refuse_unknown_views()
         if self.matrix is not None:
             if domain.steps:
                 raise WorkloadError(
@@ -1024,6 +1053,7 @@ class Family(MadeOnDemand[Table]):
         Raises:
             WorkloadError, DomainError: what cannot be, by name.
         """
+        self.template.refuse_unknown_views()
         for a in self.among:
             EACH.operator(domain[a])
         if self.template.attributes:
@@ -1216,7 +1246,7 @@ class Workload:
         if not isinstance(domain, Domain):
             raise WorkloadError(f"a workload needs a Domain; got {type(domain).__name__}.")
         for t in items.parts:
-            if not isinstance(t, (Table, Family)):
+            if type(t) not in (Table, Family):
                 raise WorkloadError(f"a workload is made of tables (see fitnoise.table); got {t!r}.")
             name = t.name if isinstance(t, Table) else t.template.name or "-"
             if not name.strip():

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fitnoise.errors import SpecError
+from fitnoise.kernel.checks import is_real
 from fitnoise.kernel.codings import plain
 from fitnoise.kernel.designs.questions import FiniteQuery, Question
+from fitnoise.kernel.domain import Amount, Attribute, Binned, Categorical, Hierarchy, Ordered, attribute_document
 from fitnoise.request.publication import Budget, CellBudgets, Publication, SmallDatabase
 from fitnoise.request.targets import By, BySize, PublicTotal
 from fitnoise.request.workloads import AtMost, Average, Change, Family, Known, Ranges, Recode, Sum, Table, ToDate
@@ -31,16 +34,34 @@ def cell_budgets_document(b: CellBudgets | None) -> dict[str, Any] | None:
     return None if b is None else {"attributes": list(b.attributes), "values": list(b.values)}
 
 
+def named_attribute_document(name: str, a: Attribute) -> dict[str, Any]:
+    """All that is declared of an attribute.
+
+    Raises:
+        SpecError: The attribute is of none of the kinds that a specification can declare, such as a subclass of one.
+    """
+    if type(a) not in (Categorical, Ordered, Binned, Amount, Hierarchy):
+        raise SpecError(
+            f"the attribute {name!r} is of the class {type(a).__name__}, which no specification can declare. Declare "
+            "it as Categorical, Ordered, Binned, Amount or Hierarchy. No data were read."
+        )
+    return attribute_document(a)
+
+
 def table_document(part: Table | Family) -> dict[str, Any]:
-    """A table, or a pattern of tables."""
+    """A table, or a pattern of tables.
+
+    Raises:
+        SpecError, WorkloadError: The table has a view or a target that no specification can say.
+    """
     family = part if isinstance(part, Family) else None
     t = part.template if isinstance(part, Family) else part
+    t.refuse_unknown_views()
     target, reference = t.target, t.target.reference
-    spread = {"total": float(reference.total)} if isinstance(reference, PublicTotal) else None
     out: dict[str, Any] = {
         "name": t.name or None,
         target.kind.value: _number_document(target.number),
-        "reference": spread if isinstance(reference, PublicTotal) or reference is None else float(reference),
+        "reference": None if reference is None else _reference_document(reference),
         "confidence": target.confidence,
     }
     if family is not None:
@@ -105,10 +126,26 @@ def finite_document(q: FiniteQuery) -> dict[str, Any]:
 
 
 def _number_document(number: float | By | BySize) -> Any:
-    if isinstance(number, BySize):
+    """A target: one number, or a rule for it."""
+    if type(number) is BySize:
         least, most = (None if x is None else float(x) for x in (number.least, number.most))
         return {"coefficient": float(number.coefficient), "power": float(number.power), "least": least, "most": most}
-    return _by_document(number) if isinstance(number, By) else float(number)
+    return _by_document(number) if type(number) is By else _plain_number(number)
+
+
+def _reference_document(reference: float | PublicTotal) -> Any:
+    """The public count that a target refers to."""
+    return {"total": float(reference.total)} if type(reference) is PublicTotal else _plain_number(reference)
+
+
+def _plain_number(number: Any) -> float:
+    """A number as a float; SpecError of all else, which would be written as a number."""
+    if not is_real(number):
+        raise SpecError(
+            f"a target or a reference count is of the class {type(number).__name__}, which no specification can say. "
+            "Give a number, By, BySize or PublicTotal. No data were read."
+        )
+    return float(number)
 
 
 def _by_document(by: By) -> dict[str, Any]:

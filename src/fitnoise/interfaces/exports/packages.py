@@ -107,7 +107,8 @@ def _field(of: Tabled, table: Layout, name: str) -> dict[str, Any]:
         "sum": "The numbers are sums of it.",
         "": "",
     }
-    described = said.get(view, f"Values by {view}.")
+    said |= {word: f"Values by {word}." for word in ("ranges", "recode", "change", "average", "to date", "mean")}
+    described = said[view]
     if asked.matrix is None and asked.view(name).steps > 1:
         described = f"Values by {asked.view(name).called}."
     return {

@@ -43,6 +43,9 @@ MARKS = {Band.RELIABLE: "", Band.CARE: "†", Band.WIDE: "‡"}
 FIGURE = "\u2007"
 """A space as wide as a digit: what is before the margins of a column, so that all of them are as wide."""
 
+PLAIN_HEADINGS = ("each", "query", "ranges", "recode", "count", "sum", "mean")
+"""Views whose columns are headed by the attribute's name alone: their labels say the rest."""
+
 CODES = 8
 """Codes of a condition that are told in words."""
 
@@ -158,7 +161,16 @@ def heading(told: Words, heading: Heading) -> str:
             return told.tell("{name}, average of {n}", name=name, n=n)
         case "to date":
             return told.tell("{name}, to date", name=name)
-    return name
+        case view if view in PLAIN_HEADINGS:
+            return name
+    raise _unknown_view(heading)
+
+
+def _unknown_view(heading: Heading) -> ReleaseError:
+    """Return the error for a view that no page can name."""
+    return ReleaseError(
+        f"the column {heading.name!r} has the view {heading.view!r}, which has no heading. Nothing was written."
+    )
 
 
 def meaning(told: Words, heading: Heading) -> str:
@@ -179,7 +191,9 @@ def meaning(told: Words, heading: Heading) -> str:
             )
         case "count":
             return told.tell("Counted are the records with a value of {name}.", name=name)
-    return ""
+        case view if view in PLAIN_HEADINGS:
+            return ""
+    raise _unknown_view(heading)
 
 
 def pattern(told: Words, given: Pattern) -> str:

@@ -1,0 +1,305 @@
+"""A plan is read back from its document before it is charged: what readers see is what was counted and drawn."""
+
+import copy
+import inspect
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+import pytest
+
+import fitnoise as fn
+import zoo
+from fitnoise import publishing
+from fitnoise.algebra import operators as op
+from fitnoise.errors import FitnoiseError, PlanError, ReleaseError, SpecError, WorkloadError
+from fitnoise.interfaces.exports import packages
+from fitnoise.interfaces.pages.fragments import PLAIN_HEADINGS, heading, meaning
+from fitnoise.interfaces.pages.words import words
+from fitnoise.planning.plan import Plan, read_back
+from fitnoise.reading import description
+from fitnoise.reading.layouts import Heading
+from fitnoise.request import workloads
+from fitnoise.request.documents import Spec
+from fitnoise.request.publication import Publication
+from fitnoise.request.targets import By, BySize, Kind, PublicTotal, Target
+from fitnoise.request.workloads import VIEWS, AtMost, Each, Family, Table, View, Workload
+from laws import answered
+
+DOMAIN = fn.Domain(sex=fn.Categorical(["f", "m"]), age=fn.Ordered(0, 9))
+MARGIN = Target(Kind.MARGIN, 10.0)
+COUNTS = np.arange(20).reshape(2, 10)
+
+
+@dataclass(frozen=True)
+class Odd(View):
+    """A view that no document can say."""
+
+    word = "odd"
+
+    def operator(self, attribute):
+        return op.Groups(attribute.size, (tuple(range(1, attribute.size, 2)),))
+
+    def labels(self, attribute):
+        return ("odd",)
+
+
+@dataclass(frozen=True)
+class Less(AtMost):
+    """A view that a document would say as another."""
+
+    def operator(self, attribute):
+        return op.Groups(attribute.size, tuple((i,) for i in range(attribute.size)))
+
+
+class Years(fn.Ordered):
+    """A kind of attribute that a document would say as another."""
+
+
+class Classes(By):
+    """A rule for targets that a document would say as another."""
+
+
+class Larger(BySize):
+    """The same."""
+
+    def of(self, cells):
+        return 3 * super().of(cells)
+
+
+class Everyone(PublicTotal):
+    """A reference count that a document would say as another."""
+
+
+class Own(Target):
+    """A target of one's own."""
+
+
+class Household(fn.PrivacyUnit):
+    """A unit of one's own."""
+
+
+class World(fn.Domain):
+    """A domain of one's own."""
+
+
+class Rows(fn.DataSource):
+    """A source of one's own."""
+
+
+class Wide(Table):
+    """A table of one's own."""
+
+
+@dataclass(frozen=True)
+class Ask(Publication):
+    """A publication of one's own."""
+
+
+def asked(view=None, *, target=MARGIN, domain=DOMAIN, attributes=("sex", "age"), kind=Table, **said):
+    return fn.Publication(Workload(domain, [kind("t", attributes, target, view or ())]), **said)
+
+
+UNKNOWN = {
+    "a view": lambda: asked((("age", Odd()),)),
+    "a view like another": lambda: asked((("age", Less()),)),
+    "every value, as a view": lambda: asked((("age", Each()),)),
+    "a view of what is not shown": lambda: asked((("age", AtMost()),), attributes=("sex",)),
+    "two views of one attribute": lambda: asked((("age", AtMost()), ("age", workloads.Ranges()))),
+    "a matrix beside attributes": lambda: Workload(
+        DOMAIN, [Table("t", ("sex",), MARGIN, matrix=op.Dense(np.ones((1, 20))))]
+    ),
+    "a view in a pattern": lambda: Workload(
+        DOMAIN, [Family(Table("", ("age",), MARGIN, (("age", Odd()),)), ("sex",), 1)]
+    ),
+    "a view in a pattern that shows nothing beside": lambda: Workload(
+        DOMAIN, [Family(Table("", (), MARGIN, (("age", AtMost()),)), ("sex",), 1)]
+    ),
+    "a table": lambda: asked(kind=Wide),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_tables_that_no_document_can_say_are_refused_when_they_are_made(name):
+    with pytest.raises(WorkloadError):
+        UNKNOWN[name]()
+
+
+UNWRITTEN = {
+    "an attribute": (lambda: asked(domain=fn.Domain(sex=DOMAIN["sex"], age=Years(0, 9))), "class Years"),
+    "an attribute of no engine": (lambda: asked(domain=fn.Domain(sex=DOMAIN["sex"], age=zoo.Months())), "class Months"),
+    "a rule by value": (lambda: asked(target=Target(Kind.MARGIN, Classes("sex", [9, 10]))), "class Classes"),
+    "a rule by size": (lambda: asked(target=Target(Kind.MARGIN, Larger(1.0, 0.0))), "class Larger"),
+    "a public total": (
+        lambda: asked(target=Target(Kind.CV, 0.1, reference=Everyone(1000))),
+        "class Everyone",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNWRITTEN)
+def test_documents_refuse_classes_that_they_would_say_as_another(name):
+    make, told = UNWRITTEN[name]
+    with pytest.raises(SpecError, match=rf"{told}.*No data were read"):
+        Spec.of(make())
+
+
+def test_documents_refuse_a_view_that_was_put_in_later():
+    """The table was checked when it was made; a document looks again."""
+    table = Table("t", ("sex", "age"), MARGIN, (("age", AtMost()),))
+    publication = fn.Publication(Workload(DOMAIN, [table]))
+    object.__setattr__(table, "views", (("age", Odd()),))
+    with pytest.raises(WorkloadError, match="view Odd of 'age', which no plan file can say"):
+        Spec.of(publication)
+
+
+READ_OTHERWISE = {
+    "a target": (lambda: asked(target=Own(Kind.MARGIN, 10.0)), "workload"),
+    "a domain": (lambda: asked(domain=World(DOMAIN)), "workload"),
+    "a unit": (lambda: asked(unit=Household("household")), "unit"),
+    "a source": (lambda: asked(source=Rows("people")), "source"),
+    "a publication": (lambda: Ask(Workload(DOMAIN, [Table("t", ("sex", "age"), MARGIN)])), "class"),
+}
+
+
+@pytest.mark.parametrize("name", READ_OTHERWISE)
+def test_plans_that_would_be_read_as_another_are_refused(name):
+    make, told = READ_OTHERWISE[name]
+    with pytest.raises(PlanError, match=rf"differ in the {told} of its publication.*nothing was charged"):
+        read_back(fn.plan(make()))
+
+
+def altered(plan, change):
+    """A plan after somebody changed it in memory, with all that was computed of it before."""
+    _ = plan.hash, plan.order, plan.loss
+    change(plan)
+    return plan
+
+
+def small():
+    return fn.plan(Workload(DOMAIN, [fn.table("sex", margin=10), fn.table("age", margin=30)]))
+
+
+def put(**given):
+    def change(plan):
+        for name, value in given.items():
+            object.__setattr__(plan, name, value)
+
+    return change
+
+
+def put_below(**given):
+    def change(plan):
+        for name, value in given.items():
+            object.__setattr__(plan.publication, name, value)
+
+    return change
+
+
+def scaled(plan):
+    for group in plan.only.strategy.groups:
+        group.scales.setflags(write=True)
+        group.scales[...] *= 4096
+
+
+CHANGES = {
+    "its unit": put_below(unit=fn.PrivacyUnit("person", 3)),
+    "its source": put_below(source=fn.DataSource("other")),
+    "its title": put_below(title="another"),
+    "its tables": put_below(workload=Workload(DOMAIN, [fn.table("sex", margin=10)])),
+    "its parts": put(parts=fn.plan(Workload(DOMAIN, [fn.table("sex", margin=10)])).parts),
+    "its noise": scaled,
+}
+
+
+@pytest.mark.parametrize("read", [False, True])
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_plan_that_was_changed_in_memory_is_refused_whether_it_was_read_or_not(name, read, tmp_path):
+    """No mark says that a plan was read before: it would stay when the plan is changed."""
+    plan = Plan.from_json(small().to_json()) if read else small()
+    plan = altered(plan, CHANGES[name])
+    with pytest.raises(FitnoiseError, match=r"[Nn]othing was (charged|measured)"):
+        fn.release(plan, COUNTS, ledger=tmp_path / "ledger.sqlite", directory=tmp_path / "release")
+    with pytest.raises(FitnoiseError):
+        fn.count(plan, COUNTS, tmp_path / "counts", plain=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_plan_whose_order_was_changed_is_charged_as_its_document_says(tmp_path):
+    plan, other = small(), fn.plan(Workload(DOMAIN, [fn.table("sex", margin=1000)]))
+    plan.__dict__["order"] = other.order
+    plan.__dict__["loss"] = other.loss
+    done = fn.release(plan, COUNTS, ledger=tmp_path / "ledger.sqlite", directory=tmp_path / "release")
+    assert done.charge.rho >= small().order.loss.rho > other.order.loss.rho
+    assert done.plan is not plan
+    assert fn.verify(tmp_path / "release", ledger=fn.Ledger(tmp_path / "ledger.sqlite")).ok
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, replace])
+def test_copies_are_read_back_as_the_plan_is(copied, tmp_path):
+    plan = copied(small())
+    assert read_back(plan).hash == small().hash
+    done = fn.release(plan, COUNTS, ledger=tmp_path / "ledger.sqlite", directory=tmp_path / "release")
+    assert fn.verify(tmp_path / "release").ok
+    assert done.plan.hash == plan.hash
+
+
+def test_all_that_charges_or_counts_reads_back():
+    """Detects a way to the kernel that takes the order of the plan in memory."""
+    for made in (publishing.release, publishing.count, publishing.period):
+        assert "plan = read_back(plan)" in inspect.getsource(made)
+
+
+def test_the_first_periods_of_a_series_are_no_plan_to_release(tmp_path):
+    domain = fn.Domain(month=fn.Ordered(1, 3), sex=DOMAIN["sex"])
+    plan = fn.plan(Workload(domain, [fn.table("month", "sex", margin=10)]), series="month")
+    with pytest.raises(PlanError, match="first periods of a series"):
+        fn.release(
+            plan.through(1), np.ones((3, 2), int), ledger=tmp_path / "l.sqlite", period=1, series=tmp_path / "kept"
+        )
+    assert not (tmp_path / "l.sqlite").exists()
+
+
+def test_every_plan_of_the_zoo_is_read_back_as_it_is(any_plan):
+    read = read_back(any_plan)
+    assert read.hash == any_plan.hash
+    assert all(getattr(read.publication, f.name) == getattr(any_plan.publication, f.name) for f in fields(Publication))
+    assert read.order.loss == any_plan.order.loss
+
+
+# --- kinds that nobody knows --------------------------------------------------------------------------------------
+
+
+def test_every_view_has_its_words_everywhere():
+    """Detects a new view that a heading, a column or a data package would say nothing of."""
+    known = {c for c in vars(workloads).values() if inspect.isclass(c) and issubclass(c, View) and c is not View}
+    assert known == {*VIEWS, Each} == {*description._COLUMNS, Each}
+    english = words("en")
+    for view in VIEWS:
+        assert heading(english, Heading("age", view.word, 3, steps=2))
+        assert isinstance(meaning(english, Heading("age", view.word, 3, steps=2)), str)
+    for word in PLAIN_HEADINGS:
+        assert heading(english, Heading("age", word)) == "age"
+    for told in (heading, meaning):
+        with pytest.raises(ReleaseError, match="view 'odd', which has no heading"):
+            told(english, Heading("age", "odd"))
+
+
+def test_every_view_is_described_in_a_data_package():
+    views = {
+        "prefix": {"prefix": "age"},
+        "ranges": {"ranges": {"age": [(0, 3)]}},
+        "recode": {"recode": {"age": {"some": [1, 2]}}},
+        "change": {"change": "age"},
+        "average": {"average": {"age": 2}},
+        "to date": {"to_date": {"age": 5}},
+        "count": {"count": "grade"},
+        "sum": {"sum": "grade"},
+        "mean": {"mean": "pay"},
+    }
+    assert {view.word for view in VIEWS} == set(views)
+    domain = fn.Domain(age=fn.Ordered(0, 9), grade=fn.Ordered(0, 3, missing={"none": [-1]}), pay=fn.Amount(0, 100))
+    for word, said in views.items():
+        more = {"reference": 1000} if word == "mean" else {}
+        done = answered(fn.plan(Workload(domain, [fn.table(name="t", **said, margin=10, **more)])), 5)
+        assert word == next(view.word for _, view in done.plan.publication.workload["t"].views)
+        assert "datapackage.json" in dict(packages.package(done, ["t"], None, None))
