@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import click
+import pandas as pd
 
 from fitnoise.errors import LedgerError, ReleaseError
 from fitnoise.interfaces import demo, plots
@@ -724,16 +724,22 @@ def _table_document(result: Release, name: str) -> dict[str, Any]:
 
 
 def _universe(result: Release, name: str) -> list[str]:
-    """Which records a table counts, how values are coded, and what it tells of means: lines below it."""
+    """Which records a table counts, and how values are coded: lines below it."""
     asked = result.plan.group(name).publication.workload[name]
-    meant = "" if asked.averaged is None else f"mean({json.dumps(asked.averaged[0], ensure_ascii=False)})"
-    lines = [f"means: records at both ends of the range; the mean itself is fitnoise ask … '{meant}'"] if meant else []
-    return stated(result.plan, asked, result.version) + lines
+    return stated(result.plan, asked, result.version)
 
 
 def _check_outside(release: Path, place: Path) -> None:
     if release.resolve() in (place.resolve(), *place.resolve().parents):
         raise ReleaseError("a release is never changed: choose a folder outside of it. Nothing was written.")
+
+
+def _pieces(result: Release, name: str, by: str | None) -> Iterator[tuple[str, str | int, pd.DataFrame]]:
+    """Return the files of a table: the file's name without its ending, the place that it is of, and what is in it."""
+    if by is None:
+        yield from ((file, "", pd.DataFrame(columns)) for _, file, columns in result.files([name]))
+    else:
+        yield from ((slug(name), place, frame) for place, frame in result.apart(name, by))
 
 
 def _write_tables(result: Release, names: Sequence[str], folder: Path, directory: Path, by: str | None) -> list[str]:
@@ -749,9 +755,8 @@ def _write_tables(result: Release, names: Sequence[str], folder: Path, directory
                 folder.mkdir(parents=True)
                 undo.callback(folder.rmdir)
             for name in names:
-                pieces = (("", result[name]),) if by is None else result.apart(name, by)
-                for place, frame in pieces:
-                    file = f"{slug(name)}{f'_{slug(str(place))}' if by is not None else ''}.csv"
+                for made, place, frame in _pieces(result, name, by):
+                    file = f"{made}{f'_{slug(str(place))}' if by is not None else ''}.csv"
                     if file in files:
                         raise ReleaseError(f"two places have files called {file!r}. Nothing was written.")
                     with (folder / file).open("x", encoding="utf-8", newline="") as stream:

@@ -23,8 +23,9 @@ import hashlib
 import io
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
@@ -36,7 +37,7 @@ import scipy.sparse as sp
 from fitnoise.errors import DomainError, ReleaseError, WorkloadError
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Exact, Floats, Indices
-from fitnoise.kernel.domain import RESERVED, Attribute, Domain
+from fitnoise.kernel.domain import Attribute, Domain
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms._base import Place
 from fitnoise.mechanisms.documents import parse
@@ -45,10 +46,11 @@ from fitnoise.mechanisms.numbers import Numbers, Weighted, by_sector, sums_by_se
 from fitnoise.mechanisms.rebuilding import Rebuilt
 from fitnoise.reading.answering import Answering
 from fitnoise.reading.estimates import Estimate, Estimates, Rows, added
-from fitnoise.reading.files import csv_text, label_frame, read_text
+from fitnoise.reading.files import csv_text, label_frame, number_columns, read_text
 from fitnoise.reading.forms import Forms, Source, apart
+from fitnoise.reading.means import file_labels, mean_columns
 from fitnoise.reading.release import Release, answers_digest
-from fitnoise.reading.tables import Made
+from fitnoise.reading.tables import Made, Texts
 from fitnoise.request.publication import Publication
 from fitnoise.request.targets import By
 from fitnoise.request.workloads import Table, Workload, slug, some
@@ -471,6 +473,25 @@ class Combination(Made, Answering):
     def __getitem__(self, name: str) -> pd.DataFrame:
         if name not in self:
             raise KeyError(f"no table {name!r}; there are {some(list(self))}")
+        if self._workload[name].averaged is not None:
+            return pd.DataFrame(mean_columns(self._combined, self._workload.number(name)))
+        return self._counted(name)
+
+    def counts_at_ends(self, name: str) -> pd.DataFrame:
+        """Return what a table of means is made of, as :meth:`fitnoise.Release.counts_at_ends`.
+
+        Args:
+            name: The table of means.
+
+        Raises:
+            ReleaseError: There is no such table, or it is not of means.
+        """
+        if name not in self or self._workload[name].averaged is None:
+            raise ReleaseError(f"{name!r} is no table of means; only these are made of counts at the ends of a range.")
+        return self._counted(name)
+
+    def _counted(self, name: str) -> pd.DataFrame:
+        """Return the numbers of a table as they were measured: of means the counts at the ends of the range."""
         table = self._workload[name]
         labels = table.labels(self._domain)
         own = self._combined.form(name, np.ones(table.shape(self._domain)))
@@ -496,13 +517,16 @@ class Combination(Made, Answering):
         return f"<Combination of {len(self.releases)} releases, {len(self)} tables: {some(list(self))}>"
 
     def alone(self, name: str) -> list[pd.DataFrame]:
-        """A table as each of the releases has it that has it.
+        """A table as each of the releases has it that has it; of means the counts at the ends of the range.
 
         Args:
             name: of the table, here.
         """
         shown, number = self._combined.shown, self._workload.number(name)
-        return [r[shown.name(s, number)] for r in self.releases for s in r._sources if (s, number) in shown.where]
+        asked = [(r, shown.name(s, number)) for r in self.releases for s in r._sources if (s, number) in shown.where]
+        if self._workload.tables[number].averaged is not None:
+            return [r.counts_at_ends(own) for r, own in asked]
+        return [r[own] for r, own in asked]
 
     def publication(self, name: str) -> Publication:
         """All tables together, over the attributes of all releases; the rest is that of the first.
@@ -523,10 +547,27 @@ class Combination(Made, Answering):
         """
         return csv_text(self[name])
 
+    def frames(self, name: str) -> dict[str, Callable[[], pd.DataFrame]]:
+        """Return the files of a table: by their names what is in them.
+
+        Args:
+            name: The table; of means a second file has the counts at the ends of the range.
+        """
+        files = (f"{file}.csv" for file in file_labels(self._workload[name], self._domain))
+        return dict(zip(files, (partial(self.__getitem__, name), partial(self._counted, name)), strict=False))
+
+    def texts(self, name: str) -> Texts:
+        """Return the files of a table: by their names what makes their texts.
+
+        Args:
+            name: The table.
+        """
+        return {file: lambda frame=frame: csv_text(frame()) for file, frame in self.frames(name).items()}
+
     def document(self) -> dict[str, Any]:
         """What combination.json says: the releases, by their plans and answers, the tables, and who said what."""
         of = [_identity(r) for r in self.releases]
-        tables = [{"name": name, "file": f"{slug(name)}.csv", "numbers": len(self[name])} for name in self]
+        tables = [{"name": name, "file": f"{slug(name)}.csv", "numbers": len(self._counted(name))} for name in self]
         stated = "the releases are of the same records, as was said by whoever combined them"
         return {"fitnoise_combination": FORMAT, "releases": of, "stated": stated, "tables": tables}
 
@@ -617,10 +658,13 @@ def check_tables(found: Combination, directory: Path) -> str | None:
     Numbers are computed anew, so that the last of their digits may differ; everything else is as it was written.
     """
 
-    def about(name: str) -> str:
-        file, own = directory / f"{slug(name)}.csv", found[name]
-        lines = list(csv.reader(io.StringIO(read_text(file))))
-        for column in set(own.columns).intersection(RESERVED):
+    def about(name: str) -> Texts:
+        return {file: partial(text, file, frame) for file, frame in found.frames(name).items()}
+
+    def text(file: str, frame: Callable[[], pd.DataFrame]) -> str:
+        own = frame()
+        lines = list(csv.reader(io.StringIO(read_text(directory / file))))
+        for column in set(own.columns).intersection(number_columns(own)):
             at = list(own.columns).index(column)
             stated = np.array([float(line[at]) for line in lines[1:]])
             if len(stated) == len(own) and (np.abs(stated - own[column]) <= ROUNDED + GAP * np.abs(own[column])).all():

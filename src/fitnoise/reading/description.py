@@ -315,12 +315,21 @@ _COLUMNS: dict[type[View], str] = {
     ToDate: "counts records from the beginning of its season, of {n} values, up to this one",
     Known: "counts records with a value of it, and none in the cells for missing ones",
     Sum: "the sum of it over the records, in its own units",
-    Mean: "how many records at each of both ends of its range make the same number of records, and the same mean",
+    Mean: "in the file of counts: how many records at each end of its range make the same number of records, and mean",
 }
 """Meaning of the numbers of a column, for each view that a table can have."""
+
+
+_MEAN = {
+    "value": "the mean of {a} over the records with a value of it",
+    "low": "the lower end of the interval of the mean",
+    "high": "the upper end of the interval of the mean",
+}
+"""What the columns of a table of means are."""
 
 
 def _explain_columns(table: Table) -> dict[str, str]:
     views = dict(table.views)
     said = {a: _COLUMNS[type(views[a])] for a in table.attributes if a in views}
-    return {a: said[a].replace("{n}", str(views[a].steps)) for a in said}
+    ends = {} if table.averaged is None else {x: words.replace("{a}", table.averaged[0]) for x, words in _MEAN.items()}
+    return {a: said[a].replace("{n}", str(views[a].steps)) for a in said} | ends

@@ -281,22 +281,32 @@ def to_json(document: Any) -> str:
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
 
 
-def csv_text(table: Columns | pd.DataFrame, *, guarded: bool = True, fixed: Collection[str] = RESERVED) -> str:
+MEAN_COLUMNS = ("value", "low", "high")
+"""Last columns of a table of means: the mean, and the ends of its interval."""
+
+
+def number_columns(table: Iterable[str]) -> tuple[str, ...]:
+    """Return the columns of a table that hold numbers, by the names of all of its columns."""
+    return MEAN_COLUMNS if tuple(table)[-3:] == MEAN_COLUMNS else RESERVED
+
+
+def csv_text(table: Columns | pd.DataFrame, *, guarded: bool = True, fixed: Collection[str] | None = None) -> str:
     """A released table as CSV, the same on every platform: numbers to 6 decimals, texts as of :func:`field`.
 
-    fixed: the columns of numbers that are written so; others are written in full.
+    fixed: the columns of numbers that are written so; others are written in full. Default: `number_columns`.
     """
     return "".join(csv_pieces(table, guarded=guarded, fixed=fixed))
 
 
 def csv_pieces(
-    table: Columns | pd.DataFrame, *, guarded: bool = True, fixed: Collection[str] = RESERVED
+    table: Columns | pd.DataFrame, *, guarded: bool = True, fixed: Collection[str] | None = None
 ) -> Iterator[str]:
     """The same in pieces of some thousand rows, so that memory does not follow from how many there are.
 
     A piece is one text made of one template: that takes a third of the time of a text for each number.
     """
     given = _arrays(table)
+    fixed = number_columns(given) if fixed is None else fixed
     yield ",".join(field(name, guarded=guarded) for name in given) + "\n"
     rows = len(next(iter(given.values()))) if given else 0
     for start in range(0, rows, ROWS):

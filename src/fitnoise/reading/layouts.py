@@ -18,7 +18,6 @@ from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import scipy.sparse as sp
 
 from fitnoise.errors import ReleaseError
@@ -26,10 +25,9 @@ from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.domain import Amount, Attribute, Categorical, Domain, Ordered
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.combining import Combination
-from fitnoise.reading.estimates import inverted
-from fitnoise.reading.files import label_frame
 from fitnoise.reading.forms import Forms, Source
 from fitnoise.reading.laws import law
+from fitnoise.reading.means import means
 from fitnoise.reading.release import Release
 from fitnoise.reading.tables import Made
 from fitnoise.reading.whole import Whole, possible
@@ -179,7 +177,7 @@ def layout(of: Tabled, name: str, *, totals: bool = False, bands: Bands | None =
         biased, several = False, "biased_value" not in source[name]
     else:
         assert isinstance(of, Release | Combination)  # noqa: S101 - no other is made of releases
-        source, frame = of, of[name]
+        source, frame = of, of[name] if table.averaged is None else of.counts_at_ends(name)
         biased = "biased_value" in frame
         several = not biased
         value, error = ("biased_value", "simulated_rmse") if biased else ("value", "moe")
@@ -198,11 +196,11 @@ def layout(of: Tabled, name: str, *, totals: bool = False, bands: Bands | None =
             held = np.concatenate([held, held.sum(axis=k, keepdims=True)], axis=k)
     if any(sums):
         labels = [[*x, Label(None)] if s else x for x, s in zip(labels, sums, strict=True)]
-    averaged = _averaged(table)
+    averaged = None if table.averaged is None else table.averaged[0]
     signed = _signed(table, domain)
     ends: list[Floats] = []
     if averaged is not None:
-        values, *ends = _means(source, name, sums, confidence)
+        values, *ends = means(*_place(source, name), sums, confidence)
     elif any(sums):
         values, margins = _with_totals(source, name, (values, margins), sums, confidence)
     if held is not None:
@@ -245,11 +243,6 @@ def _totals(rows: Sequence[tuple[Label, ...]], columns: Sequence[Label], *, acro
     return np.asarray(down[:, None] | beside[None, :])
 
 
-def _averaged(table: Table) -> str | None:
-    """The amount whose means a table tells; changes of what they are made of tell none."""
-    return None if table.averaged is None or any(view.signed for _, view in table.views) else table.averaged[0]
-
-
 def _signed(table: Table, domain: Domain) -> bool:
     """Whether the truth may be negative."""
     told = (domain[a] for a in (*table.summed, *(() if table.averaged is None else table.averaged[:1])))
@@ -276,55 +269,10 @@ def _label(table: Table, attribute: Attribute | None, name: str, shown: str | in
     return Label(str(shown), "" if code == str(shown) else code)
 
 
-def means(of: Tabled, name: str) -> pd.DataFrame | None:
-    """The means that a table tells: its labels but those of the amount, value, low, high; None of another table."""
-    found = publication_of(of, name)
-    table = found.workload[name]
-    averaged = _averaged(table)
-    if averaged is None:
-        return None
-    assert isinstance(of, Release | Combination)  # noqa: S101 - means are not made whole
-    labels = {a: x for a, x in table.labels(found.domain).items() if a != averaged}
-    columns = _means(of, name, [False] * len(table.attributes), table.target.level(found.workload.confidence))
-    frame = label_frame(labels) if labels else pd.DataFrame(index=range(1))
-    return frame.assign(**{key: x.ravel() for key, x in zip(("value", "low", "high"), columns, strict=True)})
-
-
 def _place(of: Release | Combination, name: str) -> tuple[Source, int]:
     """Whose noise is in a table, and the number of the table there."""
     source = next(s for s in of._sources if name in s.part.publication.workload.tables.numbered)
     return source, source.part.publication.workload.number(name)
-
-
-def _means(
-    of: Release | Combination, name: str, sums: Sequence[bool], confidence: float
-) -> tuple[Floats, Floats, Floats]:
-    """Means, and the ends of their intervals, in the shape of the table, one long along the amount.
-
-    Of c at the lower end of the range and d at the upper one, records are c + d, and their sum low · c + high · d: a
-    mean is a ratio of two forms.
-    """
-    source, number = _place(of, name)
-    publication, wide = source.part.publication, source.shape(number)
-    table = publication.workload.tables[number]
-    assert table.averaged is not None  # noqa: S101 - others have no means
-    axis = table.attributes.index(table.averaged[0])
-    kept = np.ix_(*(range(n if s else n - 1) for n, s in zip(wide, sums, strict=True)))
-    places = np.arange(math.prod(wide)).reshape(wide)[kept]
-    one, other = (places.take([i], axis) for i in (0, 1))
-    low, high = map(float, table.labels(publication.domain)[table.averaged[0]])
-    at = np.tile(np.arange(one.size), 2), np.concatenate([one.ravel(), other.ravel()])
-
-    def form(at_one: float, at_other: float) -> Forms:
-        each = sp.csr_array((np.repeat([at_one, at_other], one.size), at), shape=(one.size, math.prod(wide)))
-        return Forms(one.size, {(source, number): each})
-
-    total, count = form(low, high), form(1.0, 1.0)
-    a, b = total.values(), count.values()
-    first, last, _ = inverted(law(total, count), (a, b), (np.full(one.size, low), np.full(one.size, high)), confidence)
-    with np.errstate(all="ignore"):
-        value = np.clip(np.where(b == 0, (first + last) / 2, a / b), first, last)
-    return value.reshape(one.shape), first.reshape(one.shape), last.reshape(one.shape)
 
 
 def _with_totals(

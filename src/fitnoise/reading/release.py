@@ -8,6 +8,8 @@ A release directory holds
     plan.json              the whole plan, to be checked by anyone
     measurements.parquet   the noisy answers, from which every table is rebuilt
     tables/NAME.csv, .parquet   columns: the table's attributes, value, std_error, moe; of all tables, or those chosen
+                                of means: the table's other attributes, value, low, high
+    tables/NAME-counts_at_ends.csv, .parquet   of means: the counts of records that the mean is made of
     histogram.csv, .parquet     of small databases: a synthetic histogram, of which the biased values are the tables
 
 Of a small database the columns of tables are biased_value and simulated_rmse, and beside them unbiased_value, std_error
@@ -78,8 +80,9 @@ from fitnoise.reading.files import (
 )
 from fitnoise.reading.forms import Source
 from fitnoise.reading.laws import level
+from fitnoise.reading.means import file_labels, mean_columns
 from fitnoise.reporting import Displayed
-from fitnoise.request.workloads import EACH, View, Workload, slug, some
+from fitnoise.request.workloads import EACH, View, Workload, some
 from fitnoise.request.workloads import table as ask
 
 MEASUREMENTS = "measurements.parquet"
@@ -171,6 +174,8 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
           `unbiased_value` is, and the biased ones are counts of one nonnegative histogram;
         * `std_error` is exact for Gaussian noise of the stated scales, and at least the discrete noise's own;
         * of a pure plan `moe` comes from the exact distribution of sums of Laplace noise, and is never too small;
+        * a table of means has the means, each with the ends of its interval, `low` and `high`; the counts of records
+          at the ends of the range, of which it is made, are `counts_at_ends`;
         * any two tables agree on what they share, up to floating point;
         * `read` of a directory equals the release that `write` wrote there: same plan, same noisy answers.
     """
@@ -261,7 +266,31 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         i = self._part(name)
         if i is None:
             raise KeyError(f"no table {name!r}; the release has {some(list(self))}")
+        number = self.plan.groups[i].publication.workload.number(name)
+        return pd.DataFrame(self._mean(i, number) or self._table(i, name, self._rebuilt[i].table(name)))
+
+    def counts_at_ends(self, name: str) -> pd.DataFrame:
+        """Return what a table of means is made of: how many records at each end of the range make the same mean.
+
+        Args:
+            name: The table of means.
+
+        Returns:
+            Columns: the table's attributes, value, std_error, moe; of the amount the two ends of its range.
+
+        Raises:
+            ReleaseError: There is no such table, or it is not of means.
+        """
+        i = self._part(name)
+        if i is None or self.plan.group(name).publication.workload[name].averaged is None:
+            raise ReleaseError(f"{name!r} is no table of means; only these are made of counts at the ends of a range.")
         return pd.DataFrame(self._table(i, name, self._rebuilt[i].table(name)))
+
+    def _mean(self, i: int, number: int) -> Columns | None:
+        """Return a table of means as columns, by its part and its place there; None of another table."""
+        source = self._sources[i]
+        table = source.part.publication.workload.tables[number]
+        return None if table.averaged is None else mean_columns(source, number)
 
     def _part(self, name: object) -> int | None:
         """The place of the part for tables that has a table."""
@@ -326,6 +355,28 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         Raises:
             KeyError: there is no table of a name.
         """
+        for i, t, values in self._stacks(names):
+            name = self._rebuilt[i].part.publication.workload.tables.names[t]
+            yield name, self._mean(i, t) or self._table(i, name, values)
+
+    def files(self, names: Sequence[str] | None = None) -> Iterator[tuple[str, str, Columns]]:
+        """Return the files of some tables, or of all: the table, the file's name without its ending, and its columns.
+
+        Args:
+            names: Which tables; None for all.
+
+        Raises:
+            KeyError: There is no table of a name.
+        """
+        for i, t, values in self._stacks(names):
+            workload = self._rebuilt[i].part.publication.workload
+            table, mean = workload.tables[t], self._mean(i, t)
+            found = (*(() if mean is None else (mean,)), self._table(i, table.name, values))
+            for file, columns in zip(file_labels(table, workload.domain), found, strict=True):
+                yield table.name, file, columns
+
+    def _stacks(self, names: Sequence[str] | None) -> Iterator[tuple[int, int, Floats]]:
+        """Return some tables, or all: the place of the part, the place of the table in it, and its numbers."""
         if wrong := [name for name in names or () if name not in self]:
             raise KeyError(f"no table {wrong[0]!r}; the release has {some(list(self))}")
         for i, rebuilt in enumerate(self._rebuilt):
@@ -333,7 +384,7 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
             among = None if names is None else [tables.numbered[x] for x in names if x in tables.numbered]
             for which, stack in rebuilt.stacks(among):
                 for t, values in zip(which.tolist(), stack, strict=True):
-                    yield tables.names[t], self._table(i, tables.names[t], values)
+                    yield i, t, values
 
     def __contains__(self, name: object) -> bool:
         return self._part(name) is not None
@@ -515,9 +566,9 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
                 if self.outputs:
                     write_parquet(files, self._drawn(), stage / OUTPUTS, sha256=outputs_digest(self.outputs))
                     _write(stage / ANSWERS, finite_csv(self))
-                for name, table in self.columns(written):
-                    _write(tables / f"{slug(name)}.csv", csv_pieces(table))
-                    write_parquet(files, table, tables / f"{slug(name)}.parquet")
+                for _, file, table in self.files(written):
+                    _write(tables / f"{file}.csv", csv_pieces(table))
+                    write_parquet(files, table, tables / f"{file}.parquet")
             entry = EntryReference(1, "0" * 64) if rehearsal else self.entry
             draft, text = stage / f"{DESCRIPTION}.draft", to_json(describe(self.plan, written, entry))
             _write(draft, " " * len(text) if rehearsal else text)

@@ -18,6 +18,9 @@ from fitnoise.reporting import Displayed
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import slug
 
+Texts = dict[str, Callable[[], str]]
+"""By the name of a file what makes its text."""
+
 TOLD = 20
 """Files too many that are told."""
 
@@ -57,9 +60,17 @@ class Made(Mapping[str, pd.DataFrame], Displayed, abc.ABC):
     def document(self) -> dict[str, Any]:
         """What the document says: of which releases, by their plans and answers, and what tables there are."""
 
-    def _texts(self) -> dict[str, Callable[[], str]]:
+    def texts(self, name: str) -> Texts:
+        """Return the files of a table: by their names what makes their texts.
+
+        Args:
+            name: The table.
+        """
+        return {f"{slug(name)}.csv": partial(self.csv, name)}
+
+    def _texts(self) -> Texts:
         """By the name of a file its text."""
-        texts: dict[str, Callable[[], str]] = {f"{slug(name)}.csv": partial(self.csv, name) for name in self}
+        texts = {file: text for name in self for file, text in self.texts(name).items()}
         return {**texts, self.description: lambda: to_json(self.document())}
 
     def write(self, directory: str | os.PathLike[str]) -> Path:
@@ -73,16 +84,16 @@ class Made(Mapping[str, pd.DataFrame], Displayed, abc.ABC):
         """
         return write_texts(Path(directory), ((name, text()) for name, text in self._texts().items()), self.called)
 
-    def check_files(self, folder: Path, about: Callable[[str], str] | None = None) -> str | None:
+    def check_files(self, folder: Path, about: Callable[[str], Texts] | None = None) -> str | None:
         """What is wrong with a folder as theirs, digit by digit; None where nothing is.
 
         Args:
             folder: to which they were written.
-            about: the text that is right for a table, where that is not `csv`.
+            about: the texts that are right for a table, where these are not `texts`.
         """
         texts = self._texts()
         if about is not None:
-            texts |= {f"{slug(name)}.csv": partial(about, name) for name in self}
+            texts |= {file: text for name in self for file, text in about(name).items()}
         there = {p.name for p in itertools.islice(folder.iterdir(), len(texts) + TOLD)}
         if there != texts.keys():
             return f"missing: {sorted(texts.keys() - there)}; not of {self.called}: {sorted(there - texts.keys())}"

@@ -24,7 +24,7 @@ import numpy as np
 
 from fitnoise.errors import FitnoiseError, ReleaseError
 from fitnoise.kernel.arguments import checked, shown
-from fitnoise.kernel.domain import RESERVED
+from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.kernel.units import Account
@@ -40,12 +40,14 @@ from fitnoise.reading.files import (
     csv_pieces,
     engine,
     extent,
+    number_columns,
     read_columns,
     read_text,
     says,
     to_json,
     unfinished,
 )
+from fitnoise.reading.means import file_labels
 from fitnoise.reading.parquet import look
 from fitnoise.reading.release import (
     ANSWERS,
@@ -63,7 +65,6 @@ from fitnoise.reading.release import (
 from fitnoise.reading.tables import TOLD
 from fitnoise.reading.whole import Whole, read_whole
 from fitnoise.request.publication import Goal
-from fitnoise.request.workloads import slug
 
 ITERATED = 1e-6
 """The same of a biased value, as part of the standard error beside it."""
@@ -339,7 +340,8 @@ def _verify_release(folder: Path, entries: Sequence[Entry] | None) -> Verificati
         lambda: written.append(_written(plan, folder)),
         lambda: f"{len(written[0])} of {sum(len(p.workload.tables) for p in plan.publication.groups)} tables",
     )
-    bases = {name: folder / "tables" / slug(name) for names in written for name in names}
+    names = [name for found in written for name in found]
+    bases = {file: folder / "tables" / file for name in names for file in _extents(plan, name)}
     log.add(
         "its files are those of a release",
         lambda: _check_files(plan, folder, bases.values()),
@@ -347,7 +349,7 @@ def _verify_release(folder: Path, entries: Sequence[Entry] | None) -> Verificati
     )
     log.add(
         "release.json says what the plan implies",
-        lambda: check_description(plan, text, read_text(folder / DESCRIPTION), list(bases)),
+        lambda: check_description(plan, text, read_text(folder / DESCRIPTION), names),
         lambda: "plan, price, scales and tables agree",
     )
     if entries is not None:
@@ -364,8 +366,8 @@ def _verify_release(folder: Path, entries: Sequence[Entry] | None) -> Verificati
     ):
         log.add(
             "the Parquet tables follow from the noisy answers",
-            lambda: _check_parquet(read[0], bases, same),
-            lambda: f"{len(bases)} tables rebuilt",
+            lambda: _check_parquet(read[0], names, bases, same),
+            lambda: f"{len(names)} tables rebuilt",
         )
         for i in histograms(plan):
             log.add(
@@ -385,8 +387,8 @@ def _verify_release(folder: Path, entries: Sequence[Entry] | None) -> Verificati
             )
     log.add(
         "the CSV tables are the Parquet tables",
-        lambda: _check_csv(plan, {n: b for n, b in bases.items() if n not in same}, before=_before(read)),
-        lambda: f"{len(bases)} tables, digit by digit",
+        lambda: _check_csv(plan, names, {n: b for n, b in bases.items() if n not in same}, before=_before(read)),
+        lambda: f"{len(names)} tables, digit by digit",
     )
     return log.done()
 
@@ -550,15 +552,15 @@ def _before(read: Sequence[Release]) -> bool:
     return not read or read[0].entry is None
 
 
-def _check_parquet(release: Release, bases: Mapping[str, Path], same: set[str]) -> str | None:
-    """What is wrong with the Parquet files; and, into `same`, the tables whose CSV file says the same: read once."""
+def _check_parquet(release: Release, names: Sequence[str], bases: Mapping[str, Path], same: set[str]) -> str | None:
+    """What is wrong with the Parquet files; and, into `same`, those whose CSV file says the same: read once."""
     with engine() as files:
-        for name, rebuilt in release.columns(list(bases)):
-            base = bases[name]
-            found, words = read_columns(files, base.with_suffix(".parquet"), *_extent(release.plan, name))
+        for name, file, rebuilt in release.files(names):
+            base = bases[file]
+            found, words = read_columns(files, base.with_suffix(".parquet"), *_extents(release.plan, name)[file])
             with contextlib.suppress(ReleaseError):  # said below
                 if _says_table(base.with_suffix(".csv"), partial(csv_pieces, found), before=_before([release])):
-                    same.add(name)
+                    same.add(file)
             problem = _difference(found, rebuilt) or ("words that no release writes" if words else None)
             if problem:
                 return f"table {name!r}: {problem}"
@@ -591,7 +593,7 @@ def _difference(read: Columns, made: Columns) -> str | None:
         a = read[column]
         if a.dtype.kind != b.dtype.kind:
             return f"column {column!r} is of another type"
-        if column not in RESERVED:
+        if column not in number_columns(made):
             same = np.array_equal(a, b) if b.dtype.kind in "bi" else a.tolist() == b.tolist()
             if not same:
                 return f"column {column!r} has other labels"
@@ -599,15 +601,20 @@ def _difference(read: Columns, made: Columns) -> str | None:
             allowed = SIMULATED * b if column == "simulated_rmse" else ITERATED * made["std_error"]
             if not (np.abs(a - b) <= allowed).all():
                 return f"column {column!r} differs by up to {np.abs(a - b).max():.3g}"
-        elif not (np.abs(a - b) <= ROUNDING * (np.abs(b) + made["std_error"])).all():
+        elif not (np.abs(a - b) <= ROUNDING * (np.abs(b) + _width(made))).all():
             return f"column {column!r} differs by up to {np.abs(a - b).max():.3g}"
     return None
 
 
-def _extent(plan: Plan, name: str) -> tuple[int, int]:
-    """Rows and bytes of the longest label of a table."""
+def _width(made: Columns) -> Floats:
+    """Return how uncertain the numbers of a table are: their standard errors, or of means the widths of intervals."""
+    return made["std_error"] if "std_error" in made else made["high"] - made["low"]
+
+
+def _extents(plan: Plan, name: str) -> dict[str, tuple[int, int]]:
+    """Return the files of a table: by their names, without endings, rows and bytes of the longest label."""
     workload = plan.group(name).publication.workload
-    return extent(workload[name].labels(workload.domain))
+    return {file: extent(labels) for file, labels in file_labels(workload[name], workload.domain).items()}
 
 
 def _says_table(path: Path, table: Callable[..., str | Iterable[str]], *, before: bool) -> bool:
@@ -615,10 +622,13 @@ def _says_table(path: Path, table: Callable[..., str | Iterable[str]], *, before
     return says(path, table()) or (before and says(path, table(guarded=False)))
 
 
-def _check_csv(plan: Plan, bases: Mapping[str, Path], *, before: bool) -> str | None:
+def _check_csv(plan: Plan, names: Sequence[str], bases: Mapping[str, Path], *, before: bool) -> str | None:
     with engine() as files:
-        for name, base in bases.items():
-            table, _ = read_columns(files, base.with_suffix(".parquet"), *_extent(plan, name))
-            if not _says_table(base.with_suffix(".csv"), partial(csv_pieces, table), before=before):
-                return f"table {name!r} differs from its Parquet file"
+        for name in names:
+            for file, size in _extents(plan, name).items():
+                if file not in bases:
+                    continue
+                table, _ = read_columns(files, bases[file].with_suffix(".parquet"), *size)
+                if not _says_table(bases[file].with_suffix(".csv"), partial(csv_pieces, table), before=before):
+                    return f"table {name!r} differs from its Parquet file"
     return None

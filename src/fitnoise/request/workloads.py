@@ -788,8 +788,7 @@ def table(
         ceiling: of the one amount that is summed up, up to which each of its values counts, Σ min(x, t): one of the
             `ceilings` that it declares. Default: the end of its range.
         mean: an amount whose mean is asked for: to a target in its units, whatever the mean is, where there are
-            `reference` records. The table has the records counted at both ends of its range, of which
-            :meth:`Release.mean` makes it.
+            `reference` records. The table has the mean, and the ends of its interval, `low` and `high`.
         margin: half-width of the interval at `confidence`, in people. Or exactly one of the following:
         std_error: standard error, in people.
         variance: variance, in people².
@@ -838,6 +837,11 @@ def table(
     _refuse_no_names(attributes)
     if averaged and summed:
         raise WorkloadError("a table is of sums or of a mean; publish two tables.")
+    if averaged and change:
+        raise WorkloadError(
+            "a change of a mean does not follow from changes of the records that it is made of. Ask for the mean value "
+            "by value; the release makes changes of it (Release.mean(…, month=2) - Release.mean(…, month=1))."
+        )
     listed = (*_listed(prefix), *counted, *summed)
     columns = attributes + tuple(a for a in views if a not in attributes)
     columns += tuple(a for i, a in enumerate(listed) if a in listed[:i])

@@ -17,7 +17,7 @@ from fitnoise.kernel.domain import RESERVED, Attribute, Categorical
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.description import describe
 from fitnoise.reading.files import csv_text, field, to_json
-from fitnoise.reading.layouts import Layout, Tabled, layout, means, publication_of, releases
+from fitnoise.reading.layouts import Layout, Tabled, layout, publication_of, releases
 from fitnoise.reading.whole import SIMULATED
 from fitnoise.request.workloads import slug
 
@@ -46,8 +46,7 @@ def package(of: Tabled, names: list[str], bands: Bands | None, licence: str | No
     """The files of a data package, by name: what is said of the others last."""
     publication, english, resources = releases(of)[0].plan.publication, words("en"), []
     for name in names:
-        averaged, place = means(of, name), f"tables/{slug(name)}.csv"
-        frame, laid = of[name] if averaged is None else averaged, layout(of, name, bands=bands)
+        place, frame, laid = f"tables/{slug(name)}.csv", of[name], layout(of, name, bands=bands)
         if bands is not None and not laid.biased:
             value = frame["value"].to_numpy()
             far = frame["moe"] if "moe" in frame else np.maximum(frame["high"] - value, value - frame["low"])

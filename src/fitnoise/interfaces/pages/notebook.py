@@ -18,7 +18,7 @@ from fitnoise.interfaces.reports.comparisons import comparison_report
 from fitnoise.planning.choosing import Comparison
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.comparisons import Told
-from fitnoise.reading.layouts import Tabled, decimals, layout, means, publication_of
+from fitnoise.reading.layouts import Tabled, decimals, layout, publication_of
 from fitnoise.reading.release import Release
 from fitnoise.reading.tables import Made
 from fitnoise.reporting import NOTHING
@@ -84,16 +84,10 @@ def _tables(of: Tabled) -> str:
             break
         views.append(shown(layout(of, name), words("en"), of))
     rows = ""
-    if not views and len(of) and "value" in (frame := _frame(of, name)):
+    if not views and len(of) and "value" in (frame := of[name]):
         level = publication.workload[name].target.level(publication.workload.confidence)
         rows = _numbers(frame, [str(x) for x in frame.columns[: frame.columns.get_loc("value")]], level, name)
     return fragment("folded", tables=views, rows=rows, names=[*of])
-
-
-def _frame(of: Tabled, name: str) -> pd.DataFrame:
-    """What a table says, or the means that it tells, where these have columns of their own."""
-    found = means(of, name)
-    return of[name] if found is None else found
 
 
 def _numbers(frame: pd.DataFrame, names: list[str], confidence: float, what: str) -> str:

@@ -247,9 +247,10 @@ def combination_report(found: Combination, directory: Path | None) -> Report:
     rows = []
     for name in found:
         own = found[name]
-        together = float(own["std_error"].max())
+        measured = own if "std_error" in own else found.counts_at_ends(name)
+        together = float(measured["std_error"].max())
         gain = min(float(x["std_error"].max()) for x in found.alone(name)) / together if together else None
-        margin = float(own["moe"].max())
+        margin = float((own["moe"] if "moe" in own else (own["high"] - own["low"]) / 2).max())
         rows.append({"table": name, "numbers": len(own), "moe": margin, "std_error": together, "gain": gain})
     columns = (
         Column("table", "table"),

@@ -1,0 +1,90 @@
+"""Means of amounts: of the counts at both ends of a range, a ratio with an interval.
+
+A record of x counts (high − x)/(high − low) at the lower end of the range, and the rest at the upper one. Of counts c
+and d there, records are c + d, and their sum is low · c + high · d. So a mean is a ratio of two forms, and its interval
+is that of :func:`fitnoise.reading.estimates.inverted`. Post-processing only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.sparse as sp
+
+from fitnoise.kernel.arrays import Floats
+from fitnoise.kernel.domain import Domain
+from fitnoise.reading.estimates import inverted
+from fitnoise.reading.files import MEAN_COLUMNS, Columns, label_columns
+from fitnoise.reading.forms import Forms, Source
+from fitnoise.reading.laws import law
+from fitnoise.request.workloads import Table, slug
+
+COUNTS_AT_ENDS = "counts_at_ends"
+"""Ending of the name of the file with the counts of which a table of means is made: no table's file can have it."""
+
+
+def file_labels(table: Table, domain: Domain) -> dict[str, dict[str, tuple[str | int, ...]]]:
+    """Return the files of a table: by their names, without endings, the labels of their rows by column.
+
+    Args:
+        table: The table; of means a second file has the counts of which they are made.
+        domain: The domain of which it is asked.
+    """
+    own, labels = slug(table.name), table.labels(domain)
+    if table.averaged is None:
+        return {own: labels}
+    return {own: {a: x for a, x in labels.items() if a != table.averaged[0]}, f"{own}-{COUNTS_AT_ENDS}": labels}
+
+
+def mean_columns(source: Source, number: int) -> Columns:
+    """Return a table of means as columns: the other attributes, value, low, high, in units of the amount.
+
+    Args:
+        source: The noisy answers that the table is of.
+        number: Place of the table in its workload, from 0.
+
+    **Guarantees**
+        * the true mean of the amounts as they were read is from `low` to `high` with at least the table's confidence,
+          up to 6·10⁻⁵, where there are records at all;
+        * all three lie in the range of the amount.
+    """
+    publication = source.part.publication
+    table = publication.workload.tables[number]
+    labels = file_labels(table, publication.domain)[slug(table.name)]
+    confidence = table.target.level(publication.workload.confidence)
+    value, low, high = means(source, number, [False] * len(table.attributes), confidence)
+    return {**label_columns(labels), **dict(zip(MEAN_COLUMNS, map(np.ravel, (value, low, high)), strict=True))}
+
+
+def means(source: Source, number: int, sums: Sequence[bool], confidence: float) -> tuple[Floats, Floats, Floats]:
+    """Return means and the ends of their intervals, in the shape of the table, of length 1 along the amount.
+
+    Args:
+        source: The noisy answers that the table is of.
+        number: Place of the table in its workload, from 0.
+        sums: For each attribute, whether the mean of all its rows follows after the rows.
+        confidence: Of each interval.
+    """
+    publication, wide = source.part.publication, source.shape(number)
+    table = publication.workload.tables[number]
+    assert table.averaged is not None  # noqa: S101 - others have no means
+    name = table.averaged[0]
+    axis = table.attributes.index(name)
+    kept = np.ix_(*(range(n if s else n - 1) for n, s in zip(wide, sums, strict=True)))
+    places = np.arange(math.prod(wide)).reshape(wide)[kept]
+    one, other = (places.take([i], axis) for i in (0, 1))
+    low, high = map(float, table.labels(publication.domain)[name])
+    at = np.tile(np.arange(one.size), 2), np.concatenate([one.ravel(), other.ravel()])
+
+    def form(at_one: float, at_other: float) -> Forms:
+        each = sp.csr_array((np.repeat([at_one, at_other], one.size), at), shape=(one.size, math.prod(wide)))
+        return Forms(one.size, {(source, number): each})
+
+    total, count = form(low, high), form(1.0, 1.0)
+    a, b = total.values(), count.values()
+    first, last, _ = inverted(law(total, count), (a, b), (np.full(one.size, low), np.full(one.size, high)), confidence)
+    with np.errstate(all="ignore"):
+        value = np.clip(np.where(b == 0, (first + last) / 2, a / b), first, last)
+    return value.reshape(one.shape), first.reshape(one.shape), last.reshape(one.shape)
