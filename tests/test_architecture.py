@@ -54,6 +54,40 @@ ASKED = re.compile(
     r"|mechanism(\.name)? (is|is not|==|!=|in|not in) [\"'A-Z({\[]"
 )
 
+OF_THE_PROCESS = re.compile(
+    r"logging\.(disable|basicConfig|captureWarnings|setLoggerClass|setLogRecordFactory|addLevelName)"
+    r"|(.*\.)?(setLogLevel|setLevel|addHandler|removeHandler|addFilter|removeFilter|getLogger)"
+    r"|warnings\.\w+|(simple|filter)warnings|catch_warnings"
+    r"|locale\.\w+|setlocale|os\.(environ\.(update|pop|popitem|setdefault|clear)|putenv|unsetenv|umask|chdir|fchdir|dup2|nice|setsid|register_at_fork)"
+    r"|signal\.\w+|sys\.(set\w+|path\.\w+|modules\.\w+|excepthook|displayhook|addaudithook)|(decimal\.)?setcontext"
+    r"|np\.(seterr\w*|set_printoptions|setbufsize)|(np\.)?random\.\w+|time\.tzset|socket\.setdefaulttimeout"
+    r"|resource\.\w+|faulthandler\.\w+|gc\.\w+|atexit\.\w+|tracemalloc\.\w+|\w+\.set_start_method"
+    r"|(pd|pandas|pl|polars)\.(set_option|options\.\w+|Config\w*(\.\w+)*|reset_option)|threadpool_limits|_libraries\(\)\.limit"
+    r"|duckdb\.(sql|query|execute|read_\w+|from_\w+|set_default_connection|default_connection|register\w*)"
+    r"|(sa\.|sqlalchemy\.)?event\.\w+|listens_for|sqlite3\.(register_\w+|enable_callback_tracebacks)"
+    r"|(plt|pyplot|matplotlib)\.\w+|rcParams\.\w+|rc_context|style\.\w+|torch\.(set_\w+|use_\w+|manual_seed)"
+    r"|mimetypes\.\w+|codecs\.register\w*|copyreg\.\w+|csv\.(field_size_limit|register_dialect)"
+)
+"""Calls that change, or may change, what others in the process see."""
+
+ASSIGNED = re.compile(
+    r"(sys|os|logging|warnings|signal|locale|decimal|np|duckdb|pd|pl|plt|matplotlib|torch)\.\S+|\S*(environ|rcParams)\[.*"
+)
+"""Assignments that do."""
+
+ALLOWED = {
+    ("algebra.backends", "_libraries().limit"): "the first thread within sets it, and the last puts it back, by a lock",
+    ("interfaces.cli", "os.dup2"): "the command is the process, and it ends",
+    ("interfaces.plots", "style.context"): "Matplotlib has settings of the process only: a lock keeps threads apart",
+    ("interfaces.studio.planner", "os.dup2"): "a process of its own, whose lines others read",
+    ("interfaces.studio.serve", "signal.signal"): "the command is the process; in its main thread, and put back",
+    ("kernel.counting.spark", "PySparkLogger.getLogger"): "PySpark's own loggers alone",
+    ("kernel.counting.spark", "PySparkLogger.getLogger(name).addFilter"): "passes on all but what calls that count log",
+    ("reading.expressions", "warnings.catch_warnings"): "Python's parser warns of a text; a lock keeps threads apart",
+    ("reading.expressions", "warnings.simplefilter"): "within the same lock, and put back",
+}
+"""What is there of these, and why it harms nobody. The list may only shrink."""
+
 BY_POSITION = 7
 """Most arguments of a call that are not named."""
 
@@ -198,3 +232,15 @@ def test_calls_name_what_they_give_where_it_is_much():
         calls = [n for n in nodes(path) if isinstance(n, ast.Call)]
         much = [ast.unparse(n.func) for n in calls if len(n.args) > BY_POSITION]
         assert not much, f"{name}: {much}"
+
+
+def test_nobody_changes_what_others_in_the_process_see():
+    """Detects settings of the process that two threads could put back for each other, and loggers that are silenced."""
+    found = set()
+    for name, path in FILES.items():
+        for node in nodes(path):
+            if isinstance(node, ast.Call) and OF_THE_PROCESS.fullmatch(called := ast.unparse(node.func)):
+                found.add((name, called))
+            targets = node.targets if isinstance(node, ast.Assign | ast.Delete) else []
+            found |= {(name, x) for t in targets if ASSIGNED.fullmatch(x := ast.unparse(t))}
+    assert found == set(ALLOWED)

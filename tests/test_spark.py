@@ -1,11 +1,14 @@
 """Counting in Spark: with a stand-in for its sessions, which counts in DuckDB; with Spark itself by `make engines`."""
 
 import contextlib
+import copy
 import logging
 import os
 import re
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -131,27 +134,23 @@ class Folder:
 
 @of_spark
 class Session:
-    """Tables: name → what Spark calls its kind, and the format."""
+    """Tables: name → what Spark calls its kind, and the format. bound: settings of a session that is not one's own."""
 
     def __init__(self, *setup, tables=None):
         self.db = duckdb.connect()
         for line in setup:
             self.db.execute(line)
-        self.tables, self.kept, self.levels, self.told = tables or {}, [], [], []
-        self.settings = {**dict.fromkeys(spark._SETTINGS, "as it was")}
+        self.tables, self.kept, self.told, self.released, self.bound = tables or {}, [], [], [], {}
+        self.settings = {**dict.fromkeys(spark._SETTINGS, "true"), "spark.sql.shuffle.partitions": "7", "spark.x": "y"}
         self.failing = lambda _: None
-        level = SimpleNamespace(toString=lambda: "WARN")
-        log = SimpleNamespace(LogManager=SimpleNamespace(getRootLogger=lambda: SimpleNamespace(getLevel=lambda: level)))
         self.lake = {"part 0": (90, 5), "part-1": (80, 6), "_temporary": (0, 7)}
         hadoop = SimpleNamespace(fs=SimpleNamespace(Path=lambda uri: Folder(uri, self.lake)))
-        apache = SimpleNamespace(logging=SimpleNamespace(log4j=log), hadoop=hadoop)
+        apache = SimpleNamespace(hadoop=hadoop)
         java = SimpleNamespace(net=SimpleNamespace(URI=SimpleNamespace(create=str)))
         jvm = SimpleNamespace(org=SimpleNamespace(apache=apache), java=java)
         jsc = SimpleNamespace(hadoopConfiguration=lambda: None)
-        self.sparkContext = SimpleNamespace(_jvm=jvm, _jsc=jsc, setLogLevel=self.levels.append)
-        self.conf = SimpleNamespace(
-            get=self.settings.get, set=self.settings.__setitem__, unset=self.settings.__delitem__
-        )
+        self.sparkContext = SimpleNamespace(_jvm=jvm, _jsc=jsc)
+        self.speak()
         self.catalog = SimpleNamespace(
             tableExists=self.tables.__contains__,
             getTable=lambda n: SimpleNamespace(
@@ -160,19 +159,37 @@ class Session:
             dropTempView=lambda n: self.db.execute(f"DROP TABLE {n}"),
         )
 
+    def speak(self):
+        self.conf = SimpleNamespace(get=self.settings.get, set=self.set, getAll=self.settings)
+
+    def set(self, key, value):
+        if key == "spark.x":
+            raise ConnectionError
+        self.settings[key] = value
+
+    def newSession(self):  # noqa: N802
+        """With settings of its own; all else is shared."""
+        self.failing("newSession")
+        own = copy.copy(self)
+        own.db = self.db.cursor()  # which each thread needs
+        own.settings = dict.fromkeys(spark._SETTINGS, "as Spark has it")
+        own.client = SimpleNamespace(release_session=partial(self.released.append, own), close=partial(int, 0))
+        own.speak()
+        return own
+
     def sql(self, text):
         self.failing(text)
-        if found := re.fullmatch(r'DESCRIBE TABLE EXTENDED "(\w+)"', text):
-            stored = self.tables[found[1]][1]
+        if found := re.fullmatch(r"DESCRIBE TABLE EXTENDED (\S+)", text):
+            stored = self.tables[found[1].replace('"', "")][1]
             head = [("Provider", "int", None), ("", "", ""), ("# Detailed Table Information", "", "")]
             return SimpleNamespace(collect=lambda: head + [("Provider", stored, "")] * bool(stored))
-        assert {key: self.settings[key] for key in spark._SETTINGS} == spark._SETTINGS
-        assert self.levels[-1:] in ([], ["OFF"])
+        assert {key: self.settings.get(key) for key in spark._SETTINGS} | self.bound == spark._SETTINGS | self.bound
+        assert self.settings["spark.sql.shuffle.partitions"] == "7"
         self.told.append(text)
         return SimpleNamespace(toLocalIterator=lambda: iter(self.db.execute(text).fetchall()))
 
     def table(self, name):
-        return Frame(self, self.db.table(name.strip('"')))
+        return Frame(self, self.db.table(name.replace('"', "")))
 
 
 @of_spark
@@ -184,7 +201,15 @@ class Remote(Session):
         del self.sparkContext
 
 
-Remote.__module__ = "pyspark.sql.connect.standing_in"
+class Older(Remote):
+    """As of Connect before PySpark 4.3, which makes no new session."""
+
+    @property
+    def newSession(self):  # noqa: N802
+        raise AttributeError
+
+
+Remote.__module__ = Older.__module__ = "pyspark.sql.connect.standing_in"
 
 PEOPLE = (
     "CREATE TABLE people (x INTEGER, y VARCHAR, fixed VARCHAR, p INTEGER, born DATE)",
@@ -196,9 +221,23 @@ DOMAIN = fn.Domain(x=fn.Ordered(0, 2), y=fn.Categorical(["a", "A", "a "]))
 SOURCE = DataSource(table="people", outside_domain=DROP)
 
 
+def safe(session):
+    """With settings as a DataFrame's session must have them: one does not matter there."""
+    session.bound = {"spark.sql.variable.substitute": "true"}
+    session.settings.update(spark._SETTINGS | session.bound)
+    return session
+
+
+REBASE = "spark.sql.parquet.datetimeRebaseModeInRead"
+CORRUPT = "spark.sql.files.ignoreCorruptFiles"
+
+
 @pytest.fixture
 def duck(monkeypatch):
-    """Spark speaks as DuckDB does."""
+    """Spark speaks as DuckDB does, and logs as Python does."""
+    module = ModuleType("pyspark.logger")
+    module.PySparkLogger = SimpleNamespace(getLogger=logging.getLogger)
+    monkeypatch.setitem(sys.modules, "pyspark.logger", module)
     d = replace(DUCKDB, called="Spark", listed=True, digest="md5({x})", bytes="octet_length({c})")
     monkeypatch.setattr(spark, "SPARK", d)
     for kind in (spark.Spark, spark.SparkTable):
@@ -209,7 +248,6 @@ def duck(monkeypatch):
 @pytest.mark.parametrize("kind", [Session, Remote])
 def test_a_session_counts_a_table_and_is_left_as_it_was(kind):
     session = kind(*PEOPLE, tables=STORED)
-    del session.settings["spark.sql.files.ignoreInvalidPartitionPaths"]  # of later versions
     before = dict(session.settings)
     counter = open_counter(session, DOMAIN, SOURCE)
     assert counter.drops
@@ -217,7 +255,7 @@ def test_a_session_counts_a_table_and_is_left_as_it_was(kind):
     assert counts["x", "y"].tolist() == [[1, 0, 0], [0, 1, 1], [0, 0, 0]]
     assert counts[()] == 3
     assert session.settings == before
-    assert session.levels[-1:] == ["WARN"] * (kind is Session)
+    assert len(session.released) == 2 * (kind is Remote)  # to open it, and to count
     assert len(session.told) == 2  # the trial, and one statement
     assert session.kept == []
 
@@ -241,7 +279,7 @@ def test_a_table_whose_files_change_while_it_is_counted_is_refused(kind, written
 
 @pytest.mark.usefixtures("duck")
 def test_a_frame_is_run_once_of_the_columns_that_are_needed():
-    session = Session(*PEOPLE)
+    session = safe(Session(*PEOPLE))
     frame = Frame(session, session.db.sql("SELECT born, x AS y, y AS x, p AS Y, random() AS r FROM people"))
     frame.columns = ["born", "n", "y", "p", "p"]
     counter = open_counter(frame, fn.Domain(x=fn.Ordered(0, 2, column="n"), y=DOMAIN["y"]), SOURCE)
@@ -254,6 +292,86 @@ def test_a_frame_is_run_once_of_the_columns_that_are_needed():
         open_counter(frame, fn.Domain(x=fn.Ordered(0, 2, column="p")), SOURCE).check(["x"])
     with pytest.raises(DataError, match=r"of a stream has no end.*Nothing was read"):
         open_counter(Frame(session, frame.relation, stream=True), DOMAIN, SOURCE)
+
+
+@pytest.mark.usefixtures("duck")
+@pytest.mark.parametrize("kind", [Session, Older])
+def test_a_session_that_is_not_ones_own_is_refused_where_its_settings_are_not_safe(kind):
+    """Detects settings of the caller's that are changed; and ones that are changed by others while it is counted."""
+    session = kind(*PEOPLE, tables=STORED)
+    data = session if kind is Older else Frame(session, session.db.sql("SELECT x, y FROM people"))
+    own = "this session of Spark Connect" if kind is Older else "the session of the DataFrame"
+    before = dict(session.settings)
+    with pytest.raises(DataError, match=rf"{own} has another value of {CORRUPT} than false.*nothing was ch") as caught:
+        open_counter(data, DOMAIN, SOURCE)
+    assert f'spark.conf.set("{CORRUPT}", "false")' in str(caught.value)
+    assert ("PySpark 4.3" in str(caught.value)) == (kind is Older)
+    assert session.settings == before
+    safe(session)
+    if kind is Older:
+        with pytest.raises(DataError, match=r"another value of spark.sql.variable.substitute"):
+            open_counter(data, DOMAIN, SOURCE)
+        session.settings.update(spark._SETTINGS)
+    session.settings[REBASE] = "EXCEPTION"
+    session.bound |= {REBASE: "not looked at"}
+    del session.settings["spark.sql.files.ignoreInvalidPartitionPaths"]  # of later versions
+    session.bound |= dict.fromkeys(["spark.sql.files.ignoreInvalidPartitionPaths", CORRUPT], "not looked at")
+    before = dict(session.settings)
+    counter = open_counter(data, DOMAIN, SOURCE)
+    assert counter.count([("x",)])["x",].tolist() == [1, 2, 0]
+    assert session.settings == before
+    session.failing = lambda text: session.settings.update({CORRUPT: "true"}) if "counted" in text else None
+    with pytest.raises(DataError, match=rf"another value of {CORRUPT}.*nothing was charged"):
+        counter.count([("x",)])
+
+
+@pytest.mark.usefixtures("duck")
+def test_counts_of_several_threads_change_nothing_of_each_other_or_of_the_process(caplog):
+    """Detects settings and loggers that one count changes while another goes on, or leaves changed.
+
+    PySpark's own loggers are silent for the calls that count, and for nobody else.
+    """
+    session = Session(*PEOPLE, tables=STORED)
+    before, loggers = dict(session.settings), {n: (x.level, x.disabled) for n, x in every_logger().items()}
+    turns = threading.Barrier(2, timeout=60)
+
+    def meet(text):
+        if "counted" not in text:
+            return
+        turns.wait()  # both have begun to count
+        assert session.settings == before
+        assert logging.root.manager.disable == logging.NOTSET
+        logging.getLogger("SQLQueryContextLogger").error(SECRET)
+        logging.getLogger("of somebody").error("others are heard")
+        turns.wait()
+
+    session.failing = meet
+    counters = [open_counter(session, DOMAIN, SOURCE) for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        assert [*pool.map(lambda c: c.count([("x",)])["x",].tolist(), counters)] == [[1, 2, 0]] * 2
+    assert session.settings == before
+    assert logging.root.manager.disable == logging.NOTSET
+    assert {n: (x.level, x.disabled) for n, x in every_logger().items() if n in loggers} == loggers
+    logging.getLogger("SQLQueryContextLogger").error("what others ask is logged as ever")
+    assert SECRET not in caplog.text
+    assert "as ever" in caplog.text
+    assert caplog.text.count("others are heard") == 2 * 2  # of the trial, and of the table
+
+
+def every_logger():
+    return {n: x for n, x in logging.root.manager.loggerDict.items() if isinstance(x, logging.Logger)}
+
+
+@pytest.mark.usefixtures("duck")
+def test_a_table_is_the_one_that_the_callers_session_knows():
+    """Detects a name that is another table in a new session, or the table behind a view of the caller's."""
+    session = Session(*PEOPLE, "CREATE SCHEMA s", "CREATE TABLE s.people AS SELECT 0 AS x", tables=STORED)
+    session.catalog.getTable = lambda n: SimpleNamespace(
+        name=n, catalog=None, namespace=["s"], tableType="MANAGED", isTemporary=False
+    )
+    session.tables["s.people"] = STORED["people"]
+    counter = open_counter(session, fn.Domain(x=fn.Ordered(0, 2)), SOURCE)
+    assert counter.count([("x",)])["x",].tolist() == [1, 0, 0]
 
 
 @pytest.mark.usefixtures("duck")
@@ -303,18 +421,16 @@ def test_what_spark_says_of_an_error_is_told_to_nobody(state, caplog):
     told = r"\(Failed, SQLSTATE 22P02\)" if state == "22P02" else r"\(Failed\)"
     session = Session(*PEOPLE, tables=STORED)
     counter = open_counter(session, DOMAIN, SOURCE)
-    session.failing = fail
+    session.failing = lambda text: text.startswith("DESCRIBE") and fail(text)
     with pytest.raises(DataError, match=rf"Spark cannot describe the table {told}.*nothing was charged") as caught:
         counter.count([("x",)])
     leaks_nothing(caught.value)
-    session.failing = lambda text: text.startswith("DESCRIBE") or fail(text)
+    session.failing = lambda text: text.startswith(("DESCRIBE", "new")) or fail(text)
     with pytest.raises(DataError, match=rf"of table 'people' of Spark cannot be counted {told}") as caught:
         counter.count([("x",)])
     leaks_nothing(caught.value)
-    assert set(session.settings.values()) == {"as it was"}
     assert SECRET not in caplog.text
-    assert logging.root.manager.disable == logging.NOTSET
-    session.conf.get = fail
+    session.failing = lambda text: text != "newSession" or fail(text)
     with pytest.raises(DataError, match=rf"Spark cannot be reached {told}") as caught:
         counter.count([("x",)])
     leaks_nothing(caught.value)
@@ -330,6 +446,7 @@ def test_an_address_means_the_session_that_is_there(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspark.sql", module)
     for address, table in {"spark:people": None, "spark:": "people"}.items():
         assert open_counter(address, DOMAIN, replace(SOURCE, table=table)).count([("x",)])["x",].tolist() == [1, 2, 0]
+    monkeypatch.setitem(sys.modules, "pyspark.logger", None)  # of others that call themselves pyspark
     assert open_counter("spark:people", DOMAIN, replace(SOURCE, table="other")).count([()])[()] == 3
     builder.getOrCreate = partial(Session.sql, None)
     with pytest.raises(DataError, match=r"Spark cannot be started \(TypeError\); is Java there.*nothing was charged"):
@@ -462,7 +579,44 @@ def test_no_value_is_in_a_message_or_a_log_of_spark(lake, capfd):
     with pytest.raises(DataError, match=r"cannot be counted"):
         open_counter("spark:t", fn.Domain(x=fn.Ordered(0, 1)), DataSource()).count([("x",)])
     assert session.conf.get("spark.sql.files.ignoreCorruptFiles") == "true"
+    with pytest.raises(
+        DataError, match=rf"session of the DataFrame has another value of {CORRUPT}.*nothing was charged"
+    ):
+        open_counter(session.table("t"), fn.Domain(x=fn.Ordered(0, 1)), DataSource())
     session.conf.set("spark.sql.files.ignoreCorruptFiles", "false")
+
+
+@needs_spark
+def test_two_counts_at_once_in_one_session_of_spark(lake):
+    """Detects settings that one count puts back while the other goes on, and a process whose logs are off."""
+    session = lake("CREATE TABLE t USING parquet AS SELECT id % 2 AS x, id AS p FROM range(1000)")
+    session.conf.set(CORRUPT, "true")
+    before, level = dict(session.conf.getAll), logging.root.manager.disable
+    heard = []
+    counters = [open_counter("spark:t", fn.Domain(x=fn.Ordered(0, 1)), DataSource()) for _ in range(2)]
+    told = lambda _: heard.append((dict(session.conf.getAll) == before, logging.root.manager.disable))  # noqa: E731
+    with ThreadPoolExecutor(2) as pool:
+        counts = [*pool.map(lambda c: [c.count([("x",)], told)["x",].tolist() for _ in range(3)], counters)]
+    assert counts == [[[500, 500]] * 3] * 2
+    assert set(heard) == {(True, level)}
+    assert dict(session.conf.getAll) == before
+    session.conf.set(CORRUPT, "false")
+
+
+@needs_spark
+def test_a_table_of_the_callers_database_is_counted(lake):
+    """Detects a table of another database that has the name; and a view of the caller's that has it."""
+    session = lake("CREATE TABLE t USING parquet AS SELECT 0 AS x", "CREATE DATABASE d")
+    session.sql("CREATE TABLE d.t USING parquet AS SELECT 1 AS x")
+    domain = fn.Domain(x=fn.Ordered(0, 1))
+    session.sql("USE d")
+    assert open_counter("spark:t", domain, DataSource()).count([("x",)])["x",].tolist() == [0, 1]
+    session.range(3).createOrReplaceTempView("t")
+    with pytest.raises(DataError, match="is a view"):
+        open_counter("spark:t", domain, DataSource())
+    session.catalog.dropTempView("t")
+    session.sql("USE default")
+    session.sql("DROP DATABASE d CASCADE")
 
 
 SPEC = """

@@ -7,7 +7,8 @@ array API standard, so that one code serves both. The extra `fitnoise[gpu]` brin
 from __future__ import annotations
 
 import contextlib
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, final
@@ -118,10 +119,33 @@ def torch_backend(device: str = "cuda") -> Backend:
     return Backend(xp, place)
 
 
-def one_thread() -> AbstractContextManager[object]:
-    """Within it matrices are multiplied and decomposed by one thread: of small ones several are slower than one."""
-    limited: AbstractContextManager[object] = _libraries().limit(limits=1)
-    return limited
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Within it matrices are multiplied and decomposed by one thread: of small ones several are slower than one.
+
+    The libraries have one such number for the process. The first to enter sets it, and the last to leave puts it back:
+    if each of several threads put back what it found, the number of another could stay.
+    """
+    with _LIMITING:
+        if not _within:
+            _limits.append(_libraries().limit(limits=1))
+        _within.append(None)
+    try:
+        yield
+    finally:
+        with _LIMITING:
+            _within.pop()
+            if not _within:
+                _limits.pop().restore_original_limits()
+
+
+_LIMITING = threading.Lock()
+
+_within: list[None] = []
+"""One for each that is within."""
+
+_limits: list[Any] = []
+"""The limit, while somebody is."""
 
 
 @cache

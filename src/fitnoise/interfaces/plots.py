@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -222,6 +223,10 @@ def save(figure: Figure, path: str | Path, *, replace: bool = False) -> Path:
     return place
 
 
+_STYLING = threading.RLock()
+"""Held while the settings of Matplotlib are ours, which has one set for the process: two threads would mix them."""
+
+
 @contextlib.contextmanager
 def _drawing() -> Iterator[None]:
     """Our style for a while, and the user's again after it."""
@@ -229,7 +234,7 @@ def _drawing() -> Iterator[None]:
         from matplotlib import style
     except ImportError:
         raise ReleaseError("figures need Matplotlib: pip install 'fitnoise[plot]'. Nothing was drawn.") from None
-    with style.context(["default", STYLE]):
+    with _STYLING, style.context(["default", STYLE]):
         yield
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
+import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -95,11 +96,15 @@ def _refused(what: str, why: str) -> ReleaseError:
     return ReleaseError(f"{shown!r} {why}. Nothing was estimated.")
 
 
+_FILTERING = threading.Lock()
+"""Held while the filters of the process's warnings are others: two threads at once could put back each other's."""
+
+
 def _parsed(text: str) -> ast.expr:
     if len(text) > LONGEST:
         raise _refused(text, f"has {len(text):,} letters; an expression has at most {LONGEST:,}")
     try:
-        with warnings.catch_warnings():
+        with _FILTERING, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of what would be odd if it were run
             tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError as error:

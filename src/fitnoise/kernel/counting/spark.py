@@ -1,8 +1,11 @@
 """Counting where Spark is: a table that a session knows, classic or Connect, or a DataFrame. Part of the trust kernel.
 
-The statement is that of databases, run by the session: of the records only counts come back. While it is counted,
-Spark's log is off, since it may quote a value, and so are settings with which it would read a part of the records
-without an error; both are put back.
+The statement is that of databases, run by the session: of the records only counts come back.
+
+Nothing that others use is changed, so that counts of several threads cannot undo each other's settings. A table is
+counted in a new session with the settings of the caller's, but for those with which Spark would read a part of the
+records without an error. A DataFrame belongs to its session: there these settings are read, and refused where they
+are not safe. What PySpark's own loggers would repeat of an error, which may quote a value, is filtered for this call.
 
 A table is read where it is. A DataFrame is a query, which may give other records each time that it runs: so it is run
 once, of the columns that are needed, and what it gave is kept in the cluster until it is counted.
@@ -14,6 +17,7 @@ import contextlib
 import logging
 import secrets
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -46,6 +50,18 @@ _SETTINGS = {
     "spark.sql.variable.substitute": "false",
 }
 """As the statement needs them."""
+
+_STRICT = "EXCEPTION"
+"""The value of a setting for early dates with which Spark refuses them, which is as safe as what is set here."""
+
+_NAMED_ALONE = "spark.sql.variable.substitute"
+"""A setting that changes names alone. Columns of a DataFrame have names of our own."""
+
+_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "pyspark.sql.connect.logging")
+"""Where PySpark repeats errors, which may quote a value."""
+
+_counting: ContextVar[bool] = ContextVar("_counting", default=False)
+"""Whether the running call counts: what PySpark logs meanwhile is told to nobody."""
 
 _STORED = ("parquet", "orc", "avro", "delta", "iceberg")
 """Formats in which every record stands for itself."""
@@ -80,39 +96,62 @@ class Spark:
 
     @contextlib.contextmanager
     def session(self, table: str | None) -> Iterator[SparkTable]:
-        """The table, with settings as they must be; put back at the end.
+        """The table, in a session whose settings are as the statement needs them.
 
         Raises:
-            DataError: Spark cannot be reached, or there is no such table.
+            DataError: Spark cannot be reached; there is no such table; or a setting of a DataFrame's session is not
+                safe, before or after it was counted.
+
+        **Guarantees**: no setting of the caller's session, no log level, and no logger but PySpark's own is changed.
         """
+        unreached = f"{self.what} cannot be reached"
         with contextlib.ExitStack() as stack:
-            quietly(partial(self._set, stack), f"{self.what} cannot be reached", _ADVICE)
-            found = quietly(partial(self._found, table), f"{self.what} cannot describe the table", _ADVICE)
+            stack.enter_context(_hushed())
+            own = quietly(partial(self._own, stack), unreached, _ADVICE)
+            found = quietly(partial(self._found, own, table), f"{self.what} cannot describe the table", _ADVICE)
             stack.callback(found.forget)
             yield found
+            if own is self.spark:
+                quietly(self._refuse_unless_safe, unreached, _ADVICE)
 
-    def _set(self, stack: contextlib.ExitStack) -> None:
-        stack.callback(logging.disable, logging.root.manager.disable)
-        logging.disable(logging.CRITICAL)  # where PySpark repeats errors
-        if not _connects(self.spark):  # whose log is the server's
-            context = self.spark.sparkContext
-            level = context._jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel().toString()
-            context.setLogLevel("OFF")
-            stack.callback(_tried, partial(context.setLogLevel, level))
+    def _own(self, stack: contextlib.ExitStack) -> SparkSession:
+        """A new session with the caller's settings and those that are needed; or the caller's, where these are safe."""
+        if self.frame is not None or not hasattr(self.spark, "newSession"):  # Connect has it from PySpark 4.3 on
+            self._refuse_unless_safe()
+            return self.spark
+        own = self.spark.newSession()
+        if _connects(own):
+            stack.callback(_tried, partial(_release, own))
+        known = own.conf.getAll
+        for key, value in self.spark.conf.getAll.items():
+            if known.get(key) != value:
+                _tried(partial(own.conf.set, key, value))
         for key, value in _SETTINGS.items():
-            before = self.spark.conf.get(key, None)  # of one that this version does not know, too
-            self.spark.conf.set(key, value)
-            conf = self.spark.conf
-            stack.callback(_tried, partial(conf.unset, key) if before is None else partial(conf.set, key, before))
+            own.conf.set(key, value)
+        return own
 
-    def _found(self, table: str | None) -> SparkTable:
+    def _refuse_unless_safe(self) -> None:
+        """Raise DataError for a setting with which the caller's session may read a part of the records, or others."""
+        for key, value in _SETTINGS.items():
+            if self.frame is not None and key == _NAMED_ALONE:
+                continue
+            if self.spark.conf.get(key, None) not in {None, value, _STRICT}:  # None: this version does not know it
+                own = "the session of the DataFrame" if self.frame is not None else "this session of Spark Connect"
+                other = "" if self.frame is not None else ", or use PySpark 4.3, which makes a session of its own"
+                raise DataError(
+                    f"{own} has another value of {key} than {value}: records could be passed over, or read otherwise. "
+                    f'Set it (spark.conf.set("{key}", "{value}")), and leave it until all is counted{other}. Nothing '
+                    "was measured and nothing was charged."
+                )
+
+    def _found(self, own: SparkSession, table: str | None) -> SparkTable:
         if self.frame is not None:
             if self.frame.isStreaming:
                 raise DataError(f"a DataFrame of a stream has no end: write it as a table first. {_NOTHING}")
             names = tuple(self.frame.columns)
             renamed = self.frame.toDF(*(f"c{i}" for i in range(len(names))))
             view = f"fitnoise_{secrets.token_hex(8)}"
-            return SparkTable(self.spark, "the DataFrame", names, _kinds(self.frame), view, renamed)
+            return SparkTable(own, "the DataFrame", names, _kinds(self.frame), view, renamed)
         name = self.name or table
         if name is None:
             raise DataError(
@@ -124,7 +163,7 @@ class Spark:
             raise DataError(
                 f"{self.what} knows no table {name!r}: name it as Spark does, such as catalog.schema.table. {_NOTHING}"
             )
-        known = self.spark.catalog.getTable(name)
+        known = self.spark.catalog.getTable(name)  # as the caller's session finds it: its database, its views
         if known.isTemporary or known.tableType not in _TABLES:
             raise DataError(
                 f"{what} is a view; a view will not do, because nothing bounds what one record does to it: store it as "
@@ -132,15 +171,15 @@ class Spark:
             )
         parts = [*filter(None, [known.catalog]), *(known.namespace or []), known.name]
         relation = ".".join(map(SPARK.quoted, parts))
-        told = [tuple(row)[:2] for row in self.spark.sql(f"DESCRIBE TABLE EXTENDED {relation}").collect()]
+        told = [tuple(row)[:2] for row in own.sql(f"DESCRIBE TABLE EXTENDED {relation}").collect()]
         stored = dict(told[[key for key, _ in told].index("") :]).get("Provider", "") if ("", "") in told else ""
         if stored.lower() not in _STORED:
             raise DataError(
                 f"{what} is not read: it is stored in none of the formats {', '.join(_STORED)}, in which every record "
                 f"stands for itself. Write it as a table in one of them. {_NOTHING}"
             )
-        frame = self.spark.table(relation)
-        return SparkTable(self.spark, what, tuple(frame.columns), _kinds(frame), relation)
+        frame = own.table(relation)
+        return SparkTable(own, what, tuple(frame.columns), _kinds(frame), relation)
 
 
 @final
@@ -279,7 +318,33 @@ def _connects(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
+@contextlib.contextmanager
+def _hushed() -> Iterator[None]:
+    """Keep PySpark's own loggers from repeating errors of this call; others' calls are logged as ever."""
+    with contextlib.suppress(ImportError):
+        from pyspark.logger import PySparkLogger  # by which they are made: other ones would not do
+
+        for name in _LOGGERS:
+            PySparkLogger.getLogger(name).addFilter(_is_of_others)
+    token = _counting.set(True)
+    try:
+        yield
+    finally:
+        _counting.reset(token)
+
+
+def _is_of_others(_: logging.LogRecord) -> bool:
+    """Return True unless a record is logged by a call that counts."""
+    return not _counting.get()
+
+
+def _release(own: Any) -> None:
+    """End a session of Connect. Its `stop` would end a server on this machine, too."""
+    own.client.release_session()
+    own.client.close()
+
+
 def _tried(action: Any) -> None:
-    """What is put back in a session that may be lost."""
+    """Run what a session that may be lost need not do."""
     with contextlib.suppress(Exception):
         action()
