@@ -28,7 +28,6 @@ from fitnoise.kernel import measure as measuring
 from fitnoise.kernel import noise
 from fitnoise.kernel.counting import databases, duck, files, frames, sources, sql, statements, trial
 from fitnoise.kernel.counting.dialects import DIALECTS
-from fitnoise.reading.files import engine
 
 settings.register_profile(  # how long an example takes, or is drawn, says how busy the machine is
     "fitnoise", deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -171,13 +170,6 @@ def counted_once(monkeypatch):
 
     monkeypatch.setattr(duck.DuckCounter, "count", counted)
     monkeypatch.setattr(duck.DuckCounter, "check", lambda *_: None)
-
-
-@pytest.fixture(scope="module")
-def one_reader():
-    """What reads and writes the files of releases, for all tests of a file: it takes long to start."""
-    with engine():
-        yield
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from fitnoise.reading.registry import registry_record
 from fitnoise.request.documents import Spec
 from fitnoise.request.publication import Publication
 
-pytestmark = pytest.mark.usefixtures("one_duckdb", "one_reader")
+pytestmark = pytest.mark.usefixtures("one_duckdb")
 
 MONTHS = ["2026-01", "2026-02", "2026-03"]
 

@@ -36,7 +36,7 @@ from fitnoise.request.documents import json_schema
 from fitnoise.request.workloads import slug
 from people import AREAS, DATA
 
-pytestmark = pytest.mark.usefixtures("hardly_searched", "one_reader")
+pytestmark = pytest.mark.usefixtures("hardly_searched")
 
 SPEC = f"""
 title = "People"

@@ -20,7 +20,7 @@ from fitnoise.request.targets import z_score
 from laws import by_command, planned_quickly, released
 from tolerances import EXACT, LOOSE, as_often_as
 
-pytestmark = pytest.mark.usefixtures("one_duckdb", "one_reader")
+pytestmark = pytest.mark.usefixtures("one_duckdb")
 
 DOMAIN = fn.Domain(
     sex=fn.Categorical({"f": "female", "m": "male"}),

@@ -39,7 +39,7 @@ from fitnoise.mechanisms.finite.choosing import choose
 from fitnoise.mechanisms.finite.ranks import by_ranks
 from fitnoise.planning.plan import Plan
 from fitnoise.reading import release as releases
-from fitnoise.reading.files import engine, write_parquet
+from fitnoise.reading.files import write_parquet
 from fitnoise.request.documents import Spec, json_schema
 from laws import answered
 
@@ -1032,14 +1032,12 @@ def test_altered_answers_are_found(released):
     (folder / "finite.csv").write_text(text)
     assert fn.verify(folder).ok
     frame = pd.DataFrame({"question": np.array(["kids", "two", "median debt"], dtype=object), "output": [0, 0, 0]})
-    with engine() as files:
-        write_parquet(files, frame, folder / "finite.parquet", sha256=releases.outputs_digest([1, 0, 0]))
+    write_parquet(frame, folder / "finite.parquet", sha256=releases.outputs_digest([1, 0, 0]))
     assert not fn.verify(folder).ok
     with pytest.raises(ReleaseError, match="altered"):
         fn.Release.read(folder)
-    with engine() as files:
-        digest = releases.outputs_digest([0, 0, 0])
-        write_parquet(files, frame, folder / "finite.parquet", sha256=digest, more="x")
+    digest = releases.outputs_digest([0, 0, 0])
+    write_parquet(frame, folder / "finite.parquet", sha256=digest, more="x")
     with pytest.raises(ReleaseError, match="altered"):
         fn.Release.read(folder)
     (folder / "finite.parquet").unlink()

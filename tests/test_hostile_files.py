@@ -1,23 +1,34 @@
 """Plans, releases and ledgers of somebody else: whatever is in them, reading them is bounded, and errors are ours."""
 
 import contextlib
+import copy
+import hashlib
+import itertools
 import json
+import math
 import os
 import shutil
 import sqlite3
+import tempfile
+from pathlib import Path
 
 import duckdb
 import numpy as np
+import pandas
+import polars
+import pyarrow.parquet as arrow_parquet
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import fitnoise as fn
 import mutations
 from fitnoise.errors import LedgerError, PlanError, ReleaseError
 from fitnoise.mechanisms import documents
-from fitnoise.reading import files as files_of
 from fitnoise.reading import parquet
-from fitnoise.reading.files import engine, read_parquet, read_text
-from fitnoise.reading.parquet import LEAST, look
+from fitnoise.reading.files import read_columns, read_text, write_parquet
+from fitnoise.reading.parquet import LEAST
+from laws import answered
 
 ROOM, PATIENCE = 700.0, 10.0
 """Megabytes and seconds that reading a file may take: under a gigabyte together with the 300 that a program holds."""
@@ -50,121 +61,344 @@ def test_altered_files_are_read_or_refused_in_bounded_memory_and_time(kind, numb
 
 # --- Parquet ------------------------------------------------------------------------------------------------
 
-
-def varint(number):
-    out = b""
-    while number > 0x7F:
-        out, number = out + bytes([number & 0x7F | 0x80]), number >> 7
-    return out + bytes([number])
-
-
-def whole(number):
-    return varint(number << 1 ^ -(number < 0))
-
-
-def page(values, room=10, encoding=0, dictionary=False):
-    """The head of a page and its bytes."""
-    inner = b"\x15" + whole(values) + b"\x15" + whole(encoding) + b"\x00"
-    place = b"\x4c" if dictionary else b"\x2c"
-    return (
-        b"\x15" + whole(2 * dictionary) + b"\x15" + whole(room) + b"\x15" + whole(4) + place + inner + b"\x00" + b"...."
-    )
-
-
-SOUND = page(3, dictionary=True) + page(5, encoding=8) + page(2)
-
-PAGES = {
-    "sound": (SOUND, True),
-    "too few values": (page(6), False),
-    "too many values": (page(8), False),
-    "more values than are told, and fewer": (page(9) + page(-2), False),
-    "a large page": (page(7, room=1000), False),
-    "large pages": (page(3, room=60) + page(4, room=60), False),
-    "a page of negative size": (page(7, room=-1), False),
-    "a large dictionary": (page(10**9, dictionary=True) + page(7), False),
-    "lengths told one by one": (page(7, encoding=6), False),
+KINDS = {
+    "texts": st.text(st.characters(codec="utf-8"), max_size=8),
+    "few texts": st.sampled_from(["a", "é", "x\0y", "", "NA"]),
+    "truth": st.booleans(),
+    "whole": st.integers(-(2**63), 2**63 - 1),
+    "few numbers": st.integers(-1, 1),
+    "floats": st.floats(),
+    "few floats": st.sampled_from([0.0, -0.0, 1.5, math.nan, -math.inf]),
 }
+TYPES = {"texts": object, "few texts": object, "truth": bool, "whole": np.int64, "few numbers": np.int64}
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_pages_need_no_more_than_their_rows(name):
-    raw, sound = PAGES[name]
-    assert parquet._pages_sound(raw, 7, 100) == sound
-
-
-def written(path, query, **options):
+def by_readers(path):
+    """What a file says to three readers, column by column."""
     with duckdb.connect() as connection:
-        told = "".join(f", {key} {value}" for key, value in options.items())
-        connection.execute(f"COPY ({query}) TO '{path}' (FORMAT parquet{told})")
-    return path
+        found = connection.execute(f"FROM read_parquet('{path}')").fetchnumpy()
+    arrow, frame = arrow_parquet.read_table(path), polars.read_parquet(path)
+    assert arrow.column_names == frame.columns == list(found)
+    return {c: (arrow[c].to_pylist(), frame[c].to_list(), found[c].tolist()) for c in frame.columns}
 
 
-@pytest.mark.parametrize("rows", [0, 1, 7, 300_000])
-def test_what_the_engine_writes_is_looked_at_and_read(rows, tmp_path):
-    query = (
-        f"SELECT range AS n, 'x' || range % 7 AS s, range % 2 = 0 AS b, NULLIF(range, 3) / 3 AS v FROM range({rows})"
-    )
-    path = written(tmp_path / "sound.parquet", query)
-    with engine() as files:
-        frame, words = read_parquet(files, path, rows, 2)
-        assert words == {}
-        assert frame["n"].tolist() == list(range(rows))
-        for other in (rows + 1, rows - 1):
-            with pytest.raises(ReleaseError, match="It was not read"):
-                read_parquet(files, path, other, 2)
+def same(one, other):
+    """Whether values are the same, bit by bit where they are floats."""
+    return [repr(x) for x in one] == [repr(x) for x in other]
+
+
+def table(rows, seed, kinds=KINDS):
+    """Columns of every kind."""
+    draw = np.random.default_rng(seed)
+    values = {
+        "texts": [f"{i}é" for i in range(rows)],
+        "few texts": draw.choice(["a", "x\0y", ""], rows).tolist(),
+        "truth": (draw.random(rows) < 0.5).tolist(),
+        "whole": draw.integers(-(2**63), 2**63 - 1, rows).tolist(),
+        "few numbers": draw.integers(-1, 2, rows).tolist(),
+        "floats": draw.normal(size=rows).tolist(),
+        "few floats": draw.choice([0.0, -0.0, 1.5, math.inf], rows).tolist(),
+    }
+    return {kind: np.array(values[kind], dtype=TYPES.get(kind, float)) for kind in kinds}
+
+
+@settings(max_examples=40)
+@given(st.data(), st.integers(0, 20))
+def test_three_readers_see_what_is_written(data, rows):
+    columns = {
+        kind: np.array(data.draw(st.lists(values, min_size=rows, max_size=rows)), dtype=TYPES.get(kind, float))
+        for kind, values in KINDS.items()
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "t.parquet"
+        write_parquet(columns, path, sha256="0" * 64)
+        found, words = read_columns(path, rows, 40)
+        assert words == {"sha256": "0" * 64}
+        for name, readers in by_readers(path).items():
+            for values in (found[name].tolist(), *readers):
+                assert same(values, columns[name].tolist()), name
+
+
+@pytest.mark.parametrize("rows", [1, 255, 256, 257, parquet.GROUP_ROWS + 1])
+def test_three_readers_see_every_row_of_large_files(rows, tmp_path):
+    columns, path = table(rows, rows), tmp_path / "t.parquet"
+    write_parquet(columns, path)
+    found, _ = read_columns(path, rows, 8)
+    for name, readers in by_readers(path).items():
+        assert all(same(values, columns[name].tolist()) for values in (found[name].tolist(), *readers))
+
+
+def test_a_file_has_one_form_and_no_statistics(tmp_path):
+    """Detects another layout: whoever changes it must give `WRITER` another number."""
+    columns = {
+        "text": np.array(["a", "é", "a"], dtype=object),
+        "truth": np.array([True, False, True]),
+        "whole": np.array([1, -(2**63), 3]),
+        "value": np.array([0.5, -0.0, math.inf]),
+        "moe": np.array([1.5, 1.5, 1.5]),
+    }
+    write_parquet(columns, tmp_path / "t.parquet", sha256="x")
+    assert hashlib.sha256((tmp_path / "t.parquet").read_bytes()).hexdigest() == ONE_FORM
+    about = arrow_parquet.ParquetFile(tmp_path / "t.parquet").metadata
+    chunks = [about.row_group(0).column(i) for i in range(about.num_columns)]
+    assert about.created_by == parquet.WRITER
+    assert not any(c.is_stats_set or c.has_offset_index or c.has_column_index for c in chunks)
+    assert {c.compression for c in chunks} == {"UNCOMPRESSED"}
+
+
+ONE_FORM = "9711ab79d1cad4abe9603e7e450990c3a478da824e793469c861624cacdbe964"
+
+
+def read_or_refused(path, rows, raw, longest=40):
+    """Read a file with these bytes: if it is not refused, its values imply every byte, and three readers see them."""
+    path.write_bytes(raw)
+    try:
+        found, words = read_columns(path, rows, longest)
+    except ReleaseError:
+        return False
+    assert b"".join(parquet.pieces(found, words)) == raw
+    for name, readers in by_readers(path).items():
+        assert all(same(values, found[name].tolist()) for values in readers), name
+    return True
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_read_of_a_file_with_altered_bytes_three_readers_see_too(kind, tmp_path):
+    path, rng = tmp_path / "t.parquet", np.random.default_rng(3)
+    write_parquet(table(9, 2, [kind]), path, sha256="0" * 16)
+    raw = path.read_bytes()
+    others = {raw + b"PAR1", b"PAR1" + raw, raw[:-1], raw[4:], b"", b"PAR1PAR1", b"PAR1" + bytes(4) + b"PAR1"}
+    for i in range(len(raw)):
+        others |= {raw[:i] + bytes([x]) + raw[i + 1 :] for x in (raw[i] ^ 1 << int(rng.integers(8)), 0)}
+    for i in rng.integers(len(raw), size=40).tolist():
+        others |= {raw[:i] + raw[i + 1 :], raw[:i] + raw[i : i + 1] + raw[i:]}
+    came = [read_or_refused(path, 9, other) for other in sorted(others - {raw})]
+    assert any(came)  # other values, in the same form
+    assert not all(came)
+
+
+def typed(thrift):
+    """A structure with the kinds of its fields: [number, kind, value]."""
+    out, number = [], 0
+    while head := thrift.byte():
+        number += head >> 4
+        kind = head & 0xF
+        out.append([number, kind, value(thrift, kind)])
+    return out
+
+
+def value(thrift, kind):
+    if kind == 12:
+        return typed(thrift)
+    if kind == 9:
+        head = thrift.byte()
+        size = head >> 4 if head >> 4 < 15 else thrift.varint()
+        return [head & 0xF, [value(thrift, head & 0xF) for _ in range(size)]]
+    return bytes(thrift.skip(thrift.varint())) if kind == 8 else thrift.varint()
+
+
+def untyped(fields):
+    """The bytes of such a structure."""
+    return parquet._fields(*((number, kind, as_bytes(kind, x)) for number, kind, x in fields))
+
+
+def as_bytes(kind, x):
+    if kind == 12:
+        return untyped(x)
+    if kind == 9:
+        return parquet._list(x[0], [as_bytes(x[0], item) for item in x[1]])
+    return parquet._varint(len(x)) + x if kind == 8 else parquet._varint(x)
+
+
+def structures(fields):
+    """All structures within one, itself first."""
+    yield fields
+    for _, kind, x in fields:
+        inner = [x] if kind == 12 else x[1] if kind == 9 and x[0] == 12 else []
+        for one in inner:
+            yield from structures(one)
+
+
+STATISTICS = [[3, 6, 4], [5, 8, bytes(8)], [6, 8, bytes(8)]]
+MORE = [
+    (12, STATISTICS),
+    (9, [12, [STATISTICS]]),
+    (9, [5, [2]]),
+    (9, [8, [b"x"]]),
+    (8, b"x"),
+    (6, 2),
+    (5, 0),
+    (1, None),
+]
+
+
+def altered_structures(root):
+    """Every footer or head that differs in one field: a number, a text, one left out, one more."""
+    for i, _ in enumerate(structures(root)):
+        count = len(next(itertools.islice(structures(root), i, None)))
+        for at in range(count):
+            for change in ("less", "more", "double", "gone"):
+                other = copy.deepcopy(root)
+                own = next(itertools.islice(structures(other), i, None))
+                number, kind, x = own[at]
+                if change == "gone":
+                    del own[at]
+                elif kind in (5, 6):
+                    own[at][2] = {"less": max(x - 2, 0), "more": x + 2, "double": 2 * x + 1}[change]
+                elif kind == 8:
+                    own[at][2] = {"less": x[:-1], "more": x + b"x", "double": x + x}[change]
+                elif kind == 9:
+                    x[1] = {"less": x[1][:-1], "more": [*x[1], *x[1][-1:]], "double": x[1][::-1]}[change]
+                yield other
+        for number in range(1, 15):
+            for kind, x in MORE:
+                other = copy.deepcopy(root)
+                own = next(itertools.islice(structures(other), i, None))
+                if number not in [f[0] for f in own] and kind != 1:
+                    own.append([number, kind, x])
+                    own.sort(key=lambda f: f[0])
+                    yield other
+
+
+def test_a_footer_that_says_anything_else_is_refused_or_seen_by_three_readers(tmp_path):
+    """Each field in turn: statistics, offsets, sizes, counts, indexes, types, words, and all that may be added."""
+    path = tmp_path / "t.parquet"
+    write_parquet({"s": np.array(["a", "b", "a"], dtype=object), "v": np.array([1.0, 2.0, 3.0])}, path, sha256="0")
+    raw = path.read_bytes()
+    length = len(footer_of(raw))
+    footer = typed(parquet._Thrift(memoryview(footer_of(raw))))
+    assert untyped(footer) == footer_of(raw)
+    tried, came = 0, 0
+    for other in altered_structures(footer):
+        new = untyped(other)
+        if new != footer_of(raw):
+            tried += 1
+            whole = raw[: -8 - length] + new + len(new).to_bytes(4, "little") + b"PAR1"
+            came += read_or_refused(path, 3, whole)
+    assert tried > 500
+    assert 0 < came < 20  # names of columns and words: the caller compares these
+
+
+def test_the_head_of_a_page_that_says_anything_else_is_refused(tmp_path, monkeypatch):
+    """The footer fits: it is written after the pages, with their sizes."""
+    path, columns = tmp_path / "t.parquet", {"s": np.array(["a", "b", "a"], dtype=object)}
+    pages, tried = list(parquet._pages(columns["s"])), 0
+    for place in (0, 1):
+        thrift = parquet._Thrift(memoryview(pages[place]))
+        head = typed(thrift)
+        rest = pages[place][thrift.at :]
+        for other in altered_structures(head):
+            changed = [*pages]
+            changed[place] = untyped(other) + rest
+            if changed == pages:
+                continue
+            with monkeypatch.context() as here:
+                here.setattr(parquet, "_pages", lambda _, changed=changed: iter(changed))
+                raw = b"".join(parquet.pieces(columns, {}))
+            tried += 1
+            assert not read_or_refused(path, 3, raw)
+    assert tried > 100
+
+
+def test_statistics_from_which_an_engine_answers_are_refused(tmp_path, monkeypatch):
+    """Detects that the files tried above would not mislead anyone: here DuckDB is misled."""
+    path, chunk = tmp_path / "t.parquet", parquet._chunk
+    low, high = np.array([100.0]).tobytes(), np.array([200.0]).tobytes()
+
+    def forged(name, values, sizes, at):
+        thrift = parquet._Thrift(memoryview(chunk(name, values, sizes, at)))
+        (first, (number, kind, about)) = typed(thrift)
+        return untyped([first, [number, kind, [*about, [12, 12, [[5, 8, high], [6, 8, low]]]]]])
+
+    with monkeypatch.context() as here:
+        here.setattr(parquet, "_chunk", forged)
+        write_parquet({"v": np.array([1.0, 2.0, 3.0])}, path)
+    with duckdb.connect() as connection:
+        assert connection.execute(f"SELECT count(*) FROM '{path}' WHERE v < 50").fetchone() == (0,)
+    with pytest.raises(ReleaseError, match="It was not read"):
+        read_columns(path, 3, 8)
+    assert not read_or_refused(path, 3, path.read_bytes())
+
+
+def test_a_file_of_another_program_is_refused_though_its_values_are_right(tmp_path):
+    path, columns = tmp_path / "t.parquet", {"v": np.array([1.0, 2.0, 3.0])}
+    with duckdb.connect() as connection:
+        connection.register("frame", columns)
+        connection.execute(f"COPY (FROM frame) TO '{path}' (FORMAT parquet)")
+    assert not read_or_refused(path, 3, path.read_bytes())
+    pandas.DataFrame(columns).to_parquet(path)
+    assert not read_or_refused(path, 3, path.read_bytes())
+    polars.DataFrame(columns).write_parquet(path, statistics=False, compression="uncompressed")
+    assert not read_or_refused(path, 3, path.read_bytes())
+    write_parquet(columns, path)
+    assert read_or_refused(path, 3, path.read_bytes())
 
 
 def footer_of(raw):
     return raw[-8 - int.from_bytes(raw[-8:-4], "little") : -8]
 
 
-def test_a_footer_that_promises_more_than_it_holds_is_not_handed_on(tmp_path):
-    """The engine makes room for ten million columns, 4 GB, before it looks whether they are there."""
-    raw = written(tmp_path / "x.parquet", "SELECT 1::BIGINT AS a").read_bytes()
+def test_a_footer_that_promises_more_than_it_holds_is_refused(tmp_path):
+    path = tmp_path / "x.parquet"
+    write_parquet({"a": np.array([1])}, path)
+    raw = path.read_bytes()
     footer = footer_of(raw)
     at = footer.index(b"\x19") + 1
-    many = footer[:at] + bytes([0xF0 | footer[at] & 0xF]) + varint(10**7) + footer[at + 1 :]
+    many = footer[:at] + bytes([0xF0 | footer[at] & 0xF]) + parquet._varint(10**7) + footer[at + 1 :]
     for other in (many, footer[:-1], b"\x1c" * len(footer), b"\x19" * 5000, b"", footer + b"\x00" * (LEAST + 2)):
-        path = tmp_path / "other.parquet"
-        path.write_bytes(raw[: -8 - len(footer)] + other + len(other).to_bytes(4, "little") + b"PAR1")
-        if other == footer[:-1] or len(other) > LEAST:
-            path.write_bytes(path.read_bytes()[:-8] + len(other).to_bytes(4, "little") + b"PAR1")
+        length = len(other) if other != many else len(many)
+        path.write_bytes(raw[: -8 - len(footer)] + other + length.to_bytes(4, "little") + b"PAR1")
         with pytest.raises(ReleaseError, match="It was not read"):
-            look(path, 1, 8)
+            read_columns(path, 1, 8)
 
 
 BOMBS = {
-    "rows": "SELECT 'a' AS label, 0.0 AS value FROM range(20_000_000)",
-    "columns": f"SELECT {', '.join(f'1 AS c{i}' for i in range(1001))} FROM range(5)",
-    "nested": "SELECT [1, 2] AS label FROM range(5)",
-    "large pages": "SELECT repeat('x', 1_000_000) || range AS label FROM range(5)",
+    "rows": lambda: {"label": np.array(["a"] * 10**6, dtype=object)},
+    "columns": lambda: {f"c{i}": np.array([1] * 5) for i in range(1001)},
+    "long texts": lambda: {"label": np.array(["x" * 10**6] * 5, dtype=object)},
+    "texts a little too long": lambda: {"label": np.array(["é" * 5] * 5, dtype=object)},
 }
 
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_files_that_would_take_more_than_their_rows_are_not_read(name, tmp_path):
-    path = written(tmp_path / "bomb.parquet", BOMBS[name])
+    path = tmp_path / "bomb.parquet"
+    write_parquet(BOMBS[name](), path)
     with pytest.raises(ReleaseError, match="It was not read"):
-        look(path, 5, 8)
+        read_columns(path, 5, 9)
 
 
-def test_one_long_text_many_times_is_refused(tmp_path):
-    """Stored once in its dictionary, it would be once in memory for every row."""
-    path = written(tmp_path / "bomb.parquet", "SELECT repeat('x', 10_000) AS label FROM range(1000)")
-    with engine() as files, pytest.raises(ReleaseError, match="longer than any in its release"):
-        read_parquet(files, path, 1000, 8)
+def test_what_is_written_is_bounded_by_its_rows(tmp_path):
+    """Detects a sound file that is refused for its size: all different texts of the most bytes, and numbers."""
+    for rows in (1, 1000, 70_000):
+        path = tmp_path / "t.parquet"
+        write_parquet({"s": np.array([f"{i:08}" for i in range(rows)], dtype=object), "v": np.arange(rows) / 7}, path)
+        assert len(read_columns(path, rows, 8)[0]["v"]) == rows
+        for other in (rows + 1, rows - 1):
+            with pytest.raises(ReleaseError, match="It was not read"):
+                read_columns(path, other, 8)
 
 
-@pytest.mark.parametrize("small", [0, 2**22], ids=["before it is read", "after it was read"])
-def test_a_long_text_is_refused_whenever_it_is_measured(small, tmp_path, monkeypatch):
-    """By its bytes: one letter is two of them here. What is missing has no length."""
-    monkeypatch.setattr(files_of, "SMALL", small)
-    texts = "SELECT NULLIF(repeat('é', range), '') AS label, range AS n FROM range(5)"
-    path = written(tmp_path / "texts.parquet", texts)
-    with engine() as files:
-        assert read_parquet(files, path, 5, 8)[0]["n"].tolist() == list(range(5))
-        with pytest.raises(ReleaseError, match="longer than any in its release"):
-            read_parquet(files, path, 5, 7)
+def test_links_in_a_release_are_refused(tmp_path):
+    """What a link leads to may change after the release was verified."""
+    plan = fn.plan(fn.Workload(fn.Domain(a=fn.Categorical(["x", "y"])), [fn.table("a", margin=5)]))
+    folder = answered(plan, 3).write(tmp_path / "release")
+    assert all(c.holds for c in fn.verify(folder).checks if c.claim == FILES)
+    table_file = folder / "tables" / "a.csv"
+    table_file.rename(tmp_path / "elsewhere.csv")
+    table_file.symlink_to(tmp_path / "elsewhere.csv")
+    (found,) = (c for c in fn.verify(folder).checks if c.claim == FILES)
+    assert not found.holds
+    assert "links" in found.found
+    assert "tables/a.csv" in found.found
+    table_file.unlink()
+    (tmp_path / "elsewhere.csv").rename(table_file)
+    (folder / "tables").rename(tmp_path / "tables")
+    (folder / "tables").symlink_to(tmp_path / "tables")
+    assert not next(c for c in fn.verify(folder).checks if c.claim == FILES).holds
+
+
+FILES = "its files are those of a release"
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
@@ -174,7 +408,7 @@ def test_a_pipe_is_not_waited_for(tmp_path):
     with pytest.raises(ReleaseError, match="missing or unreadable"):
         read_text(pipe)
     with pytest.raises(ReleaseError, match="missing or unreadable"):
-        look(pipe, 1, 1)
+        read_columns(pipe, 1, 1)
 
 
 # --- plans --------------------------------------------------------------------------------------------------

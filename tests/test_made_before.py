@@ -18,7 +18,7 @@ from fitnoise.kernel import privacy
 from fitnoise.reading.description import whole
 from tolerances import EXACT
 
-pytestmark = pytest.mark.usefixtures("one_duckdb", "one_reader")
+pytestmark = pytest.mark.usefixtures("one_duckdb")
 
 SAMPLES = Path(__file__).parent / "data" / "made_before"
 EXPECTED = json.loads((SAMPLES / "expected.json").read_text(encoding="utf-8"))

@@ -13,7 +13,7 @@ from fitnoise.kernel.designs.questions import FiniteQuery, Question
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.request.documents import Spec
 
-pytestmark = pytest.mark.usefixtures("one_duckdb", "one_reader")
+pytestmark = pytest.mark.usefixtures("one_duckdb")
 
 DOMAIN = fn.Domain(sex=fn.Categorical(["f", "m"]), age=fn.Ordered(0, 4))
 TABLES = [fn.table("sex", margin=9), fn.table(prefix="age", margin=20)]

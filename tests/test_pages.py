@@ -40,7 +40,7 @@ from fitnoise.solving import ky_fan
 from fitnoise.solving._base import Status
 from laws import answered, by_command, released
 
-pytestmark = pytest.mark.usefixtures("one_duckdb", "one_reader")
+pytestmark = pytest.mark.usefixtures("one_duckdb")
 
 VOID = {"meta", "rect", "line", "circle", "polygon", "polyline", "br", "input", "link"}
 HOSTILE = "</style><script>alert(1)</script>\"'&{{7*7}}\u202e\x07"

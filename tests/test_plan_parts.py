@@ -9,7 +9,7 @@ import pytest
 import fitnoise as fn
 from fitnoise.errors import PlanError, SpecError
 
-pytestmark = pytest.mark.usefixtures("one_duckdb", "one_reader")
+pytestmark = pytest.mark.usefixtures("one_duckdb")
 
 DOMAIN = fn.Domain(a=fn.Categorical(["x", "y", "z"]), b=fn.Ordered(0, 5))
 COUNTS = np.arange(18).reshape(3, 6) % 4

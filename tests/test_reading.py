@@ -131,8 +131,3 @@ def test_a_file_is_replaced_whole_and_what_killed_processes_left_of_it_is_remove
             files.replace_file(place, b"two")
     assert place.read_bytes() == b"one"
     assert {p.name for p in tmp_path.iterdir()} == {p.name for p in (place, folder, other)}
-
-
-def test_reading_and_writing_parquet_leaves_nothing_else_on_the_disk():
-    with files.engine() as engine:
-        assert engine.execute("SELECT current_setting('temp_directory')").fetchone() == ("",)

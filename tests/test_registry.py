@@ -16,7 +16,7 @@ from fitnoise.request.record import RecordSpec, load_words
 from laws import by_command, released
 from zoo import WORKLOADS
 
-pytestmark = pytest.mark.usefixtures("one_duckdb", "one_reader")
+pytestmark = pytest.mark.usefixtures("one_duckdb")
 
 SAMPLES = Path(__file__).parent / "data" / "made_before" / "releases"
 

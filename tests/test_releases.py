@@ -28,13 +28,11 @@ from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.reading import files as folders
 from fitnoise.reading import release as releases
 from fitnoise.reading.description import EntryReference, describe
-from fitnoise.reading.files import clear_leftovers, engine, read_parquet, staged, to_json
+from fitnoise.reading.files import clear_leftovers, read_parquet, staged, to_json
 from fitnoise.request.targets import z_score
 from fitnoise.request.workloads import slug
 from laws import released
 from tolerances import EXACT
-
-pytestmark = pytest.mark.usefixtures("one_reader")
 
 NOTHING = "Nothing was measured and nothing was charged."
 STRANGE = [
@@ -88,8 +86,7 @@ def files(folder):
 
 
 def stored(path):
-    with engine() as connection:
-        return read_parquet(connection, path, len(connection.read_parquet(str(path))), 1000)[0]
+    return read_parquet(path, len(pd.read_parquet(path)), 1000)[0]
 
 
 def spent(path):

@@ -22,7 +22,7 @@ from fitnoise.mechanisms.projection.errors import simulated_errors
 from fitnoise.mechanisms.projection.estimator import Projected
 from fitnoise.mechanisms.projection.view import View
 from fitnoise.planning.plan import Plan
-from fitnoise.reading.files import engine, write_parquet
+from fitnoise.reading.files import write_parquet
 from fitnoise.request.documents import Spec
 from fitnoise.request.publication import Setting, SmallDatabase
 from fitnoise.solving.certificates import Evidence
@@ -30,7 +30,7 @@ from fitnoise.solving.ky_fan import dual_norm
 from fitnoise.solving.row_space import row_space
 from fitnoise.solving.sectors import decompose
 
-pytestmark = pytest.mark.usefixtures("one_duckdb", "one_reader")
+pytestmark = pytest.mark.usefixtures("one_duckdb")
 
 SIGNIFICANCE = 1e-6
 BUDGET = fn.Budget(epsilon=1.0, delta=1e-6)
@@ -395,13 +395,9 @@ def test_another_histogram_is_found(made):
     frame = release.histogram
     total = frame["synthetic_records"].sum()
     for counts in (np.full(len(frame), total / len(frame)), frame["synthetic_records"] - 1, np.full(len(frame), SIZE)):
-        with engine() as files:
-            write_parquet(
-                files, frame.assign(synthetic_records=np.asarray(counts, dtype=float)), folder / "histogram.parquet"
-            )
+        write_parquet(frame.assign(synthetic_records=np.asarray(counts, dtype=float)), folder / "histogram.parquet")
         assert not fn.verify(folder).ok
-    with engine() as files:
-        write_parquet(files, frame.sort_values("c", ignore_index=True), folder / "histogram.parquet")
+    write_parquet(frame.sort_values("c", ignore_index=True), folder / "histogram.parquet")
     with pytest.raises(ReleaseError, match="not one of this plan's cells"):
         fn.Release.read(folder)
 

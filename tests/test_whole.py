@@ -26,7 +26,7 @@ from laws import by_command, measured, planned_quickly
 from test_combining import numbers
 from tolerances import EXACT, LOOSE
 
-pytestmark = pytest.mark.usefixtures("one_duckdb", "one_reader")
+pytestmark = pytest.mark.usefixtures("one_duckdb")
 
 REFUSED = {"pivoted basis": "have in common", "missing values": "have in common"}
 """Workloads whose groups overlap, and do not tell what they have in common."""
@@ -491,6 +491,11 @@ def test_other_files_are_noticed(folder):
     checked = fn.verify(folder / "release", whole=folder / "whole")
     other.unlink()
     assert "not of the whole tables: ['other.csv']" in checked.checks[-1].found
+    file.rename(folder / "elsewhere.csv")
+    file.symlink_to(folder / "elsewhere.csv")
+    assert "links: ['age_recode.csv']" in fn.verify(folder / "release", whole=folder / "whole").checks[-1].found
+    file.unlink()
+    (folder / "elsewhere.csv").rename(file)
     assert not fn.verify(folder / "release", whole=folder / "nowhere").ok
     with pytest.raises(ReleaseError, match="or a combination give a release directory"):
         fn.verify(folder / "release" / "plan.json", whole=folder / "whole")

@@ -12,11 +12,9 @@ import secrets
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -26,7 +24,8 @@ from fitnoise.kernel.arrays import Exact
 from fitnoise.kernel.domain import RESERVED
 from fitnoise.kernel.files import sync_names
 from fitnoise.mechanisms.documents import LARGEST
-from fitnoise.reading.parquet import look, room
+from fitnoise.reading.parquet import pieces
+from fitnoise.reading.parquet import read as read_columns
 
 if sys.platform != "win32":
     import fcntl
@@ -367,6 +366,12 @@ def read_text(path: Path) -> str:
         raise ReleaseError(f"{str(path)!r} is missing or unreadable.") from None
 
 
+def links(folder: Path, paths: Iterable[Path]) -> str | None:
+    """Return the problem where some of the paths in a folder are symbolic links, else None."""
+    names = sorted(p.relative_to(folder).as_posix() for p in paths if p.is_symlink())
+    return f"links: {names}; a file elsewhere could change what was verified" if names else None
+
+
 def says(path: Path, text: str | Iterable[str]) -> bool:
     """Whether a file holds this text, or these pieces, and nothing else, its line ends as they are.
 
@@ -388,111 +393,16 @@ def _write(path: Path, text: str | Iterable[str]) -> None:
         file.writelines([text] if isinstance(text, str) else text)
 
 
-SMALL = 2**22
-"""Bytes that the texts of a file may take, all together and at most, to be measured after it was read: to ask before
-takes as long as to read."""
-
-_ENGINE: ContextVar[duckdb.DuckDBPyConnection | None] = ContextVar("engine", default=None)
-
-
-@contextlib.contextmanager
-def engine() -> Iterator[duckdb.DuckDBPyConnection]:
-    """What reads and writes Parquet, and no other file: one thread, so that bytes follow from what is written.
-
-    Within it there is no other: to start one takes longer than to read a table.
-    """
-    if (started := _ENGINE.get()) is not None:
-        yield started
-        return
-    with duckdb.connect(config={"threads": 1, "python_enable_replacements": False, "temp_directory": ""}) as files:
-        files.execute("PRAGMA disable_optimizer")  # of what is read and written whole nothing is gained
-        token = _ENGINE.set(files)
-        try:
-            yield files
-        finally:
-            _ENGINE.reset(token)
+def read_parquet(path: Path, rows: int, longest: int) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Read a Parquet file of a release as a frame, and its metadata, as :func:`fitnoise.reading.parquet.read`."""
+    columns, metadata = read_columns(path, rows, longest)
+    return pd.DataFrame(columns), metadata
 
 
-def read_parquet(
-    files: duckdb.DuckDBPyConnection, path: Path, rows: int, longest: int
-) -> tuple[pd.DataFrame, dict[str, str]]:
-    """A Parquet file of this module, as a frame: truth values, whole numbers, floats and texts; and the words beside.
-
-    Args:
-        files: the engine.
-        path: the file.
-        rows: how many it must have.
-        longest: bytes of its longest text, at most.
-
-    Raises:
-        ReleaseError: it cannot be read, or is not such a file.
-
-    **Guarantees**: memory and time follow from rows and longest, whatever the file says.
-    """
-    columns, words = read_columns(files, path, rows, longest)
-    return pd.DataFrame(columns), words
-
-
-def read_columns(
-    files: duckdb.DuckDBPyConnection, path: Path, rows: int, longest: int
-) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """The same as columns; where a value is missing, as a frame would have it."""
-    words = look(path, rows, longest)
-    query = f"SELECT * FROM read_parquet({_pattern(path)}, hive_partitioning = false)"  # noqa: S608 - quoted
-    try:
-        few = rows * room(rows, longest) <= SMALL  # to ask for the types alone takes half as long as to read
-        told = (files.execute(query).description or []) if few else files.execute(f"DESCRIBE {query}").fetchall()
-        kinds = {str(name): str(kind) for name, kind, *_ in told}
-        for name, kind in kinds.items():
-            if kind not in _TYPES.values():
-                raise ReleaseError(f"column {name!r} of {path.name!r} was not written by a release.")
-        texts = [name for name, kind in kinds.items() if kind == _TYPES["O"]]
-        small = len(texts) * rows * room(rows, longest) <= SMALL
-        lengths: Iterable[int | None] = ()
-        if texts and not small:
-            longest_of = ", ".join(f"max(strlen({_name(name)}))" for name in texts)
-            lengths = files.execute(f"SELECT {longest_of} FROM ({query})").fetchone() or ()  # noqa: S608 - quoted
-        _refuse_longer(path, lengths, longest)
-        columns = (files if few and (small or not texts) else files.execute(query)).fetchnumpy()
-        if small:
-            found = (x for name in texts for x in columns[name])
-            _refuse_longer(path, (len(x.encode()) if isinstance(x, str) else None for x in found), longest)
-    except (duckdb.Error, UnicodeDecodeError):
-        raise ReleaseError(f"{str(path)!r} is missing or unreadable.") from None
-    return {c: pd.Series(x).to_numpy() if np.ma.isMaskedArray(x) else x for c, x in columns.items()}, words
-
-
-def _refuse_longer(path: Path, lengths: Iterable[int | None], longest: int) -> None:
-    if any(n is not None and n > longest for n in lengths):
-        raise ReleaseError(f"a text in {path.name!r} is longer than any in its release.")
-
-
-_TYPES = {"b": "BOOLEAN", "i": "BIGINT", "f": "DOUBLE", "O": "VARCHAR"}
-"""How a column is stored, by NumPy's letter for its kind."""
-
-
-def write_parquet(files: duckdb.DuckDBPyConnection, table: Columns | pd.DataFrame, path: Path, **metadata: str) -> None:
-    """A table as a Parquet file with metadata."""
-    arrays = _arrays(table)
-    columns = ", ".join(f"CAST({_name(c)} AS {_TYPES[x.dtype.kind]}) AS {_name(c)}" for c, x in arrays.items())
-    told = ", ".join(f"{key}: '{value}'" for key, value in metadata.items())
-    options = "FORMAT parquet" + (f", KV_METADATA {{{told}}}" if told else "")
-    files.register("frame", dict(arrays))  # a frame would be looked at for as long again
-    files.execute(f"COPY (SELECT {columns} FROM frame) TO {_quoted(path)} ({options})")  # noqa: S608 - quoted
-    files.unregister("frame")
-
-
-def _name(column: str) -> str:
-    return '"' + column.replace('"', '""') + '"'
-
-
-def _quoted(path: Path | str) -> str:
-    return "'" + str(path).replace("'", "''") + "'"
-
-
-def _pattern(path: Path) -> str:
-    """A path to read, with brackets that keep the engine from taking it for a pattern."""
-    return _quoted(re.sub(r"[*?\[]", r"[\g<0>]", str(path.absolute())))
+def write_parquet(table: Columns | pd.DataFrame, path: Path, **metadata: str) -> None:
+    """Write a table as a Parquet file with metadata in its footer."""
+    with path.open("wb") as file:
+        file.writelines(pieces(_arrays(table), metadata))
 
 
 def settle(folder: Path) -> None:

@@ -37,7 +37,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, Self, cast, final
 
-import duckdb
 import numpy as np
 import pandas as pd
 
@@ -65,7 +64,6 @@ from fitnoise.reading.files import (
     _reason,
     _write,
     csv_pieces,
-    engine,
     extent,
     field,
     label_columns,
@@ -555,20 +553,19 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
             tables = stage / "tables"
             tables.mkdir(exist_ok=True)
             _write(stage / "plan.json", self.plan.to_json())
-            with engine() as files:
-                if self.plan.groups:
-                    digest = answers_digest(self.answers)
-                    write_parquet(files, self._measurements(), stage / MEASUREMENTS, sha256=digest)
-                for i, base in histograms(self.plan).items():
-                    cells = self.synthetic(i)
-                    write_parquet(files, cells, stage / f"{base}.parquet")
-                    _write(stage / f"{base}.csv", csv_pieces(cells))
-                if self.outputs:
-                    write_parquet(files, self._drawn(), stage / OUTPUTS, sha256=outputs_digest(self.outputs))
-                    _write(stage / ANSWERS, finite_csv(self))
-                for _, file, table in self.files(written):
-                    _write(tables / f"{file}.csv", csv_pieces(table))
-                    write_parquet(files, table, tables / f"{file}.parquet")
+            if self.plan.groups:
+                digest = answers_digest(self.answers)
+                write_parquet(self._measurements(), stage / MEASUREMENTS, sha256=digest)
+            for i, base in histograms(self.plan).items():
+                cells = self.synthetic(i)
+                write_parquet(cells, stage / f"{base}.parquet")
+                _write(stage / f"{base}.csv", csv_pieces(cells))
+            if self.outputs:
+                write_parquet(self._drawn(), stage / OUTPUTS, sha256=outputs_digest(self.outputs))
+                _write(stage / ANSWERS, finite_csv(self))
+            for _, file, table in self.files(written):
+                _write(tables / f"{file}.csv", csv_pieces(table))
+                write_parquet(table, tables / f"{file}.parquet")
             entry = EntryReference(1, "0" * 64) if rehearsal else self.entry
             draft, text = stage / f"{DESCRIPTION}.draft", to_json(describe(self.plan, written, entry))
             _write(draft, " " * len(text) if rehearsal else text)
@@ -576,7 +573,7 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
             if not rehearsal:
                 draft.rename(stage / DESCRIPTION)
                 sync_names(stage)
-        except (OSError, duckdb.Error, UnicodeError) as error:
+        except (OSError, UnicodeError) as error:
             raise ReleaseError(f"the release cannot be written ({_reason(error)}); nothing is left of it.") from None
 
     def _drawn(self) -> pd.DataFrame:
@@ -639,8 +636,7 @@ def as_drawn(plan: Plan, document: str) -> Plan:
 
 def _read_answers(plan: Plan, folder: Path) -> list[Exact]:
     """The noisy answers of the tables, as they were written."""
-    with engine() as files:
-        frame, words = read_parquet(files, folder / MEASUREMENTS, plan.answers, DIGITS)
+    frame, words = read_parquet(folder / MEASUREMENTS, plan.answers, DIGITS)
     sector, row = _places(plan)
     if list(frame.columns) != ["sector", "row", "answer"] or not frame[["sector", "row"]].equals(
         pd.DataFrame({"sector": sector, "row": row})
@@ -676,8 +672,7 @@ def _read_histograms(plan: Plan, folder: Path) -> dict[int, Floats]:
     found = {}
     for i, base in histograms(plan).items():
         labels = cell_labels(plan.groups[i])
-        with engine() as files:
-            frame, _ = read_parquet(files, folder / f"{base}.parquet", *extent(labels))
+        frame, _ = read_parquet(folder / f"{base}.parquet", *extent(labels))
         counts, cells = frame.get("synthetic_records"), label_frame(labels)
         if counts is None or counts.dtype != np.float64 or not frame.drop(columns="synthetic_records").equals(cells):
             raise ReleaseError("the histogram is not one of this plan's cells.")
@@ -687,8 +682,7 @@ def _read_histograms(plan: Plan, folder: Path) -> dict[int, Floats]:
 
 def _read_outputs(plan: Plan, folder: Path) -> tuple[int, ...]:
     names = [q.name for q in plan.publication.finite]
-    with engine() as files:
-        frame, words = read_parquet(files, folder / OUTPUTS, *extent({"question": names}))
+    frame, words = read_parquet(folder / OUTPUTS, *extent({"question": names}))
     if list(frame.columns) != ["question", "output"] or frame["question"].tolist() != names:
         raise ReleaseError("the finite answers are not those of this plan.")
     outputs = tuple(frame["output"].tolist())

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from fitnoise.reading.files import says, to_json, write_texts
+from fitnoise.reading.files import links, says, to_json, write_texts
 from fitnoise.reading.release import Release
 from fitnoise.reporting import Displayed
 from fitnoise.request.publication import Publication
@@ -94,7 +94,10 @@ class Made(Mapping[str, pd.DataFrame], Displayed, abc.ABC):
         texts = self._texts()
         if about is not None:
             texts |= {file: text for name in self for file, text in about(name).items()}
-        there = {p.name for p in itertools.islice(folder.iterdir(), len(texts) + TOLD)}
+        some = list(itertools.islice(folder.iterdir(), len(texts) + TOLD))
+        if problem := links(folder, some):
+            return problem
+        there = {p.name for p in some}
         if there != texts.keys():
             return f"missing: {sorted(texts.keys() - there)}; not of {self.called}: {sorted(there - texts.keys())}"
         wrong = [name for name, text in texts.items() if not says(folder / name, text())]

@@ -38,8 +38,8 @@ from fitnoise.reading.files import (
     DESCRIPTION,
     Columns,
     csv_pieces,
-    engine,
     extent,
+    links,
     number_columns,
     read_columns,
     read_text,
@@ -48,7 +48,6 @@ from fitnoise.reading.files import (
     unfinished,
 )
 from fitnoise.reading.means import file_labels
-from fitnoise.reading.parquet import look
 from fitnoise.reading.release import (
     ANSWERS,
     GAP,
@@ -142,6 +141,9 @@ def verify(
         * a release is accepted only if it has the files of a release and no other, release.json is what its plan
           implies, no noisy answer was altered since it was written, the Parquet tables follow from the answers and the
           plan (up to 1e-9 of value and standard error), and the CSV files are those tables, digit by digit;
+        * a Parquet file is accepted only if its bytes are those that its columns imply: it has no statistics, indexes
+          or second copies of a page, from which readers could show other numbers;
+        * a folder with a symbolic link in it is not accepted. A hard link is a file like any other;
         * with a ledger, only if the entry that release.json names is there, with this digest, and is a charge for its
           plan, to its account, of its cost. A release of format 2 names none: there must be such a charge, and the
           check says that it was found by its plan;
@@ -172,13 +174,12 @@ def verify(
             "Nothing was verified."
         )
     if path.is_dir():
-        with engine():
-            found = _verify_release(path, None if ledger is None else ledger.entries())
-            if whole is not None and found.ok:
-                found = Verification((*found.checks, *_verify_whole(Release.read(path), Path(whole)).checks))
-            if combination is not None and found.ok:
-                found = _verify_combined(found, [path, *map(Path, others)], Path(combination))
-            return found
+        found = _verify_release(path, None if ledger is None else ledger.entries())
+        if whole is not None and found.ok:
+            found = Verification((*found.checks, *_verify_whole(Release.read(path), Path(whole)).checks))
+        if combination is not None and found.ok:
+            found = _verify_combined(found, [path, *map(Path, others)], Path(combination))
+        return found
     if path.is_file():
         if any(x is not None for x in (ledger, whole, combination)):
             raise ReleaseError(
@@ -439,8 +440,10 @@ def _verify_combined(first: Verification, folders: Sequence[Path], folder: Path)
 
 def _check_files(plan: Plan, folder: Path, bases: Iterable[Path]) -> str | None:
     expected = _expected(plan, bases)
-    some = itertools.islice(folder.rglob("*"), len(expected) + TOLD)
+    some = list(itertools.islice(folder.rglob("*"), len(expected) + TOLD))
     there = {p.relative_to(folder).as_posix() for p in some}
+    if problem := links(folder, some):
+        return problem
     missing, extra = sorted(expected - there), sorted(there - expected)
     return None if not missing and not extra else f"missing: {missing}; not part of a release: {extra}"
 
@@ -554,16 +557,15 @@ def _before(read: Sequence[Release]) -> bool:
 
 def _check_parquet(release: Release, names: Sequence[str], bases: Mapping[str, Path], same: set[str]) -> str | None:
     """What is wrong with the Parquet files; and, into `same`, those whose CSV file says the same: read once."""
-    with engine() as files:
-        for name, file, rebuilt in release.files(names):
-            base = bases[file]
-            found, words = read_columns(files, base.with_suffix(".parquet"), *_extents(release.plan, name)[file])
-            with contextlib.suppress(ReleaseError):  # said below
-                if _says_table(base.with_suffix(".csv"), partial(csv_pieces, found), before=_before([release])):
-                    same.add(file)
-            problem = _difference(found, rebuilt) or ("words that no release writes" if words else None)
-            if problem:
-                return f"table {name!r}: {problem}"
+    for name, file, rebuilt in release.files(names):
+        base = bases[file]
+        found, words = read_columns(base.with_suffix(".parquet"), *_extents(release.plan, name)[file])
+        with contextlib.suppress(ReleaseError):  # said below
+            if _says_table(base.with_suffix(".csv"), partial(csv_pieces, found), before=_before([release])):
+                same.add(file)
+        problem = _difference(found, rebuilt) or ("words that no release writes" if words else None)
+        if problem:
+            return f"table {name!r}: {problem}"
     return None
 
 
@@ -579,7 +581,7 @@ def _check_histogram(folder: Path, release: Release, i: int) -> str | None:
         return "there is none"
     if own.gap > GAP * (own.distance + GAP * float(own.noisy @ own.noisy)):
         return f"another histogram is nearer, by up to {own.gap:.3g} people²"
-    if look(folder / f"{base}.parquet", *extent(cell_labels(release.plan.groups[i]))):
+    if read_columns(folder / f"{base}.parquet", *extent(cell_labels(release.plan.groups[i])))[1]:
         return "its Parquet file holds words that no release writes"
     table = partial(csv_pieces, release.synthetic(i))
     same = _says_table(folder / f"{base}.csv", table, before=release.entry is None)
@@ -623,12 +625,11 @@ def _says_table(path: Path, table: Callable[..., str | Iterable[str]], *, before
 
 
 def _check_csv(plan: Plan, names: Sequence[str], bases: Mapping[str, Path], *, before: bool) -> str | None:
-    with engine() as files:
-        for name in names:
-            for file, size in _extents(plan, name).items():
-                if file not in bases:
-                    continue
-                table, _ = read_columns(files, bases[file].with_suffix(".parquet"), *size)
-                if not _says_table(bases[file].with_suffix(".csv"), partial(csv_pieces, table), before=before):
-                    return f"table {name!r} differs from its Parquet file"
+    for name in names:
+        for file, size in _extents(plan, name).items():
+            if file not in bases:
+                continue
+            table, _ = read_columns(bases[file].with_suffix(".parquet"), *size)
+            if not _says_table(bases[file].with_suffix(".csv"), partial(csv_pieces, table), before=before):
+                return f"table {name!r} differs from its Parquet file"
     return None

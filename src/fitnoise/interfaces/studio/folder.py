@@ -26,9 +26,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, final
 
+import duckdb
+
 from fitnoise.errors import FitnoiseError, ReleaseError, SpecError
 from fitnoise.kernel.domain import Domain
-from fitnoise.reading.files import DESCRIPTION, engine, read_text, replace_file
+from fitnoise.reading.files import DESCRIPTION, read_text, replace_file
 
 SPEC, OWN, PLANS = "spec.toml", ".studio", "plans"
 
@@ -55,6 +57,9 @@ CODES = ("codes_file", "file", "lookup_file")
 
 SETTLED = 2.0
 """Seconds without which a file may be written to twice and have one time."""
+
+_SCHEMA_READER: dict[str, Any] = {"threads": 1, "python_enable_replacements": False, "temp_directory": ""}
+"""Settings of the engine that reads schemas: it writes no file and sees no variable."""
 
 _LINE = 2**20
 """Bytes of a header line at most."""
@@ -228,7 +233,7 @@ class Folder:
                 if line.endswith(b"\n") and len(set(found)) == len(found) and not any(map(_NO_NAME.fullmatch, found)):
                     return found
             if _schemed(name):
-                with engine() as files:
+                with duckdb.connect(config=_SCHEMA_READER) as files:
                     rows = files.execute("SELECT name FROM parquet_schema(?)", [glob.escape(str(path))]).fetchall()
                 return [str(column) for (column,) in rows[1:]]
         except Exception:  # noqa: S110 - whatever a damaged file makes of its reader
