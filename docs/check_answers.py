@@ -2,6 +2,7 @@
 
 from decimal import Decimal, localcontext
 from fractions import Fraction as Q
+from itertools import pairwise
 from math import comb
 
 import numpy as np
@@ -29,18 +30,37 @@ def unrun(runs):
 
 
 def place(a, value):
-    """Which cell of an attribute a value means: a code, a label, a number, or a cell for missing values."""
+    """Which cell of an attribute a value means: a code, a label, a number, a bin, or a cell for missing values."""
     if value in a.get("missing", {}):
         return "missing", value
     if "cuts" in a:
-        need(not isinstance(value, str), "a bin is named by its text", Unknown)
-        return sum(cut <= value for cut in a["cuts"])
+        text = [str(int(x)) if x == int(x) and abs(x) < 2**53 else repr(float(x)) for x in a["cuts"]]
+        middle = [f"{one} to under {next_one}" for one, next_one in pairwise(text)]
+        bins = [f"under {text[0]}", *middle, f"{text[-1]} or more"]
+        need(value in bins, "a bin is named by another text than its own")
+        return bins.index(value)
     if "codes" in a:
         pairs = enumerate(zip(a["codes"], a.get("labels") or a["codes"], strict=True))
         found = [i for i, (code, label) in pairs if value == label or (value == code and type(value) is type(code))]
         need(found, "a condition is about a value that the domain does not have")
         return found[0]
     return value - a["low"] if "low" in a else value
+
+
+def selected(a, said):
+    """Section 2: the cells that one value, a range with both ends, or several values mean."""
+    if isinstance(said, dict) and "values" in said:
+        return {place(a, v) for v in said["values"]}
+    ends = [said["first"], said["last"]] if isinstance(said, dict) else said
+    if not isinstance(ends, list):
+        return {place(a, ends)}
+    if "codes" in a:
+        need(ends is said, "a range is of an attribute without an order")
+        return {place(a, v) for v in ends}
+    need(len(ends) == 2, "a list is no range of an attribute with an order")
+    first, last = (place(a, v) for v in ends)
+    need(isinstance(first, int) and isinstance(last, int) and first <= last, "a range has no two ends in order")
+    return set(range(first, last + 1))
 
 
 class Graph:
@@ -68,7 +88,7 @@ class Graph:
 
     def apart(self, where, domain):
         """Whether no record meets two conditions."""
-        met = [{a: {place(domain[a], v) for v in values} for a, values in x.items()} for x in where]
+        met = [{a: selected(domain[a], values) for a, values in x.items()} for x in where]
         return all(any(not x[a] & y[a] for a in x if a in y) for i, x in enumerate(met) for y in met[:i])
 
     def distances(self, i):

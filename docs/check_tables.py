@@ -5,7 +5,7 @@ from math import log, prod
 from statistics import NormalDist
 
 import numpy as np
-from check_answers import place
+from check_answers import place, selected
 from check_cells import class_of, knots, ranges
 from check_plan import Unknown, need
 
@@ -60,7 +60,7 @@ def view(t, name, axis, grid):
         rows = np.array([[i <= o < j for o in range(own)] for i, j in spans], dtype=float)
         rows = np.eye(own)[k:] - rows if shows == "change" else rows / (k if shows == "average" else 1)
     elif name in t.get("recode", {}):
-        cells = [{place(d, v) for v in group} for group in t["recode"][name].values()]
+        cells = [selected(d, group) for group in t["recode"][name].values()]
         cells = [{own + missing.index(c[1]) if isinstance(c, tuple) else c for c in group} for group in cells]
         rows = np.array([[o in group for o in range(n)] for group in cells], dtype=float)
     elif name in t.get("count", ()):

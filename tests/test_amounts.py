@@ -1618,7 +1618,7 @@ def test_what_is_asked_of_amounts_and_is_not_there_is_refused(plan, people):
         (lambda: fn.table("pay", margin=1), "not shown by its values"),
         (lambda: fn.table(prefix="pay", margin=1), "Binned"),
         (lambda: fn.table(ranges="pay", margin=1), "order"),
-        (lambda: fn.table(recode={"pay": {"low": [0]}}, margin=1), "Binned"),
+        (lambda: fn.table(recode={"pay": {"low": 0}}, margin=1), "Binned"),
         (lambda: fn.table(sum="sex", margin=1), "Amount or Ordered"),
         (lambda: fn.table(mean="sex", margin=1, reference=5), "asked of an amount"),
         (lambda: fn.table(mean="pay", margin=1), "needs a reference"),

@@ -76,7 +76,7 @@ def workloads(draw, varying=True):
             elif kind == "ranges":
                 asked[kind][a] = [(i, j) for i in range(1, n + 1) for j in range(i, n + 1)]
             else:
-                asked[kind][a] = {"low": list(range(1, 1 + (n + 1) // 2)), "all": list(range(1, n + 1))}
+                asked[kind][a] = {"low": [1, (n + 1) // 2], "all": [1, n]}
         plain = asked.pop("plain")
         made = fn.table(*plain, name=f"t{i}", variance=1, **{k: v for k, v in asked.items() if v})
         targets = st.sampled_from([1, 1.5, 4])
@@ -287,7 +287,7 @@ def test_several_views_of_several_attributes_have_joint_bases(count, n, upper, l
 def test_joint_bases_may_have_products_of_rows_that_no_table_asks(rng):
     """Two values of one attribute beside two of three of the other: of the second basis only one vector is seen."""
     domain = fn.Domain({"a0": fn.Ordered(1, 2), "a1": fn.Ordered(1, 3)})
-    seen = fn.table(name="seen", prefix=["a0"], recode={"a1": {"low": [1, 2], "all": [1, 2, 3]}}, variance=1)
+    seen = fn.table(name="seen", prefix=["a0"], recode={"a1": {"low": [1, 2], "all": [1, 3]}}, variance=1)
     plain, total = (fn.table(*of, name=name, variance=1) for of, name in [(["a1"], "plain"), ([], "total")])
     workload = fn.Workload(domain, [plain, seen, total])
     plan, dense = planned(workload), fn.plan(workload, gap=1e-6)
@@ -461,7 +461,7 @@ def test_with_many_tables_cores_still_have_the_columns_they_need():
 
 def test_values_that_nothing_tells_apart_are_counted_together(always, rng):
     domain = fn.Domain(o=fn.Ordered(0, 5), u=fn.Ordered(0, 3))
-    groups = {"o": {"low": [0, 1, 2], "mid": [3, 4]}}
+    groups = {"o": {"low": [0, 2], "mid": [3, 4]}}
     plan = fn.plan(fn.Workload(domain, [fn.table(recode=groups, prefix="u", variance=2), fn.table("u", variance=3)]))
     assert plan.mechanism == "fit-for-use by axis"
     factor = next(f.rows for f, a in zip(plan.strategy.factors, plan.strategy.over.names, strict=True) if a == "o")
@@ -571,7 +571,9 @@ def test_too_many_tables_or_counts_are_told(monkeypatch, name, most):
         fn.plan(fn.Workload(WIDE, tables))
 
 
-@pytest.mark.parametrize("groups", [{"all": list(range(1, 201))}, {"a": [1, 2], "b": [3, 4], "c": [1, 3], "d": [2, 4]}])
+@pytest.mark.parametrize(
+    "groups", [{"all": [1, 200]}, {"a": [1, 2], "b": [3, 4], "c": {"values": [1, 3]}, "d": {"values": [2, 4]}}]
+)
 def test_queries_that_leave_counts_undetermined_are_refused(groups):
     with pytest.raises(WorkloadError, match=r"what is asked of 'o' must tell.*Nothing was planned"):
         fn.plan(fn.Workload(WIDE, [fn.table(recode={"o": groups}, prefix="u", variance=1), fn.table("u", variance=1)]))

@@ -151,8 +151,8 @@ def test_the_number_of_records_may_be_public():
 
 def test_free_answers_are_combined_with_what_they_stand_beside(tmp_path):
     domain = fn.Domain(a=fn.Ordered(0, 3), b=fn.Ordered(0, 2))
-    first = fn.plan(fn.Workload(domain, [fn.table("a", recode={"b": {"low": [0]}}, margin=3)]))
-    recode = {"b": {"one": [1], "high": [1, 2]}}
+    first = fn.plan(fn.Workload(domain, [fn.table("a", recode={"b": {"low": 0}}, margin=3)]))
+    recode = {"b": {"one": 1, "high": [1, 2]}}
     more = fn.free(fn.Workload(domain, [fn.table("a", recode=recode, margin=3)]), first)
     releases = [fn.release(p, np.ones(domain.shape, int), ledger=tmp_path / "ledger.db") for p in (first, more)]
     found = check(*releases)

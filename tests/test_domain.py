@@ -109,7 +109,7 @@ def test_ordered_positions_are_offsets(low, width):
 def test_a_number_falls_in_the_bin_between_its_cuts(cuts, x):
     a = Binned(sorted(cuts))
     edges = [-math.inf, *sorted(cuts), math.inf]
-    i = a.position(x)
+    i = a.cell(x)
     assert edges[i] <= x < edges[i + 1]
     assert a.size == len(cuts) + 1 == len(set(a.values))
 

@@ -30,6 +30,7 @@ from fitnoise.kernel.designs.ranks import RankMechanism, Ranks
 from fitnoise.kernel.designs.weights import Weights
 from fitnoise.kernel.exact import exp_below, log_above
 from fitnoise.kernel.ledger import Account, Ledger
+from fitnoise.kernel.selections import Selection
 from fitnoise.kernel.units import Adjacency
 from fitnoise.mechanisms import finite
 from fitnoise.mechanisms.finite import documents
@@ -60,7 +61,9 @@ QUESTIONS = {
     "independent": FiniteQuery.counts("two", where=[{"state": ["CA", "NY"]}, {"kids": [0, 1]}], **ASK),
     "disjoint": FiniteQuery.counts("apart", where=[{"state": "CA"}, {"state": "NY"}], **ASK),
     "sum": FiniteQuery.sum("kids", "kids", **ASK),
-    "sum of some": FiniteQuery.sum("kids in New York", "kids", where={"state": "NY", "kids": [1, 3]}, **ASK),
+    "sum of some": FiniteQuery.sum(
+        "kids in New York", "kids", where={"state": "NY", "kids": {"values": [1, 3]}}, **ASK
+    ),
     "sum below 0": FiniteQuery.sum("debt", "debt", **ASK),
     "median": FiniteQuery.median("median debt", "debt", **ASK),
     "quantile": FiniteQuery.quantile("much debt", "debt", at=Fraction(9, 10), **ASK),
@@ -303,8 +306,8 @@ def test_as_many_records_as_are_declared(records, added, swapped):
 
 
 def test_conditions_and_priors_in_one_form():
-    query = FiniteQuery.count("q", where={"state": "TX", "kids": [2, 1]}, prior=[1, 0.5], **ASK)
-    assert query.where == ((("kids", (2, 1)), ("state", ("TX",))),)
+    query = FiniteQuery.count("q", where={"state": "TX", "kids": [1, 2]}, prior=[1, 0.5], **ASK)
+    assert query.where == ((("kids", Selection.parse((1, 2))), ("state", Selection.parse("TX"))),)
     assert query.prior == (1.0, 0.5)
     assert FiniteQuery.count("q", prior=[1, 0], **ASK).prior == (1.0, 0.0)
     for prior in ([], [-0.1, 1.1], [math.nan], [math.inf], ["x"], 3):
@@ -401,7 +404,7 @@ def test_questions_that_cannot_be_asked_of_the_domain_are_refused(query, error):
 
 def test_missing_values_are_counted_and_not_added_up():
     domain = fn.Domain(hours=fn.Ordered(0, 3, missing={"unknown": [9]}, absent="unknown", outside="unknown"))
-    FiniteQuery.count("x", where={"hours": ["unknown", 1]}, **ASK).check(domain)
+    FiniteQuery.count("x", where={"hours": {"values": ["unknown", 1]}}, **ASK).check(domain)
     for query in (FiniteQuery.sum("x", "hours", **ASK), FiniteQuery.median("x", "hours", **ASK)):
         with pytest.raises(WorkloadError, match=f"the {query.question} of 'hours', which has cells for missing values"):
             query.check(domain)
@@ -731,7 +734,7 @@ epsilon = "3/2"
 [[finite]]
 name = "two"
 query = "counts"
-where = [{ state = ["CA", "NY"] }, { kids = { first = 0, last = 1 } }]
+where = [{ state = ["CA", "NY"] }, { kids = [0, 1] }]
 people = 12
 epsilon = 1.5
 aim = "mean-absolute-error"
@@ -758,7 +761,7 @@ def test_specifications_say_questions_and_say_them_again(tmp_path):
         ("people = 12\nepsilon = 1.5", "epsilon = 1.5", r"finite\[1\].people is missing"),
         ('epsilon = "3/2"', 'epsilon = "much"', r"in finite\[0\]: a number such as"),
         ('epsilon = "3/2"', "epsilon = 0", r"in finite\[0\]"),
-        ("{ kids = {", "{ kidz = {", r"in finite\[1\]: a condition is about 'kidz'"),
+        ("{ kids = [", "{ kidz = [", r"in finite\[1\]: a condition is about 'kidz'"),
         ('name = "two"', 'name = "kids"', "'kids' is given twice"),
         ("aim =", "aims =", "did you mean 'aim'"),
         ('["CA", "NY"] }', '["CA", "WA"] }', r"in finite\[1\]: .*WA"),

@@ -199,9 +199,9 @@ def test_the_ledger_agrees(case):
 
 def test_plans_that_were_counted_apart_are_composed():
     """Then what is spent falls."""
-    tables = [fn.table("area", recode={"age": ages}, margin=2) for ages in (OLD, {"young": [0]})]
+    tables = [fn.table("area", recode={"age": ages}, margin=2) for ages in (OLD, {"young": 0})]
     apart = [fn.plan(homes(t), **HOMES) for t in tables]
-    plan = fn.free(homes(fn.table("area", recode={"age": {"late": [1]}}, margin=1)), apart)
+    plan = fn.free(homes(fn.table("area", recode={"age": {"late": 1}}, margin=1)), apart)
     with Ledger(":memory:") as ledger:
         each = sum(counted(p, ledger).charge.rho for p in apart)
         assert spent(ledger, plan) == each
@@ -329,7 +329,7 @@ def test_cells_for_missing_values_in_another_order_are_other_cells():
     """All cost is in one cell by name, which has another number: nothing is free there, and the ledger adds up."""
     unknown, refused = {"unknown": [-9]}, {"asked": ["N"]}
     first, second = (
-        homes(fn.table(recode={"age": {"g": ["unknown"]}}, margin=3), age=fn.Ordered(0, 3, missing=missing))
+        homes(fn.table(recode={"age": {"g": "unknown"}}, margin=3), age=fn.Ordered(0, 3, missing=missing))
         for missing in (unknown | refused, refused | unknown)
     )
     assert first.domain["age"].values[4] == second.domain["age"].values[5] == "unknown"
@@ -541,7 +541,7 @@ def test_charges_whose_cells_are_not_kept_leave_nothing():
 @pytest.mark.parametrize("unit", [fn.PrivacyUnit("person"), fn.PrivacyUnit("home", 2)])
 def test_what_is_told_to_be_free_is(unit):
     """A count by each value that is told is planned for nothing, as accurate as told; and no other value is free."""
-    old = homes(fn.table("sex", recode={"age": {"old": [2], "oldest": [3]}}, margin=fn.By("age", [3, 9])))
+    old = homes(fn.table("sex", recode={"age": {"old": 2, "oldest": 3}}, margin=fn.By("age", [3, 9])))
     plan = fn.plan(old, unit=unit, source=HOMES["source"])
     (left,) = room.left_beside(plan)
     assert (left.attribute, left.values) == ("age", (0, 1, 3))
@@ -549,7 +549,7 @@ def test_what_is_told_to_be_free_is(unit):
 
     def asked(values, errors):
         targets = fn.By("age", [s**2 for s in errors])
-        return homes(fn.table(recode={"age": {str(v): [v] for v in values}}, variance=targets))
+        return homes(fn.table(recode={"age": {str(v): v for v in values}}, variance=targets))
 
     made = fn.free(asked(left.values, left.std_errors), plan)
     assert made.relaxation == pytest.approx(1, rel=1e-4)

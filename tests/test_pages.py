@@ -398,7 +398,10 @@ def test_how_values_are_read_is_said_in_german(attribute, told):
         ({"above": -1.5, "at_most": 2}, "'it' ist über -1.5 und höchstens 2"),
         (["n", "s"], "'it' ist 'n' oder 's'"),
         (True, "'it' ist true"),
-        (list(range(1, 12)), "'it' ist 1 oder 2 oder 3 oder 4 oder 5 oder 6 oder 7 oder 8, oder einer von 3 weiteren"),
+        (
+            {"values": list(range(1, 12))},
+            "'it' ist 1 oder 2 oder 3 oder 4 oder 5 oder 6 oder 7 oder 8, oder einer von 3 weiteren",
+        ),
     ],
 )
 def test_conditions_are_told_in_every_language(given, told):

@@ -1015,7 +1015,7 @@ def test_publications_by_an_id(tmp_path):
         fn.Publication(workload, by_id(), other_units=(by_id(name="home"),))
     with pytest.raises(SpecError, match="the same id, the same once_per, per_value, separation and fixed"):
         fn.Publication(workload, by_id(), other_units=(fn.PrivacyUnit("person", 2, REPLACE),))
-    old = fn.table(recode={"a": {"old": [2], "oldest": [3]}}, margin=fn.By("a", [3, 9]))
+    old = fn.table(recode={"a": {"old": 2, "oldest": 3}}, margin=fn.By("a", [3, 9]))
     uneven = fn.Workload(fn.Domain(a=fn.Ordered(0, 3)), [old])
     for unit in (fn.PrivacyUnit("person", 2), by_id()):  # of which records pay less, depends on which are counted
         plan = fn.plan(uneven, unit=unit)

@@ -61,7 +61,10 @@ def test_quantiles_are_those_of_the_records(quiet, q):
     assert (frame["value"] <= frame["high"]).all()
     assert quiet.quantile("age", q).value == truth(ages.sum(axis=0), q)
     assert quiet.quantile("age", q, sex="m", age=(3, 7)).value == 3 + truth(ages[1, 3:8], q)
-    assert quiet.quantile("age", q, {"age": [2, 5, 9]}).value == [2, 5, 9][truth(ages.sum(axis=0)[[2, 5, 9]], q)]
+    assert (
+        quiet.quantile("age", q, {"age": {"values": [2, 5, 9]}}).value
+        == [2, 5, 9][truth(ages.sum(axis=0)[[2, 5, 9]], q)]
+    )
     bins = DOMAIN["pay"].values
     pay = quiet.quantile("pay", q, by="sex")
     assert pay.value.tolist() == [bins[truth(x, q)] for x in COUNTS.sum(axis=1)]

@@ -169,7 +169,7 @@ def test_an_estimate_of_one_number_is_that_number(made):
             assert found.confidence == (own or 0.95)
 
 
-@pytest.mark.parametrize("where", [{}, {"sex": True}, {"age": [2, 3]}, {"sex": False, "age": [0, 3]}])
+@pytest.mark.parametrize("where", [{}, {"sex": True}, {"age": [2, 3]}, {"sex": False, "age": {"values": [0, 3]}}])
 def test_rows_that_count_a_record_twice_are_not_added_up(made, where):
     with pytest.raises(ReleaseError, match=r"rows of 'age' overlap.*such as age = '.'. Nothing was added up"):
         made.sum("ages, cumulated", where)

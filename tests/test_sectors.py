@@ -154,7 +154,7 @@ def workloads(draw):
                 ]
             elif view == "recode":
                 group = draw(st.lists(st.sampled_from(a.values), min_size=1, unique=True))
-                views["recode"][n] = {"group": group, "all": a.values}
+                views["recode"][n] = {"group": {"values": group}, "all": {"values": a.values}}
         number = draw(st.sampled_from([1, 2.5, 10]))
         plain = [n for n in chosen if n not in {*views["prefix"], *views["ranges"], *views["recode"]}]
         if plain and draw(st.booleans()):

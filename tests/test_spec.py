@@ -69,6 +69,15 @@ def domains(draw):
     return fn.Domain({n: draw(attributes()) for n in names})
 
 
+def spellings(attribute, values):
+    """Ways to write a group: single values, one alone, a list of codes; along an order a pair, and all of it."""
+    if not attribute.ordered:
+        return [values, values[0], {"values": values}]
+    known = [x for x in values if x not in attribute.beside]
+    whole = {"first": attribute.own_values[0], "last": attribute.own_values[-1]}
+    return [values[0], {"values": values}, whole, *([x, x] for x in known[:1])]
+
+
 @st.composite
 def arguments(draw, domain, names, number):
     """What `fn.table` takes: a table about some of these names, under a name of its own."""
@@ -93,7 +102,8 @@ def arguments(draw, domain, names, number):
             ranges[name] = [(values[min(b)], values[max(b)]) for b in bounds]
         if view == "recode":
             group = st.lists(st.sampled_from(values), min_size=1, unique=True)
-            recode[name] = draw(st.dictionaries(texts, group, min_size=1, max_size=3))
+            groups = draw(st.dictionaries(texts, group, min_size=1, max_size=3))
+            recode[name] = {g: draw(st.sampled_from(spellings(domain[name], own))) for g, own in groups.items()}
         if view in following:
             following[view][name] = draw(st.integers(1 if view == "change" else 2, len(domain[name].own_values) - 1))
     kind = draw(st.sampled_from(list(Kind)))
@@ -309,7 +319,7 @@ def test_patterns_are_said_in_words():
             2, ["a", "b", "d"], ranges={"c": [(0, 1)]}, margin=3
         ),
         "all = 'singles'\nrecode = { d = { low = { first = 0, last = 1 } } }\nmargin = 3": fn.all_tables(
-            1, ["a", "b", "c"], recode={"d": {"low": [0, 1]}}, margin=3
+            1, ["a", "b", "c"], recode={"d": {"low": {"first": 0, "last": 1}}}, margin=3
         ),
         "all = 1\namong = ['a']\nattributes = ['b']\nmargin = { by = 'b', values = [1, 2, 3] }": fn.all_tables(
             1, ["a"], "b", margin=fn.By("b", [1, 2, 3])
@@ -468,7 +478,7 @@ reference = 50
 confidence = 0.9
 
 [[tables]]
-recode = { age = { young = { first = 0, last = 3 }, odd = [1, 3, 5], old = { first = 8, last = 9 } } }
+recode = { age = { young = { first = 0, last = 3 }, odd = { values = [1, 3] }, a = 7, old = { first = 8, last = 9 } } }
 max_deviation = 4
 
 [[tables]]
@@ -477,7 +487,12 @@ std_error = 2
 """
     )
     domain = fn.Domain(age=fn.Ordered(0, 9), sex=fn.Categorical(["f", "m"]))
-    groups = {"young": range(4), "odd": (1, 3, 5), "old": (8, 9)}
+    groups = {
+        "young": {"first": 0, "last": 3},
+        "odd": {"values": (1, 3)},
+        "a": 7,
+        "old": {"first": 8, "last": 9},
+    }
     expected = fn.Workload(
         domain,
         [
@@ -497,23 +512,23 @@ std_error = 2
     assert spec.publication().workload == expected
     # groups keep their order through TOML, where {first, last} would move behind the lists
     again = Spec.from_toml(spec.to_toml()).publication().workload.tables[1]
-    assert again.labels(domain) == {"age": ("young", "odd", "old")}
+    assert again.labels(domain) == {"age": ("young", "odd", "a", "old")}
     assert again == expected.tables[1]
 
 
 def test_groups_by_first_and_last_work_on_bins_and_only_where_there_is_an_order():
     binned = '[domain.pay]\ntype = "binned"\ncuts = [10, 20, 30]\n'
     table = "[[tables]]\nmargin = 1\nrecode = {{ {} = {{ low = {{ first = {}, last = {} }} }} }}\n"
-    spec = Spec.from_toml(binned + table.format("pay", "5", '"20 to under 30"'))
-    values = ("under 10", "10 to under 20", "20 to under 30")
-    assert spec.publication().workload.tables[0].views[0][1].groups == (("low", values),)
-    assert room.tomllib.loads(spec.to_toml())["tables"][0]["recode"] == {"pay": {"low": list(values)}}
-    unordered = Spec.from_toml(DOMAIN + table.format("sex", '"f"', '"m"'))
-    for use in (unordered.publication, unordered.to_toml):
-        with pytest.raises(SpecError, match="needs an attribute with an order"):
-            use()
+    spec = Spec.from_toml(binned + table.format("pay", '"under 10"', '"20 to under 30"'))
+    asked = spec.publication()
+    assert asked.workload.tables[0].view("pay").operator(asked.domain["pay"]).groups == ((0, 1, 2),)
+    assert Spec.from_toml(spec.to_toml()).publication() == asked
+    with pytest.raises(SpecError, match=r"5 is none of the bins; name one as tables show it: \['under 10', "):
+        Spec.from_toml(binned + table.format("pay", "5", '"20 to under 30"')).publication()
+    with pytest.raises(SpecError, match="the values of this attribute have no order: list its codes"):
+        Spec.from_toml(DOMAIN + table.format("sex", '"f"', '"m"')).publication()
     backwards = Spec.from_toml(DOMAIN + table.format("age", "3", "2"))
-    with pytest.raises(SpecError, match=r"in tables\[0\]: a group ends where it starts or later; got first 3, last 2"):
+    with pytest.raises(SpecError, match=r"in tables\[0\]: group 'low': \[3, 2\] is a range \[first, last\] that ends"):
         backwards.publication()
 
 

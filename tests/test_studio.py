@@ -372,7 +372,7 @@ def test_a_proof_draws_its_curve_where_there_is_one(tmp_path, monkeypatch, promi
 
 def test_a_proof_tells_what_is_free_beside_it(client):
     """Detects a page that says nothing of what older people leave, who are in none but the first table."""
-    text = SPEC.replace('prefix = "age"\nmargin = 9.5', "recode = { age = { young = [0] } }\nmargin = 2")
+    text = SPEC.replace('prefix = "age"\nmargin = 9.5', "recode = { age = { young = 0 } }\nmargin = 2")
     client.post("/file", text=text)
     client.certified()
     told = " ".join(Page(client.page("/prove")).texts)

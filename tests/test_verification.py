@@ -35,7 +35,9 @@ PLAN = fn.plan(
         [
             fn.table("state", "sex", margin=4),
             fn.table("sex", recode={"age": {"x": [0, 1], "y": [2, 3]}}, margin=7, name="ages"),
-            fn.table("sex", recode={"age": {"x": [0, 2], "y": [1, 3]}}, margin=7, name="other ages"),
+            fn.table(
+                "sex", recode={"age": {"x": {"values": [0, 2]}, "y": {"values": [1, 3]}}}, margin=7, name="other ages"
+            ),
             fn.table("sex", prefix="age", margin=fn.By("age", [6, 7, 8, 9])),
             fn.table(margin=5),
         ],

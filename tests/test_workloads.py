@@ -13,6 +13,7 @@ import zoo
 from dense import table_matrix
 from fitnoise.algebra import rules
 from fitnoise.errors import DomainError, WorkloadError
+from fitnoise.kernel.selections import Selection
 from fitnoise.planning import what_if
 from fitnoise.request import workloads
 from fitnoise.request.targets import Kind
@@ -208,7 +209,10 @@ def test_all_ranges_of_a_long_axis_are_refused_with_their_number():
 
 def test_recodes_name_each_group_once():
     t = fn.Table(
-        "t", ("state",), fn.table("state", margin=1).target, (("state", Recode((("x", ("OH",)), ("x", ("IA",))))),)
+        "t",
+        ("state",),
+        fn.table("state", margin=1).target,
+        (("state", Recode((("x", Selection.parse(["OH"])), ("x", Selection.parse(["IA"]))))),),
     )
     with pytest.raises(WorkloadError, match="names a group twice"):
         fn.Workload(DOMAIN, [t])
@@ -247,7 +251,7 @@ VIEWS = {
     "prefix": {"prefix": ["wages"]},
     "ranges": {"ranges": {"age": [(0, 1), (1, 4)]}},
     "all ranges": {"ranges": "age"},
-    "recode": {"recode": {"age": {"young": [0, 1], "all": [0, 1, 2, 3, 4]}, "sex": {"men": ["m"]}}},
+    "recode": {"recode": {"age": {"young": [0, 1], "all": [0, 4]}, "sex": {"men": ["m"]}}},
     "two": {"prefix": "age", "recode": {"wages": {"some": ["1 to under 10", "10 or more"]}}},
 }
 """What may stand beside a pattern."""
@@ -573,7 +577,7 @@ def test_a_pattern_over_unknown_attributes_is_refused():
     for make in (
         lambda: fn.all_tables(2, ["sex", "region", "age"], margin=1),
         lambda: fn.all_tables(2, ["sex", "age"], "region", margin=1),
-        lambda: fn.all_tables(2, ["sex", "age"], recode={"region": {"x": [1]}}, margin=1),
+        lambda: fn.all_tables(2, ["sex", "age"], recode={"region": {"x": 1}}, margin=1),
     ):
         with pytest.raises(DomainError, match="no attribute 'region' in the domain; it has "):
             fn.Workload(WIDE, [make()])
@@ -637,6 +641,7 @@ LETTERS = fn.Domain(
     {"a": fn.Ordered(0, 1), "b": fn.Ordered(0, 2), "c": fn.Categorical(["x", "y", "z"]), "d": fn.Ordered(0, 3)}
 )
 NAMES = list(LETTERS)
+APART = {"d": {"u": {"values": [0, 3]}, "v": 1}}
 PLANNED = {
     "pairs": [fn.all_tables(2, NAMES, margin=5)],
     "one of a pattern": [fn.all_tables(4, NAMES, margin=5)],
@@ -660,7 +665,7 @@ PLANNED = {
         fn.all_tables(1, ["a", "c"], "d", margin=[5, 4]), fn.table(prefix="d", margin=9), fn.table("a", margin=2),
     ],
     "a fixed attribute by value": [
-        fn.all_tables(1, ["a", "c"], "b", recode={"d": {"u": [0, 3], "v": [1]}}, margin=fn.By("b", [4, 5, 6])),
+        fn.all_tables(1, ["a", "c"], "b", recode=APART, margin=fn.By("b", [4, 5, 6])),
     ],
     "by value of a fixed prefix": [
         fn.all_tables(1, ["c", "b"], prefix="d", margin=fn.By("d", [4, 5, 6, 7])), fn.all_tables(2, NAMES, margin=9),

@@ -114,7 +114,7 @@ def _with_missing():
 
 def five_cells():
     """sectors_measured: optimum 2.130793; replace-one after rounding 4.73521."""
-    groups = {"o": {"low": [0, 1], "high": [2, 3, 4]}}
+    groups = {"o": {"low": [0, 1], "high": [2, 4]}}
     return fn.Workload(
         _reference((3, 4, 2), 5),
         [
@@ -413,7 +413,7 @@ WORKLOADS = {
         [
             fn.table("a", ranges={"o": [(0, 1), (1, 2)]}, variance=fn.By("o", [2, 3])),
             fn.table("a", "b", ranges={"o": [(1, 3)]}, variance=4),
-            fn.table("b", recode={"o": {"u": [0, 3], "v": [1, 3], "w": [2, 3]}}, variance=3),
+            fn.table("b", recode={"o": {"u": {"values": [0, 3]}, "v": {"values": [1, 3]}, "w": [2, 3]}}, variance=3),
         ],
     ),
     "crossed": crossed,
@@ -435,7 +435,7 @@ WORKLOADS = {
         [
             fn.table("sex", prefix="age", margin=4),
             fn.table(ranges={"age": [(0, 1), (1, 3)]}, missing=True, margin=3),
-            fn.table("sex", recode={"age": {"young": [0, 1], "unknown or old": ["unknown", 3]}}, margin=5),
+            fn.table("sex", recode={"age": {"young": [0, 1], "unknown or old": {"values": ["unknown", 3]}}}, margin=5),
             fn.table("age", margin=7),
             fn.table(margin=2),
         ],

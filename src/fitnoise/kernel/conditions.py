@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, fields
 from datetime import date
-from typing import Any, final
+from typing import Any, TypeGuard, final
 
 from fitnoise.errors import DomainError, SpecError
 from fitnoise.kernel.checks import is_plain
@@ -21,8 +21,8 @@ _TOLD = 8
 """Codes that are told in words."""
 
 _WAYS = (
-    "a text, a whole number or true/false; a list of these, of which one; or numbers between bounds, such as "
-    "{ at_least = 2020, below = 2025 }; or a date, or dates between bounds"
+    "a text, a whole number or true/false; a list of texts, of which one; several numbers as { values = [1, 2] }; or "
+    "numbers between bounds, such as { at_least = 2020, below = 2025 }; or a date, or dates between bounds"
 )
 
 _LAST = 10**8
@@ -98,7 +98,8 @@ class Condition:
         """What a specification says of the column."""
         codes = list(self.codes)
         bounds = {name: x.isoformat() if isinstance(x, date) else x for name, x in self.bounds.items()}
-        return bounds or (codes[0] if len(codes) == 1 else codes)
+        several = {"values": codes} if all(map(_is_number, codes)) else codes
+        return bounds or (codes[0] if len(codes) == 1 else several)
 
     @property
     def words(self) -> str:
@@ -131,14 +132,34 @@ def conditions(given: object) -> tuple[Condition, ...]:
 def _condition(column: Any, value: object) -> Condition:
     if isinstance(value, Mapping):
         known = [f.name for f in fields(Condition)[2:]]
+        if set(value) == {"values"} and _is_list(value["values"]):
+            return Condition(column, tuple(value["values"]))
         if not value or not set(value) <= set(known):
-            raise SpecError(f"the bounds of {column!r} are some of {', '.join(known)}; got {list(value)}.")
+            raise SpecError(
+                f"the condition on {column!r} is {{ values = […] }}, or some of the bounds {', '.join(known)}; got "
+                f"{list(value)}."
+            )
         return Condition(column, **value)
-    if isinstance(value, Iterable) and not isinstance(value, (str, bytes, Set)):
-        return Condition(column, tuple(value))
+    if _is_list(value):
+        codes = tuple(value)
+        if codes and all(map(_is_number, codes)):
+            raise SpecError(
+                f"the condition on {column!r} is a list of numbers, which may be meant as single values or as a range: "
+                "write { values = [2020, 2024] } (in Python {'values': [2020, 2024]}) for 2020 and 2024, or "
+                "{ at_least = 2020, at_most = 2024 } for all from one to the other."
+            )
+        return Condition(column, codes)
     if isinstance(value, date):
         return Condition(column, at_least=value, at_most=value)
     return Condition(column, (value,))  # type: ignore[arg-type]  # judged there
+
+
+def _is_list(value: object) -> TypeGuard[Iterable[Any]]:
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes, Set, Mapping))
+
+
+def _is_number(code: object) -> bool:
+    return is_plain(plain(code))
 
 
 def _code(code: object) -> Code:

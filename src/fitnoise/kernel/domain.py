@@ -548,10 +548,10 @@ class Binned(Attribute):
         return self._values
 
     def own_position(self, value: object) -> int:
-        """The bin a number falls into, or the bin with this text.
+        """The bin with this text. A number is refused: it lies in a bin that holds others, and may be meant as an end.
 
         Args:
-            value: a number, or the text of a bin as tables show it.
+            value: the text of a bin as tables show it.
 
         Returns:
             Its place, from 0.
@@ -559,12 +559,9 @@ class Binned(Attribute):
         Raises:
             DomainError: it is none of them.
         """
-        if isinstance(value, str):
-            if value in self._values:
-                return self._values.index(value)
-        elif isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
-            return sum(c <= value for c in self.cuts)
-        raise DomainError(f"{value!r} is neither a finite number nor one of the bins {list(self._values)}.")
+        if isinstance(value, str) and value in self._values:
+            return self._values.index(value)
+        raise DomainError(f"{shown(value)} is none of the bins; name one as tables show it: {list(self._values)}.")
 
     def declared(self) -> dict[str, Any]:
         """The cuts."""

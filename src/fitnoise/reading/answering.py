@@ -50,8 +50,9 @@ class Answering(abc.ABC):
         estimate. What is not named is summed over, and cells for missing values count then as all records do.
 
         Args:
-            where: for some attributes, or levels of hierarchies, a value, a list of values, or a range of an attribute
-                with an order as a tuple (first, last), ends included. A range leaves missing values out. `area` is a
+            where: for some attributes, or levels of hierarchies, a value; of an attribute with an order a range
+                (first, last), ends included, or single values {"values": […]}; of others a list of codes. A range
+                leaves missing values out. `area` is a
                 list of places of any levels of the release's hierarchy, whose union is asked for; or several such lists
                 by name, by which the numbers are told apart.
             by: attributes or levels by whose values the numbers are told apart: all values that remain, and cells for

@@ -21,6 +21,7 @@ from fitnoise.algebra import operators as op
 from fitnoise.errors import DomainError, ReleaseError
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.kernel.domain import Attribute, Domain, Hierarchy
+from fitnoise.kernel.selections import Selection
 from fitnoise.reading.areas import AREA, Areas
 from fitnoise.reading.forms import Forms, Source
 from fitnoise.request.workloads import EACH, AtMost, Family, Table, View, Workload
@@ -333,33 +334,17 @@ def _first_leaves(domain: Domain, name: str) -> Indices:
 
 
 def _cells(domain: Domain, name: str, wanted: Any) -> Mask:
-    """The cells of an attribute or level that are wanted: of a value, of several, or from one to another."""
+    """The cells of an attribute or level that are wanted: of a value, a range or several values."""
     attribute = domain[name]
     out = np.zeros(attribute.size, dtype=bool)
-    if isinstance(wanted, tuple):
-        if not attribute.ordered or len(wanted) != 2:
-            raise ReleaseError(
-                f"{name} = {wanted!r}: a pair is a range (first, last) of an attribute with an order"
-                f"{'' if attribute.ordered else f', and {name!r} has none'}; several values are a list."
-            )
-        low, high = (_position(attribute, name, value, own=True) for value in wanted)
-        if low > high:
-            raise ReleaseError(f"{name} = {wanted!r}: the range ends before it begins.")
-        out[low : high + 1] = True
-        return out
-    several = isinstance(wanted, Iterable) and not isinstance(wanted, (str, bytes, Mapping))
-    for value in list(wanted) if several else [wanted]:
-        out[_position(attribute, name, value)] = True
-    return out
-
-
-def _position(attribute: Attribute, name: str, value: Any, *, own: bool = False) -> int:
     try:
-        return attribute.own_position(value) if own else attribute.position(value)
-    except DomainError:
+        out[list(Selection.parse(wanted).cells(attribute))] = True
+    except DomainError as error:
         raise ReleaseError(
-            f"no value {value!r} of {name!r}; there are {reprlib.repr(list(attribute.values))}. Nothing was estimated."
+            f"{name} = {reprlib.repr(wanted)}: {error} There are the values {reprlib.repr(list(attribute.values))}. "
+            "Nothing was estimated."
         ) from None
+    return out
 
 
 # --- which table, and over which of its rows ------------------------------------------------------------

@@ -40,12 +40,13 @@ from typing import Any, Protocol, Self, cast, final
 import numpy as np
 import pandas as pd
 
-from fitnoise.errors import ReleaseError
+from fitnoise.errors import DomainError, ReleaseError
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Exact, Floats
 from fitnoise.kernel.codings import plain
 from fitnoise.kernel.domain import Attribute, Domain, Hierarchy, Level
 from fitnoise.kernel.files import sync_names
+from fitnoise.kernel.selections import Selection
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms._base import Biased
 from fitnoise.mechanisms.documents import DIGITS, parse
@@ -80,7 +81,7 @@ from fitnoise.reading.forms import Source
 from fitnoise.reading.laws import level
 from fitnoise.reading.means import file_labels, mean_columns
 from fitnoise.reporting import Displayed
-from fitnoise.request.workloads import EACH, View, Workload, some
+from fitnoise.request.workloads import EACH, Ranges, Recode, View, Workload, some
 from fitnoise.request.workloads import table as ask
 
 MEASUREMENTS = "measurements.parquet"
@@ -499,8 +500,10 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
 
         Args:
             table: its name.
-            where: for some columns, a label or several labels as shown in the table; others are summed over. Of a table
-                by places also those of a level above, whose places are then summed.
+            where: for some columns, a label, or a list of labels as shown in the table; others are summed over. Of a
+                column with the values of an attribute with an order (first, last) is a range, ends included, and
+                {"values": […]} are single ones. Of a table by places also those of a level above, whose places are
+                then summed.
             confidence: of the margin; default the workload's.
             columns: the same as `where`, for columns whose names are Python identifiers.
 
@@ -519,7 +522,7 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         chosen = {column: np.ones(len(shown)) for column, shown in labels.items()}
         for column, wanted in {**(where or {}), **columns}.items():
             if column in labels:
-                chosen[column] *= _choose(labels[column], wanted)
+                chosen[column] *= _choose(labels[column], _listed(workload, table, column, wanted))
             else:
                 below, inside = _above(workload, table, column, wanted)
                 chosen[below] *= inside
@@ -712,6 +715,23 @@ def to_write(plan: Plan, tables: Iterable[str] | None) -> tuple[str, ...]:
     if len(set(given)) != len(given):
         raise ReleaseError("a table to write is named twice.")
     return tuple(sorted(given, key=known.__getitem__))
+
+
+def _listed(workload: Workload, table: str, column: str, wanted: Any) -> Any:
+    """The labels that are wanted, where they are named along an order."""
+    asked = workload[table]
+    if asked.matrix is not None or isinstance(asked.view(column), (Ranges, Recode)):
+        return wanted
+    attribute = workload.domain[column]
+    if not attribute.ordered:
+        return wanted
+    try:
+        return [attribute.values[i] for i in Selection.parse(wanted).cells(attribute)]
+    except DomainError as error:
+        raise ReleaseError(
+            f"no row is labelled {reprlib.repr(wanted)}; there are {reprlib.repr(list(attribute.values))}. Of "
+            f"{column!r}, {error} Nothing was added up."
+        ) from None
 
 
 def _choose(shown: Sequence[str | int], wanted: Any) -> Floats:

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
-import tomli_w
 from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 
 from fitnoise.algebra import operators as op
@@ -30,6 +29,7 @@ from fitnoise.errors import FitnoiseError, SpecError
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.designs.questions import Aim, FiniteQuery, Question
 from fitnoise.kernel.domain import Attribute, Domain
+from fitnoise.kernel.selections import Selection
 from fitnoise.kernel.units import (
     MAX_RECORDS,
     Counted,
@@ -66,6 +66,7 @@ from fitnoise.request.written import (
     named_attribute_document,
     small_document,
     table_document,
+    toml,
 )
 
 TOLD, READ = 10, 200
@@ -104,13 +105,37 @@ class PublicTotalSpec(Part):
 
 
 class SpanSpec(Part):
-    """A group of consecutive values, ends included."""
+    """A range of values, ends included."""
 
     first: int | float | str
     last: int | float | str
 
 
+class ValuesSpec(Part):
+    """Single values."""
+
+    values: list[bool | int | float | str] = Field(min_length=1)
+
+
 _Value = bool | int | float | str
+
+
+def _way(given: Any) -> str:
+    """Return how values are written, by their kind and keys: errors are then about that way alone."""
+    if isinstance(given, (SpanSpec, ValuesSpec)):
+        return type(given).__name__
+    if isinstance(given, Mapping):
+        return "ValuesSpec" if "values" in given else "SpanSpec"
+    return "list" if isinstance(given, list) else "value"
+
+
+_Values = Annotated[
+    Annotated[SpanSpec, Tag("SpanSpec")]
+    | Annotated[ValuesSpec, Tag("ValuesSpec")]
+    | Annotated[list[_Value], Field(min_length=1), Tag("list")]
+    | Annotated[_Value, Tag("value")],
+    Discriminator(_way),
+]
 
 _Pair = Annotated[list[_Value], Field(min_length=2, max_length=2)]
 
@@ -152,8 +177,10 @@ class TableSpec(Part):
         None,
         description="shown as ranges, ends included: a name for all of them, or name = [[first, last], …]",
     )
-    recode: dict[str, dict[str, list[_Value] | SpanSpec]] | None = Field(
-        None, description="shown as groups: name.group = [values] or {first, last}"
+    recode: dict[str, dict[str, _Values]] | None = Field(
+        None,
+        description="shown as groups: name.group = [first, last] of an attribute with an order, or a list of codes of "
+        "another; or {first, last}, {values}, or one value",
     )
     change: str | dict[str, int] | None = Field(
         None, description="shown as changes from one value to the next, or name = from how many before (12: a year)"
@@ -204,7 +231,7 @@ class TableSpec(Part):
         ranges: Any = self.ranges
         if isinstance(ranges, dict):
             ranges = {a: None if b == "all" else b for a, b in ranges.items()}
-        recode = {a: {g: _group(domain[a], v) for g, v in groups.items()} for a, groups in (self.recode or {}).items()}
+        recode = {a: {g: _selection(v) for g, v in groups.items()} for a, groups in (self.recode or {}).items()}
         said = {**numbers, "reference": reference, "confidence": self.confidence, "name": self.name}
         said |= {"missing": self.missing, "ceiling": self.ceiling}
         views: dict[str, Any] = {"prefix": self.prefix, "ranges": ranges, "recode": recode, "count": self.count}
@@ -244,15 +271,9 @@ def _others(domain: Domain, beside: Iterable[str]) -> list[str]:
     return [a for a in domain if a not in named and a not in domain.steps]
 
 
-def _group(attribute: Attribute, values: list[_Value] | SpanSpec) -> tuple[_Value, ...]:
-    if not isinstance(values, SpanSpec):
-        return tuple(values)
-    if not attribute.ordered:
-        raise SpecError("a group given as {first, last} needs an attribute with an order.")
-    i, j = attribute.own_position(values.first), attribute.own_position(values.last)
-    if i > j:
-        raise SpecError(f"a group ends where it starts or later; got first {values.first!r}, last {values.last!r}.")
-    return attribute.values[i : j + 1]
+def _selection(values: Any) -> Selection:
+    """Read values as they were written."""
+    return Selection.parse(values.model_dump() if isinstance(values, Part) else values)
 
 
 def _matrix(rows: list[list[int | float]]) -> np.ndarray[Any, Any]:
@@ -308,8 +329,9 @@ _Bound = int | float | date | str
 
 
 class BoundsSpec(Part):
-    """Bounds within which a column's number, or date, lies."""
+    """Bounds within which a column's number, or date, lies; or the values of which it is one."""
 
+    values: list[bool | int | float | str] | None = Field(None, min_length=1)
     at_least: _Bound | None = None
     above: _Bound | None = None
     at_most: _Bound | None = None
@@ -333,7 +355,9 @@ class DataSpec(Part):
     outside_domain: OutsideDomain = Field(OutsideDomain.REFUSE, strict=False)
     max_records: int = Field(MAX_RECORDS, description="public bound on the number of records")
     where: dict[str, _Value | date | list[_Value] | BoundsSpec] = Field(
-        {}, description="which records are counted: for each column a value, several of which one, or bounds"
+        {},
+        description="which records are counted: for each column a value, texts of which one, {values} of which one, or "
+        "bounds",
     )
 
     def conditions(self) -> dict[str, Any]:
@@ -510,8 +534,6 @@ class ObjectiveSpec(Part):
     trade: float | None = Field(None, description="of a hybrid: what a unit of the weighted total is worth in Δ²")
 
 
-_Values = _Value | Annotated[list[_Value], Field(min_length=1)] | SpanSpec
-
 _Where = dict[str, _Values]
 
 
@@ -538,7 +560,9 @@ class FiniteSpec(Part):
         None, description="of a quantile: the share of the records at or below it, such as 0.9 or '1/3'"
     )
     where: _Where | list[_Where] | None = Field(
-        None, description="name = value, [values] or {first, last}; all must hold. Of several counts a list of them"
+        None,
+        description="name = value, [first, last] of an attribute with an order, or codes of another; or {first, last} "
+        "or {values}; all must hold. Of several counts a list of them",
     )
     people: int = Field(
         description="public: at most so many records; where neighbours replace one record, exactly so many; "
@@ -558,7 +582,7 @@ class FiniteSpec(Part):
             for a in condition:
                 if a not in domain:
                     raise SpecError(f"a condition is about {a!r}, which is not in the domain.")
-            where.append(tuple((a, _met(domain[a], v)) for a, v in condition.items()))
+            where.append(tuple((a, _selection(v)) for a, v in condition.items()))
         prior = None if self.prior is None else tuple(self.prior)
         cost = exact_number(str(self.epsilon))
         return FiniteQuery(
@@ -572,10 +596,6 @@ class FiniteSpec(Part):
             aim=self.aim,
             at=None if self.at is None else exact_number(str(self.at)),
         )
-
-
-def _met(attribute: Attribute, values: _Value | list[_Value] | SpanSpec) -> tuple[_Value, ...]:
-    return _group(attribute, values if isinstance(values, (list, SpanSpec)) else [values])
 
 
 _Mechanism = Literal["unbiased", "projection"]
@@ -699,24 +719,8 @@ class Spec(Part):
         return cls.parse(document)
 
     def to_toml(self) -> str:
-        """The document as TOML, without what equals the defaults.
-
-        Groups given as {first, last} are written out value by value: in TOML they would move behind the others, and
-        the order of the groups is that of the published rows.
-        """
-        document = self.document()
-        for written, meant in zip(document["tables"], self.tables, strict=True):
-            for name, groups in (meant.recode or {}).items():
-                for group, values in groups.items():
-                    if isinstance(values, SpanSpec):
-                        with _place(f"recode.{name}.{group}"):
-                            written["recode"][name][group] = list(_group(self._attribute(name), values))
-        return tomli_w.dumps(document)
-
-    def _attribute(self, name: str) -> Attribute:
-        if name not in self.domain:
-            raise SpecError(f"no attribute {name!r} in the domain; it has {list(self.domain)}.")
-        return self.domain[name].build(None)
+        """The document as TOML, without what equals the defaults."""
+        return toml(self.document())
 
     def document(self) -> dict[str, Any]:
         """The document as plain JSON values, without what equals the defaults."""

@@ -21,11 +21,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
-from fitnoise.errors import WorkloadError
+from fitnoise.errors import DomainError, WorkloadError
 from fitnoise.kernel.arguments import checked, shown
 from fitnoise.kernel.checks import is_real, is_whole
 from fitnoise.kernel.codings import EXACT
 from fitnoise.kernel.domain import RESERVED, Amount, Attribute, Categorical, Domain, Hierarchy, Ordered
+from fitnoise.kernel.selections import Form, Selection
 from fitnoise.request.targets import By, BySize, Kind, PublicTotal, Target, checked_confidence
 
 QUERY = "query"
@@ -177,7 +178,8 @@ class Ranges(View):
             if n > 2048:
                 raise WorkloadError(f"all ranges of {n} values are {n * (n + 1) // 2} queries; name the ranges wanted.")
             return tuple((i, j) for i in range(n) for j in range(i, n))
-        return tuple((attribute.own_position(a), attribute.own_position(b)) for a, b in self.bounds)
+        cells = (Selection(Form.RANGE, (a, b)).cells(attribute) for a, b in self.bounds)
+        return tuple((own[0], own[-1]) for own in cells)
 
     def operator(self, attribute: Attribute) -> op.Operator:
         """Interval sums."""
@@ -195,9 +197,13 @@ class Ranges(View):
 @final
 @dataclass(frozen=True)
 class Recode(View):
-    """Named groups of values; groups may overlap and may leave values out."""
+    """Named groups of values, which may leave values out.
 
-    groups: tuple[tuple[str, tuple[Any, ...]], ...]
+    Two ranges are apart, or one lies within the other, as a band does within a total. Groups of single values may
+    overlap in any way.
+    """
+
+    groups: tuple[tuple[str, Selection], ...]
     missing: bool = False
     word = "recode"
 
@@ -207,7 +213,15 @@ class Recode(View):
         return tuple(i for i in range(attribute.own_size, attribute.size) if i not in named)
 
     def _cells(self, attribute: Attribute) -> tuple[tuple[int, ...], ...]:
-        return tuple(tuple(attribute.position(v) for v in values) for _, values in self.groups)
+        found = []
+        for name, values in self.groups:
+            try:
+                found.append(values.cells(attribute))
+            except DomainError as error:
+                raise DomainError(f"group {name!r}: {error}") from None
+        spans = [(own[0], -own[-1], g) for g, own in zip(self.groups, found, strict=True) if g[1].is_range(attribute)]
+        _refuse_overlap(attribute, sorted(spans, key=lambda span: span[:2]))
+        return tuple(found)
 
     def operator(self, attribute: Attribute) -> op.Operator:
         """Group sums."""
@@ -445,6 +459,21 @@ def _refuse_one_label(labels: tuple[str, ...], names: tuple[str, ...]) -> None:
             f"two rows would be called {name!r}: a range or group, and a cell that `missing` adds. Rename the cell or "
             "the group, or leave `missing` out."
         )
+
+
+def _refuse_overlap(attribute: Attribute, spans: Sequence[tuple[int, int, tuple[str, Selection]]]) -> None:
+    """Raise WorkloadError where two ranges overlap and neither holds the other; by first cell, the longest first."""
+    around: list[tuple[int, str]] = []
+    for first, last, (name, _) in spans:
+        while around and around[-1][0] < first:
+            around.pop()
+        if around and around[-1][0] < -last:
+            raise WorkloadError(
+                f"groups {around[-1][1]!r} and {name!r} overlap: both count {attribute.values[first]!r}, and neither "
+                "lies within the other. Let each range begin after the one before it ends; ranges that are to overlap "
+                "are asked for as `ranges`."
+            )
+        around.append((-last, name))
 
 
 EACH = Each()
@@ -751,7 +780,7 @@ def table(
     *attributes: str,
     prefix: str | Sequence[str] | None = None,
     ranges: str | Mapping[str, Sequence[tuple[Any, Any]] | None] | None = None,
-    recode: Mapping[str, Mapping[str, Iterable[Any]]] | None = None,
+    recode: Mapping[str, Mapping[str, Any]] | None = None,
     change: str | Mapping[str, int] | None = None,
     average: Mapping[str, int] | None = None,
     to_date: Mapping[str, int] | None = None,
@@ -775,7 +804,8 @@ def table(
         attributes: names of attributes of the domain, shown value by value; none of all means the grand total.
         prefix: attributes shown as "at most this value" instead.
         ranges: attributes shown as ranges: a name for all ranges, or a mapping name → list of (first, last).
-        recode: attributes shown as groups: a mapping name → {group: values}.
+        recode: attributes shown as groups: a mapping name → {group: values}. Along an order (first, last) is a range,
+            ends included, and {"values": […]} are single values; without an order a list is one of codes.
         change: attributes shown as changes, each value less the one before it, in the order in which they are
             declared: a name, or a mapping name → how many before; with a year's, seasonal differences.
         average: attributes shown as moving averages: a mapping name → of how many values. Targets are about the mean.
@@ -816,8 +846,8 @@ def table(
         raise WorkloadError(f"a mean is of one amount, by its name; got {mean!r}.")
     averaged = {} if mean is None else {mean: Mean(_reference(mean, reference))}
     for extra in (
-        {a: Ranges(None if b is None else tuple((x, y) for x, y in b), missing) for a, b in spans.items()},
-        {a: Recode(tuple((str(g), tuple(v)) for g, v in m.items()), missing) for a, m in (recode or {}).items()},
+        {a: Ranges(None if b is None else _bounds(a, b), missing) for a, b in spans.items()},
+        {a: Recode(_groups(a, m), missing) for a, m in (recode or {}).items()},
         {a: Change(n) for a, n in _counts("change", {change: 1} if isinstance(change, str) else change, 1)},
         {a: Average(n) for a, n in _counts("average", average, 2)},
         {a: ToDate(n) for a, n in _counts("to_date", to_date, 2)},
@@ -863,6 +893,28 @@ def table(
     target = Target(kind, number, confidence, None if averaged else reference)
     made = Table(name or "", columns, target, tuple(views.items()))
     return replace(made, name=made.default_name) if name is None else made
+
+
+def _bounds(attribute: str, given: Iterable[Any]) -> tuple[tuple[Any, Any], ...]:
+    """The ends of ranges."""
+    pairs = [x if isinstance(x, (list, tuple)) else () for x in given]
+    if not all(len(x) == 2 for x in pairs):
+        raise WorkloadError(
+            f"ranges of {attribute!r} are a list of pairs, [[first, last], …] with both ends; got {shown(given)}, of "
+            "which some are none."
+        )
+    return tuple((x, y) for x, y in pairs)
+
+
+def _groups(attribute: str, given: Mapping[str, Any]) -> tuple[tuple[str, Selection], ...]:
+    """The groups, as they were written."""
+    found = []
+    for name, values in given.items():
+        try:
+            found.append((str(name), Selection.parse(values)))
+        except DomainError as error:
+            raise WorkloadError(f"group {name!r} of {attribute!r}: {error}") from None
+    return tuple(found)
 
 
 def _counts(what: str, given: Mapping[str, int] | None, least: int) -> Iterator[tuple[str, int]]:
@@ -1096,7 +1148,7 @@ def all_tables(
     *attributes: str,
     prefix: str | Sequence[str] | None = None,
     ranges: str | Mapping[str, Sequence[tuple[Any, Any]] | None] | None = None,
-    recode: Mapping[str, Mapping[str, Iterable[Any]]] | None = None,
+    recode: Mapping[str, Mapping[str, Any]] | None = None,
     change: str | Mapping[str, int] | None = None,
     average: Mapping[str, int] | None = None,
     to_date: Mapping[str, int] | None = None,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import tomli_w
 
 from fitnoise.errors import SpecError
 from fitnoise.kernel.checks import is_real
@@ -80,7 +83,7 @@ def table_document(part: Table | Family) -> dict[str, Any]:
         if isinstance(v, Ranges)
     } or None
     out["recode"] = {
-        a: {g: _plain(values) for g, values in v.groups} for a, v in views.items() if isinstance(v, Recode)
+        a: {g: values.document for g, values in v.groups} for a, v in views.items() if isinstance(v, Recode)
     } or None
     for word, kind in (("change", Change), ("average", Average), ("to_date", ToDate)):
         out[word] = {a: v.steps for a, v in views.items() if isinstance(v, kind)} or None
@@ -111,7 +114,7 @@ def small_document(small: SmallDatabase | None) -> dict[str, Any]:
 
 def finite_document(q: FiniteQuery) -> dict[str, Any]:
     """A question with finitely many answers."""
-    where = [{a: _plain(values) for a, values in condition} for condition in q.where]
+    where = [{a: values.document for a, values in condition} for condition in q.where]
     return {
         "name": q.name,
         "query": q.question,
@@ -123,6 +126,42 @@ def finite_document(q: FiniteQuery) -> dict[str, Any]:
         "prior": None if q.prior is None else list(q.prior),
         "aim": q.aim,
     }
+
+
+def toml(document: Mapping[str, Any]) -> str:
+    """Return a specification as TOML, with the groups of a recode in their order, which is that of published rows.
+
+    TOML puts tables of keys behind values: groups that mix both are written as one inline table.
+
+    Args:
+        document: As JSON values.
+    """
+    text = tomli_w.dumps(document)
+    mark = next(m for i in itertools.count() if (m := f"recode-{i}-") not in text)
+    held: list[str] = []
+
+    def kept(x: Any) -> Any:
+        if isinstance(x, Mapping):
+            return {key: held_back(y) if key == "recode" and _mixed(y) else kept(y) for key, y in x.items()}
+        return [kept(y) for y in x] if isinstance(x, list) else x
+
+    def held_back(groups: Any) -> str:
+        inline = tomli_w.dumps({"x": [0, groups]}).split("0,", 1)[1]  # a list of tables alone is written otherwise
+        held.append(inline.strip().removesuffix("]").strip().removesuffix(","))
+        return f"{mark}{len(held) - 1}-"
+
+    marked = kept(document)
+    if held:
+        text = tomli_w.dumps(marked)
+        for i, inline in enumerate(held):
+            text = text.replace(f'"{mark}{i}-"', inline)
+    return text
+
+
+def _mixed(recode: Any) -> bool:
+    """Return True if some groups are tables of keys."""
+    groups = [x for x in recode.values() if isinstance(x, Mapping)] if isinstance(recode, Mapping) else []
+    return any(isinstance(values, Mapping) for own in groups for values in own.values())
 
 
 def _number_document(number: float | By | BySize) -> Any:

@@ -5,6 +5,9 @@ They were made with the code of commit 4b71c84, the last one before the move, ch
     git worktree add ../before 4b71c84
     PYTHONPATH=../before/src python tests/data/made_before/make.py tests/data/made_before
 
+Since then three of the plans were rewritten, with their releases and the chain of the ledger, for a notation that was
+given up: values of ordered attributes in lists of one or of three ([2, 3, 4] is [2, 4] now, and [0] is 0).
+
 They are kept to be read, never to be made again: running this with later code would only show that it reads its own
 writing. Nothing in them is about anyone: the records are random numbers. Noise is drawn afresh each time.
 """

@@ -15,13 +15,12 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from datetime import date, time
 from typing import Any
 
-import tomli_w
-
 from fitnoise.errors import SpecError
 from fitnoise.interfaces.studio.folder import checked_name
 from fitnoise.interfaces.studio.guard import Form
 from fitnoise.kernel.checks import is_plain
 from fitnoise.request.documents import exact_number
+from fitnoise.request.written import toml
 
 Document = dict[str, Any]
 
@@ -90,7 +89,7 @@ def write(document: Document) -> str:
         SpecError: it holds what TOML cannot say, or what :func:`parse` refuses.
     """
     _checked(document)
-    text = tomli_w.dumps(document)
+    text = toml(document)
     try:
         text.encode()
     except UnicodeEncodeError:

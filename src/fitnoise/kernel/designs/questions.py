@@ -52,6 +52,7 @@ from fitnoise.kernel.designs.lazy import LazyMechanism
 from fitnoise.kernel.designs.ranks import RankMechanism, Ranks
 from fitnoise.kernel.domain import Domain, Ordered
 from fitnoise.kernel.exact import DENSE_LIMIT, rational
+from fitnoise.kernel.selections import Selection
 from fitnoise.kernel.units import Adjacency, Neighbours
 
 MOST_PEOPLE = 2**62
@@ -66,7 +67,7 @@ MARGIN_CELLS = 2**22
 FINEST = 1000
 """Largest denominator of the share of a quantile."""
 
-Condition = tuple[tuple[str, tuple[Any, ...]], ...]
+Condition = tuple[tuple[str, Selection], ...]
 """For some attributes the values that meet it; all of them must."""
 
 Mechanism = FiniteMechanism | LazyMechanism | ClampedMechanism | RankMechanism
@@ -174,7 +175,8 @@ class FiniteQuery:
             name: of the question.
             people: public: at most so many records (exactly so many, where neighbours replace one).
             epsilon: what the answer may cost one unit, pure; a Fraction is exact.
-            where: name = value or values; all must hold.
+            where: name = value, [first, last] along an order, or codes without one; {"values": […]} for single values.
+                All must hold.
             rest: further fields, such as `prior` and `aim`.
 
         Raises:
@@ -220,7 +222,8 @@ class FiniteQuery:
             attribute: an ordered one; its range bounds what one record can change.
             people: public: at most so many records (exactly so many, where neighbours replace one).
             epsilon: what the answer may cost one unit, pure; a Fraction is exact.
-            where: name = value or values; all must hold.
+            where: name = value, [first, last] along an order, or codes without one; {"values": […]} for single values.
+                All must hold.
             rest: further fields, such as `prior` and `aim`.
 
         Raises:
@@ -247,7 +250,8 @@ class FiniteQuery:
             attribute: one with an order.
             people: public: at most so many records (exactly so many, where neighbours replace one).
             epsilon: what the answer may cost one unit, pure; a Fraction is exact.
-            where: name = value or values; all must hold.
+            where: name = value, [first, last] along an order, or codes without one; {"values": […]} for single values.
+                All must hold.
             rest: further fields, such as `prior` and `aim`.
 
         Raises:
@@ -278,7 +282,8 @@ class FiniteQuery:
             at: the share, above 0 and below 1.
             people: public: at most so many records (exactly so many, where neighbours replace one).
             epsilon: what the answer may cost one unit, pure; a Fraction is exact.
-            where: name = value or values; all must hold.
+            where: name = value, [first, last] along an order, or codes without one; {"values": […]} for single values.
+                All must hold.
             rest: further fields, such as `prior` and `aim`.
 
         Raises:
@@ -321,8 +326,7 @@ class FiniteQuery:
                 raise WorkloadError(f"the question {self.name!r} is about {a!r}, which is not in the domain.")
         for condition in self.where:
             for a, values in condition:
-                for v in values:
-                    domain[a].position(v)
+                values.cells(domain[a])
         if self.question is Question.SUM and not isinstance(domain[self._asked], Ordered):
             raise WorkloadError(
                 f"the question {self.name!r} adds up {self._asked!r}, which must be an ordered attribute: one of whole "
@@ -448,7 +452,7 @@ class FiniteQuery:
 
     def _disjoint(self, domain: Domain) -> bool:
         """Whether no record meets two conditions."""
-        met = [{a: {domain[a].position(v) for v in values} for a, values in c} for c in self.where]
+        met = [{a: {*values.cells(domain[a])} for a, values in c} for c in self.where]
         pairs = [(x, y) for i, x in enumerate(met) for y in met[:i]]
         return all(any(a in y and not x[a] & y[a] for a in x) for x, y in pairs)
 
@@ -561,7 +565,7 @@ class FiniteQuery:
         kept = np.asarray(counts, dtype=np.int64)
         for a, values in condition:
             met = np.zeros(domain[a].size, dtype=np.int64)
-            met[[domain[a].position(v) for v in values]] = 1
+            met[list(values.cells(domain[a]))] = 1
             shape = [1] * kept.ndim
             shape[margin.index(a)] = -1
             kept = kept * met.reshape(shape)
@@ -614,10 +618,10 @@ def _believed(prior: Iterable[Any]) -> tuple[float, ...]:
     return own
 
 
-def _condition(given: Iterable[tuple[str, Iterable[Any]]]) -> Condition:
+def _condition(given: Iterable[tuple[str, Any]]) -> Condition:
     """In one form, sorted by attribute, so that equal conditions are equal."""
-    own = tuple(sorted(((str(a), tuple(values)) for a, values in given), key=lambda pair: pair[0]))
-    if len({a for a, _ in own}) != len(own) or any(not v for _, v in own):
+    own = tuple(sorted(((str(a), Selection.parse(values)) for a, values in given), key=lambda pair: pair[0]))
+    if len({a for a, _ in own}) != len(own) or any(not values.items for _, values in own):
         raise WorkloadError("a condition names each attribute once, with one value or more.")
     return own
 
@@ -628,7 +632,5 @@ def _at_most_one(where: Mapping[str, Any] | None) -> tuple[Condition, ...]:
 
 
 def _pairs(where: Mapping[str, Any]) -> Condition:
-    """{attribute: value, or values} as pairs; a text is one value."""
-    return tuple(
-        (a, tuple(v) if isinstance(v, Iterable) and not isinstance(v, str) else (v,)) for a, v in where.items()
-    )
+    """{attribute: value, range or values} as pairs."""
+    return tuple((a, Selection.parse(values)) for a, values in where.items())

@@ -1,0 +1,237 @@
+"""How values of an attribute are written: one notation has one meaning, in every place where values are named."""
+
+import json
+import re
+import tomllib
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fitnoise as fn
+from fitnoise.errors import DomainError, FitnoiseError, ReleaseError, SpecError, WorkloadError
+from fitnoise.kernel.designs.questions import FiniteQuery
+from fitnoise.kernel.selections import Form, Selection
+from fitnoise.reading.expressions import ask
+from fitnoise.request.documents import Spec
+from fitnoise.request.written import toml
+
+AGE = fn.Ordered(0, 20, missing={"unknown": [99]}, absent="unknown")
+PAY = fn.Binned([10, 20, 30])
+SEX = fn.Categorical(["f", "m", "x"])
+WORK = fn.Categorical([0, 1, 2, 14])
+DOMAIN = fn.Domain(age=AGE, pay=PAY, sex=SEX, work=WORK)
+SPEC = """
+[domain.age]
+type = "ordered"
+low = 0
+high = 20
+
+[domain.sex]
+type = "categorical"
+codes = ["f", "m", "x"]
+"""
+
+WRITTEN = {
+    "one": (AGE, 14, [14]),
+    "a pair": (AGE, [0, 14], range(15)),
+    "a pair of one value": (AGE, [14, 14], [14]),
+    "a tuple": (AGE, (0, 14), range(15)),
+    "an array": (AGE, np.array([0, 14]), range(15)),
+    "a range in words": (AGE, {"first": 0, "last": np.int64(14)}, range(15)),
+    "single values": (AGE, {"values": [0, 14]}, [0, 14]),
+    "single values, and a cell beside": (AGE, {"values": ["unknown", 14]}, [21, 14]),
+    "a range of Python": (AGE, range(0, 15, 7), [0, 7, 14]),
+    "a cell beside": (AGE, "unknown", [21]),
+    "bins": (PAY, ["under 10", "20 to under 30"], range(3)),
+    "codes": (SEX, ["f", "x"], [0, 2]),
+    "a tuple of codes": (SEX, ("f", "x"), [0, 2]),
+    "many codes": (SEX, ["x", "f", "m"], [2, 0, 1]),
+    "codes that are numbers": (WORK, [0, 14], [0, 3]),
+    "codes in words": (WORK, {"values": [0, 14]}, [0, 3]),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_one_notation_has_one_meaning(name):
+    attribute, given, cells = WRITTEN[name]
+    selection = Selection.parse(given)
+    assert selection.cells(attribute) == tuple(cells)
+    again = json.loads(json.dumps(selection.document))
+    assert Selection.parse(again) == Selection.parse(selection) == selection
+
+
+REFUSED = {
+    "a list of one": (AGE, [3], r"\[3\] is no range .*\{ values = \[3\] \}, in Python \{'values': \[3\]\}"),
+    "a longer list": (AGE, [0, 5, 14], r"\[0, 5, 14\] is no range \[first, last\].*\{ values = \[0, 5, 14\] \}"),
+    "an empty list": (AGE, [], "is no range"),
+    "bins, listed": (PAY, ["under 10"], "is no range"),
+    "reversed": (AGE, [14, 0], "ends before it begins: write its least value first"),
+    "reversed, in words": (AGE, {"first": 14, "last": 0}, "ends before it begins"),
+    "half open": (AGE, [5, None], r"\[5, None\] is a range with one end"),
+    "half open below": (AGE, (None, 5), "is a range with one end"),
+    "outside": (AGE, [5, 21], "21 is not a whole number from 0 to 20"),
+    "below": (AGE, [-1, 5], "-1 is not a whole number from 0 to 20"),
+    "half a year": (AGE, [0.5, 3], "0.5 is not a whole number"),
+    "an end that is missing": (AGE, ["unknown", 3], "'unknown' is a cell for missing values, in no range"),
+    "numbers for bins": (PAY, [10, 20], r"10 is none of the bins; name one as tables show it: \['under 10'"),
+    "a number for a bin": (PAY, 12.5, "12.5 is none of the bins"),
+    "a range of codes": (SEX, {"first": "f", "last": "x"}, "have no order: list its codes"),
+    "an unknown code": (SEX, ["f", "q"], "'q' is neither a code nor a label"),
+    "one end": (AGE, {"first": 3}, "with both ends"),
+    "other keys": (AGE, {"at_least": 3}, r"\{ values = \[…\] \}"),
+    "a value in words": (AGE, {"values": 3}, r"\{ values = \[…\] \}"),
+    "a text in words": (AGE, {"values": "unknown"}, r"\{ values = \[…\] \}"),
+    "too many keys": (AGE, {"values": [3], "first": 1}, r"\{ values = \[…\] \}"),
+    "a set": (AGE, {0, 14}, "whose order is fixed; got a set"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_can_be_misread_is_refused_in_words(name):
+    attribute, given, words = REFUSED[name]
+    with pytest.raises(DomainError, match=words):
+        Selection.parse(given).cells(attribute)
+
+
+def test_ranges_are_told_from_values_by_the_attribute():
+    pair = Selection(Form.LIST, (0, 1))
+    assert (pair.is_range(AGE), pair.is_range(SEX)) == (True, False)
+    assert Selection.parse({"first": 0, "last": 1}).is_range(SEX)
+    assert not Selection.parse({"values": [0, 1]}).is_range(AGE)
+
+
+# --- everywhere the same ----------------------------------------------------------------------------------------------
+
+
+PEOPLE = pd.DataFrame({"age": [a for a in range(21) for _ in range(10)]})
+PEOPLE["sex"], PEOPLE["work"], PEOPLE["pay"] = "f", 0, 5
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory):
+    """Ages 0 to 20, ten of each, hardly changed by noise."""
+    domain = fn.Domain(age=fn.Ordered(0, 20), sex=SEX)
+    tables = [
+        fn.table("age", margin=0.01),
+        fn.table(
+            recode={"age": {"0-14": (0, 14), "both": {"values": [0, 14]}, "one": 14, "all": [0, 20]}}, margin=0.01
+        ),
+        fn.table(ranges={"age": [(0, 14)]}, margin=0.01),
+        fn.table(change="age", margin=0.01, name="changes"),
+    ]
+    return fn.release(
+        fn.plan(fn.Workload(domain, tables)), PEOPLE, ledger=tmp_path_factory.mktemp("counted") / "l.sqlite"
+    )
+
+
+def near(found):
+    return round(float(found))
+
+
+def test_a_pair_is_a_range_in_tables_sums_and_questions_alike(counted):
+    assert [near(x) for x in counted["age recode"]["value"]] == [150, 20, 10, 210]
+    assert [near(x) for x in counted["age ranges"]["value"]] == [150]
+    for pair in ((0, 14), [0, 14], {"first": 0, "last": 14}):
+        assert near(counted.count(age=pair).value) == near(counted.sum("age", age=pair).value) == 150
+    both = {"values": [0, 14]}
+    assert near(counted.count(age=both).value) == near(counted.sum("age", age=both).value) == 20
+    assert near(counted.count(age=14).value) == near(counted.sum("age", age=14).value) == 10
+    assert near(counted.sum("changes", age=[1, 20]).value) == 0
+    for text, number in (
+        ("count(age=[0, 14])", 150),
+        ("count(age=(0, 14))", 150),
+        ('count(age={"values": [0, 14]})', 20),
+    ):
+        assert near(ask(text, counted).value) == number
+    for asked in (counted.count, lambda **age: counted.sum("age", **age)):
+        with pytest.raises(ReleaseError, match=r"\[0, 5, 14\] is no range.*in Python.*Nothing was"):
+            asked(age=[0, 5, 14])
+        with pytest.raises(ReleaseError, match="ends before it begins"):
+            asked(age=(14, 0))
+    assert near(counted.sum("age recode", age="0-14").value) == 150  # rows of groups are named by their labels
+
+
+def test_a_pair_is_a_range_in_specifications_and_in_questions_with_finitely_many_answers():
+    written = SPEC + "[[tables]]\nrecode = { age = { young = [0, 14], odd = { values = [1, 3] } } }\nmargin = 5\n"
+    written += '[[finite]]\nname = "q"\nquery = "count"\nwhere = { age = [0, 14] }\npeople = 9\nepsilon = 1\n'
+    asked = Spec.from_toml(written).publication()
+    groups = asked.workload.tables[0].view("age").operator(asked.domain["age"]).groups
+    assert groups == (tuple(range(15)), (1, 3))
+    question = asked.finite[0]
+    assert question == FiniteQuery.count("q", people=9, epsilon=1, where={"age": (0, 14)})
+    assert [len(own.cells(asked.domain["age"])) for _, own in question.where[0]] == [15]
+    again = Spec.of(asked)
+    assert again.publication() == asked == Spec.from_toml(again.to_toml()).publication()
+    for bad, words in (("[0, 5, 14]", "is no range"), ("[14, 0]", "ends before it begins"), ("[3]", "is no range")):
+        for place in ("recode = { age = { young = [0, 14]", "where = { age = [0, 14]"):
+            with pytest.raises(SpecError, match=words):
+                Spec.from_toml(written.replace(place, place.replace("[0, 14]", bad))).publication()
+
+
+def test_ranges_that_overlap_in_part_are_refused_and_totals_are_not():
+    def groups(**own):
+        return fn.Workload(DOMAIN, [fn.table(recode={"age": own}, margin=5)])
+
+    groups(young=[0, 14], working=[15, 17], old=[18, 20], adult=[15, 20], everyone=[0, 20], again=[0, 20], one=3)
+    groups(odd={"values": [1, 3]}, some=[2, 4], others={"values": [3, 4]})  # single values may overlap in any way
+    for own in ({"young": [0, 15], "old": [15, 20]}, {"old": [15, 20], "a": [3, 4], "young": [0, 15]}):
+        with pytest.raises(WorkloadError, match=r"'young' and 'old' overlap: both count 15, and neither lies within"):
+            groups(**own)
+    with pytest.raises(WorkloadError, match="'b' and 'c' overlap: both count 8"):
+        groups(a=[0, 20], b=[5, 8], c=[8, 9])
+
+
+@pytest.mark.parametrize("given", [[0, 14], (0, 14), [[0, 14], [3]], [[0, 14], 3], [(0, 1, 2)]])
+def test_ranges_are_a_list_of_pairs(given):
+    with pytest.raises(WorkloadError, match=r"ranges of 'age' are a list of pairs, \[\[first, last\], …\]"):
+        fn.table(ranges={"age": given}, margin=5)
+
+
+def test_ranges_that_end_before_they_begin_are_refused():
+    with pytest.raises(FitnoiseError, match="ends before it begins"):
+        fn.Workload(DOMAIN, [fn.table(ranges={"age": [(14, 0)]}, margin=5)])
+
+
+@pytest.mark.parametrize("given", [{"first": 3}, {"values": 3}, {0, 14}])
+def test_groups_that_say_nothing_are_refused_by_name(given):
+    with pytest.raises(WorkloadError, match="group 'young' of 'age': values are named"):
+        fn.table(recode={"age": {"young": given}}, margin=5)
+
+
+@pytest.mark.parametrize("given", [[2020, 2024], [1], (1, 2.0), [np.int64(3), 4]])
+def test_a_list_of_numbers_in_a_condition_on_a_column_is_refused(given):
+    """Nobody knows whether a column of numbers has an order."""
+    with pytest.raises(SpecError, match=r"may be meant as single values or as a range.*at_least = 2020, at_most"):
+        fn.DataSource(where={"year": given})
+
+
+def test_a_condition_on_a_column_of_numbers_names_single_values_in_words():
+    source = fn.DataSource(where={"year": {"values": [2024, 2020]}, "one": {"values": [3]}, "kind": ["b", "a"]})
+    assert [c.document for c in source.conditions] == [["a", "b"], 3, {"values": [2020, 2024]}]
+    assert fn.DataSource(where={c.column: c.document for c in source.conditions}) == source
+    for bad in ({"values": 3}, {"values": [1], "below": 3}, {}):
+        with pytest.raises(SpecError, match=r"\{ values = \[…\] \}, or some of the bounds"):
+            fn.DataSource(where={"year": bad})
+    written = (
+        SPEC + '[data]\nwhere = { year = { values = [2020, 2024] } }\n[[tables]]\nattributes = ["sex"]\nmargin = 5\n'
+    )
+    asked = Spec.from_toml(written).publication()
+    assert asked.source.conditions[0].codes == (2020, 2024)
+    assert Spec.from_toml(Spec.of(asked).to_toml()).publication() == asked
+
+
+def test_groups_keep_their_order_in_toml():
+    groups = {"b": [0, 1], "odd": {"values": [1, 3]}, "a": 7, "last": {"first": 8, "last": 9}, 'q"': [4, 5]}
+    document = {
+        "title": "recode-0-",
+        "tables": [{"recode": {"age": groups, "sex": {"x": ["f"]}}, "margin": 5.0}, {"recode": {"age": {"x": [0, 1]}}}],
+        "also": [{"tables": [{"recode": {"age": groups}}]}],
+        "recode": 3,
+    }
+    text = toml(document)
+    again = tomllib.loads(text)
+    assert again == document
+    for own in (again["tables"][0], again["also"][0]["tables"][0]):
+        assert list(own["recode"]["age"]) == list(groups)
+    assert re.search("^recode = {", text, re.MULTILINE)
