@@ -44,7 +44,7 @@ KERNEL = {
     "test_databases", "test_dates",
     "test_designs",
     "test_domain", "test_exact", "test_exact_curve", "test_finite_graphs", "test_finite_lazy", "test_finite_mechanisms",
-    "test_finite_queries", "test_hierarchies", "test_ledger", "test_ledger_steps", "test_losses",
+    "test_finite_queries", "test_hierarchies", "test_immutable", "test_ledger", "test_ledger_steps", "test_losses",
     "test_margins", "test_measure", "test_merge", "test_noise", "test_order", "test_parts", "test_paths",
     "test_patterns", "test_periods", "test_persons", "test_privacy",
     "test_products", "test_ranks", "test_relaxations", "test_sealed", "test_selections", "test_sets",

@@ -38,7 +38,7 @@ from fitnoise.kernel.designs.answers import Answer
 from fitnoise.kernel.designs.margins import LARGEST_SCALE, MeasuredMargin, PureStrategy
 from fitnoise.kernel.designs.products import Factor, ProductStrategy
 from fitnoise.kernel.domain import attribute_document
-from fitnoise.kernel.order import Order
+from fitnoise.kernel.order import ENOUGH, Order
 from fitnoise.kernel.units import Adjacency, DataSource, Neighbours, OutsideDomain, Pattern, PrivacyUnit
 from fitnoise.planning.accounting import Curve, Released
 from fitnoise.reading import expressions
@@ -677,9 +677,12 @@ def test_patterns_in_amounts_have_no_price(rng):
 
 
 @pytest.mark.parametrize("steps", [(4,), ((3, 1),), (2, 2)])
-def test_more_records_than_can_be_summed_exactly_are_refused(rng, steps):
-    """In 4 steps, also beside attributes that are no amounts: 2⁶⁰ are too many, and one less is not."""
+@pytest.mark.parametrize(("declared", "most"), [(2**62, 2**60 - 1), (2**40, 2**40), (5, 5)])
+def test_more_records_than_are_declared_are_refused_where_amounts_are_summed(rng, steps, declared, most):
+    """In 4 steps, also beside attributes that are no amounts: of 2⁶⁰ records sums wrap, whatever is declared."""
     design, domain = made(rng, steps)
+    own = replace(order(design, domain), source=DataSource(max_records=declared))
+    assert own.most_records() == most
 
     class Many(Given):
         def count(self, margins, progress=None):
@@ -689,11 +692,41 @@ def test_more_records_than_can_be_summed_exactly_are_refused(rng, steps):
             return counts
 
     with fn.Ledger(":memory:") as ledger:
-        with pytest.raises(DataError, match="too many records") as caught:
-            measuring.measure(order(design, domain), Many(domain, 2**60), ledger)
+        with pytest.raises(
+            DataError, match=rf"more records than .* {most:,}: that is max_records.*nothing was"
+        ) as caught:
+            measuring.measure(own, Many(domain, most + 1), ledger)
         assert not ledger.entries()
-        measuring.measure(order(design, domain), Many(domain, 2**60 - 1), ledger, door=Replay())
+        measuring.measure(own, Many(domain, most), ledger, door=Replay())
+    assert f"{most + 1:,}" not in str(caught.value)
     leaks_nothing(caught.value)
+
+
+@pytest.mark.parametrize(("steps", "times", "most"), [(2**30, 1, 2**32 - 1), (2**30, 2, 2**31 - 1), (2**20, 1, 2**40)])
+def test_how_many_records_are_summed_exactly_is_decided_while_planning(rng, steps, times, most):
+    """From the steps and the public bound alone: a bound that is stated and fits is enough, whatever the steps."""
+    design, domain = made(rng, (steps,))
+    own = order(design, domain)
+    if most >= ENOUGH:
+        assert own.most_records(times) == most
+    else:
+        with pytest.raises(PlanError, match=rf"add {steps:,} steps.*at most {most:,} such.*max_records to {most:,} or"):
+            own.most_records(times)
+    stated = replace(own, source=DataSource(max_records=2**20))
+    assert stated.most_records(times) == 2**20
+
+
+def test_sums_of_products_of_amounts_are_refused_while_planning_unless_few_records_are_declared(rng):
+    design, domain = made(rng, (2**20, 2**20))
+    few = (2**62 - 1) // 2**40
+    with pytest.raises(
+        PlanError, match=rf"at most {few:,} such records; max_records of the source is 1,099.*nothing was"
+    ):
+        order(design, domain)
+    own = Order(domain, DataSource(max_records=few), PrivacyUnit(), (design,), "0" * 64, "fit-for-use")
+    assert own.most_records() == few
+    with pytest.raises(PlanError, match=f"max_records of the source is {few + 1:,}"):
+        replace(own, source=DataSource(max_records=few + 1))
 
 
 # --- plans ----------------------------------------------------------------------------------------------------------

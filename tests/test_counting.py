@@ -298,7 +298,19 @@ def test_what_is_no_histogram_is_refused(counts, words):
 
 def test_a_histogram_may_hold_almost_2_to_the_62_records():
     counts = np.array([2**61, 2**61 - 1, 0])
-    assert open_counter(counts, fn.Domain(a=fn.Ordered(0, 2)), DataSource()).count([()])[()] == 2**62 - 1
+    domain = fn.Domain(a=fn.Ordered(0, 2))
+    assert open_counter(counts, domain, DataSource(max_records=2**62)).count([()])[()] == 2**62 - 1
+    assert HistogramCounter(counts, domain).count([()])[()] == 2**62 - 1
+
+
+@pytest.mark.parametrize("most", [1, 5, 2**40])
+def test_an_array_of_more_records_than_are_declared_is_refused(most):
+    """By the public bound, and nothing else: how many there are is not said."""
+    domain, source = fn.Domain(a=fn.Ordered(0, 2)), DataSource(max_records=most)
+    assert open_counter(np.array([most - 1, 0, 1]), domain, source).count([()])[()] == most
+    with pytest.raises(DataError, match=rf"more than {most:,} records, which is max_records.*Nothing was") as caught:
+        open_counter(np.array([most - 1, 2, 5]), domain, source)
+    assert f"{most + 6:,}" not in str(caught.value)
 
 
 def test_a_counter_is_its_own_counter():

@@ -943,7 +943,8 @@ def test_by_an_id_or_beside_others_and_not_both():
 @pytest.mark.parametrize("asks", [(), (False,), (False, True)])
 def test_it_is_counted_of_how_many_records_are_left_out_where_a_design_asks(asks):
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]))
-    order = SimpleNamespace(domain=domain, sizes=(), designs=[SimpleNamespace(asks_left_out=x) for x in asks])
+    designs = [SimpleNamespace(asks_left_out=x) for x in asks]
+    order = SimpleNamespace(domain=domain, sizes=(), designs=designs, most_records=lambda times: None)
     found = measuring._counted(order, {("sex",): domain.counted(("sex",))}, Told(domain), None)
     assert found[1] == (9 if any(asks) else None)
 
@@ -951,7 +952,8 @@ def test_it_is_counted_of_how_many_records_are_left_out_where_a_design_asks(asks
 def test_where_nothing_but_that_is_asked_no_margin_is_counted():
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]))
     design = SimpleNamespace(asks_left_out=True)
-    order = SimpleNamespace(domain=domain, sizes=(Size(0, exactly=True),), designs=[design])
+    size = Size(0, exactly=True)
+    order = SimpleNamespace(domain=domain, sizes=(size,), designs=[design], most_records=lambda times: None)
     assert measuring._counted(order, {}, Told(domain), None) == ({}, 9)
 
 

@@ -4,7 +4,7 @@ import hashlib
 import itertools
 import json
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
 
 import numpy as np
@@ -19,6 +19,7 @@ from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.counting import HistogramCounter
 from fitnoise.kernel.designs.answers import Answer
 from fitnoise.kernel.domain import attribute_document
+from fitnoise.kernel.immutable import changeable
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.order import Limit, Order, Size, axis_key
@@ -58,6 +59,176 @@ def test_an_order_measures_something_and_of_its_own_domain():
         order()
     with pytest.raises(PlanError, match="another domain"):
         order(SECTORS, of_margins(over((4,), 2), 1.0, ((0,), [[1, 2]])))
+
+
+class Shown(str):
+    """A text that is not quite one."""
+
+
+class Freely(fn.PrivacyUnit):
+    """A unit that costs nothing."""
+
+    def cost_factor(self):
+        return 0
+
+
+class Wide(fn.Domain):
+    """A domain that says what it likes."""
+
+
+class Lying(type(SECTORS)):
+    """A design that costs nothing."""
+
+    def loss(self, of):
+        return Loss.nothing()
+
+
+class Odd(fn.Categorical):
+    """An attribute with a method of its own."""
+
+    def declared(self):
+        return {}
+
+
+HASH = "1" * 64
+ONE = Fraction(1)
+ANOTHER_TYPE = {
+    "domain": [Wide(dict(DOMAIN.attributes)), dict(DOMAIN.attributes), None],
+    "source": [None, "homes", replace],
+    "unit": [Freely("person", 2), None, "person"],
+    "designs": [[SECTORS], SECTORS, (SECTORS, "another"), (Lying(SECTORS.over, SECTORS.groups),), None],
+    "plan": [None, b"0" * 64, 5, Shown("0" * 64)],
+    "mechanism": [None, 5, Shown("by hand")],
+    "limits": [None, [Limit("cap", ONE)], ("cap",)],
+    "sizes": [None, [Size(5, exactly=False)], (5,)],
+    "beside": [None, [HASH], (5,), (Shown(HASH),), HASH],
+    "free": [None, 0, "no"],
+    "units": [None, [fn.PrivacyUnit("home", 5)], ("home",), (Freely("home", 5),)],
+    "stated": [None, [ONE], (1.0,), (1,), (True,)],
+}
+
+
+@pytest.mark.parametrize("field", [f.name for f in fields(Order)])
+def test_a_field_of_an_order_is_of_exactly_its_type(field):
+    assert same(order(SECTORS).afresh(), order(SECTORS))
+    for value in ANOTHER_TYPE[field]:
+        with pytest.raises(PlanError, match=rf"own types, and in no subclass.*: {field} is of.*Nothing was read"):
+            replace(order(SECTORS), **{field: value})
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        ("domain", fn.Domain({**dict(DOMAIN.attributes), "a0": Odd([1, 2, 3])}), "domain .* of type Odd"),
+        ("plan", "0" * 63, "by their hashes"),
+        ("plan", "G" * 64, "by their hashes"),
+        ("plan", "A" * 64, "by their hashes"),
+        ("plan", "0" * 64 + "\n", "by their hashes"),
+        ("beside", (HASH, "1" * 63), "by their hashes"),
+        ("beside", (HASH, HASH), "each of them once"),
+        ("beside", ("0" * 64,), "stands beside other plans"),
+        ("mechanism", "", "printable name"),
+        ("mechanism", "by\nhand", "printable name"),
+        ("stated", (Fraction(-1),), "at least 0"),
+        ("designs", (), "without a design"),
+        ("limits", (Limit("cap", ONE, (1,)),), "on designs of the order"),
+        ("limits", (Limit("cap", ONE, (0,), (("o", 3),), (1.0, 1.0, 1.0)),), "on cells of attributes"),
+        ("limits", (Limit("cap", ONE, None, (("x", 2),), (1.0, 1.0)),), "on cells of attributes"),
+        ("sizes", (Size(5, exactly=True),), "only where neighbours have the same number"),
+        ("sizes", (Size(5, exactly=False), Size(5, exactly=True)), "only where neighbours have the same number"),
+    ],
+)
+def test_an_order_is_believed_in_nothing_that_it_states(field, value, told):
+    with pytest.raises(PlanError, match=told):
+        replace(order(SECTORS), **{field: value})
+
+
+@pytest.mark.parametrize("source", [DataSource("homes", outside_domain="drop"), DataSource("homes", where={"x": 1})])
+def test_an_exact_size_is_stated_only_where_neighbours_fix_it(source):
+    """Where records come or go, that data of another number are refused tells that one did."""
+    told, swap = (Size(5, exactly=True),), fn.PrivacyUnit("record", 1, fn.Neighbours.REPLACE_ONE)
+    assert order(SECTORS, unit=swap, sizes=told).adjacency.fixes_size
+    for unit, where in (
+        (fn.PrivacyUnit("record", 1), DataSource("homes")),
+        (replace(swap, name="person", max_records=2), DataSource("homes")),
+        (replace(swap, name="person", id="pid"), DataSource("homes")),
+        (swap, source),
+    ):
+        with pytest.raises(PlanError, match=r"State the size as at most.*Nothing was read and nothing was charged"):
+            order(SECTORS, unit=unit, source=where, sizes=told)
+        order(SECTORS, unit=unit, source=where, sizes=(Size(5, exactly=False),))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"what": "floor"},
+        {"what": Shown("cap")},
+        {"what": None},
+        {"rho": -ONE},
+        {"rho": 1.0},
+        {"rho": 1},
+        {"rho": math.nan},
+        {"epsilon": -ONE},
+        {"epsilon": 0.5},
+        {"designs": [0]},
+        {"designs": (0, 0)},
+        {"designs": (-1,)},
+        {"designs": (True,)},
+        {"designs": (np.int64(0),)},
+        {"axes": [("o", 2)], "shares": (1.0, 1.0)},
+        {"axes": (["o", 2],), "shares": (1.0, 1.0)},
+        {"axes": (("o", 0),)},
+        {"axes": (("o", True),), "shares": (1.0,)},
+        {"axes": (("o", 1), ("o", 1)), "shares": (1.0,)},
+        {"axes": (("o", 2),)},
+        {"axes": (("o", 2),), "shares": (1.0,)},
+        {"axes": (("o", 2),), "shares": [1.0, 1.0]},
+        {"axes": (("o", 2),), "shares": (0.0, 0.0)},
+        {"axes": (("o", 2),), "shares": (1.0, 1.5)},
+        {"axes": (("o", 2),), "shares": (1.0, -0.5)},
+        {"axes": (("o", 2),), "shares": (1.0, math.nan)},
+        {"axes": (("o", 2),), "shares": (1.0, 1)},
+        {"shares": (1.0,)},
+        {"at": [1.0, 0.1]},
+        {"at": (1.0,)},
+        {"at": (1, 0.1)},
+        {"at": (0.0, 0.1)},
+        {"at": (math.inf, 0.1)},
+        {"at": (1.0, 1.0)},
+        {"at": (1.0, -0.1)},
+        {"at": (1.0, math.nan)},
+    ],
+    ids=str,
+)
+def test_a_limit_is_made_of_what_limits(given):
+    with pytest.raises(PlanError, match=r"a limit .*Nothing was read and nothing was charged"):
+        Limit(**{"what": "cap", "rho": ONE} | given)
+
+
+@pytest.mark.parametrize(
+    "given", [(-1, True), (5.0, True), (True, True), (np.int64(5), False), (5, 1), (5, None)], ids=str
+)
+def test_a_size_is_a_number_and_exact_or_not(given):
+    with pytest.raises(PlanError, match="a declared size is a whole number"):
+        Size(*given)
+
+
+def test_nothing_in_a_fresh_order_can_be_changed():
+    """Lists, mappings and arrays are copied, or refused; what was forced open is priced anew, and closed."""
+    made = order(SECTORS, MARGINS)
+    made.designs[0].groups[0].mixing.setflags(write=True)
+    fresh = made.afresh()
+    assert changeable(fresh.designs) is None
+    assert not any(getattr(g, f.name).flags.writeable for g in fresh.designs[0].groups for f in fields(g))
+    for name in ("sizes", "steps", "_named", "_shares"):
+        with pytest.raises(TypeError, match="does not support item assignment"):
+            getattr(DOMAIN, name)["o"] = 7
+    query = fn.FiniteQuery.count("ones", people=5, epsilon=1, where={"o": 1})
+    odd = fn.Domain({**dict(DOMAIN.attributes), "a0": Odd([1, 2, 3])})
+    answer = Answer(query, odd, tight_constraints(query.graph(odd, made.adjacency), 1 / Fraction(2)))
+    with pytest.raises(PlanError, match="designs of an order holds an object of type Odd, which could change"):
+        order(answer).afresh()
 
 
 def test_further_units_are_told_by_the_id_of_its_own_or_by_none():

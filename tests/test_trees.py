@@ -323,7 +323,7 @@ def test_a_price_of_nested_places_is_for_those_of_the_domain():
     design = zoo.TREES["a tree beside an attribute"]
     rows = [("x", 1), ("x", 2), ("x", 3), ("y", 4)]
     right = fn.Domain(a0=fn.Ordered(0, 2), geo=fn.Hierarchy(["a1", "a2"], rows))
-    given = {"source": fn.DataSource(), "unit": fn.PrivacyUnit(), "plan": "p", "mechanism": "m"}
+    given = {"source": fn.DataSource(), "unit": fn.PrivacyUnit(), "plan": "0" * 64, "mechanism": "m"}
     assert Order(right, designs=(design,), **given).designs == (design,)
     other = fn.Domain(a0=fn.Ordered(0, 2), geo=fn.Hierarchy(["a1", "a2"], [*rows[:2], ("y", 3), ("y", 4)]))
     apart = fn.Domain(a0=fn.Ordered(0, 2), a1=fn.Ordered(0, 1), a2=fn.Ordered(0, 3))

@@ -22,7 +22,7 @@ import math
 import numbers
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -32,6 +32,7 @@ from typing import final
 import numpy as np
 
 from fitnoise.errors import DomainError
+from fitnoise.kernel.immutable import FixedMapping
 
 Code = str | int | bool
 """What a column of codes holds."""
@@ -397,9 +398,9 @@ class Beside:
     codes: tuple[tuple[Code, ...], ...]
     absent: int = OUTSIDE
     outside: int = OUTSIDE
-    texts: dict[str, int] = field(init=False, repr=False, compare=False)
+    texts: Mapping[str, int] = field(init=False, repr=False, compare=False)
     """The cells of codes that are texts."""
-    numbers: dict[float, int] = field(init=False, repr=False, compare=False)
+    numbers: Mapping[float, int] = field(init=False, repr=False, compare=False)
     """The cells of codes that are whole numbers."""
 
     def __post_init__(self) -> None:
@@ -415,8 +416,8 @@ class Beside:
                 raise DomainError(
                     "a cell for missing values has neither codes, nor is it that of `absent` or `outside`."
                 )
-        object.__setattr__(self, "texts", {c: i for c, i in cells if isinstance(c, str)})
-        object.__setattr__(self, "numbers", {c: i for c, i in cells if isinstance(c, int)})
+        object.__setattr__(self, "texts", FixedMapping({c: i for c, i in cells if isinstance(c, str)}))
+        object.__setattr__(self, "numbers", FixedMapping({c: i for c, i in cells if isinstance(c, int)}))
 
     def _check(self, code: object) -> None:
         """Raise DomainError unless a column that is read so can hold the code, in one way."""

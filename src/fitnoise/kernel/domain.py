@@ -53,6 +53,7 @@ from fitnoise.kernel.codings import (
     within,
 )
 from fitnoise.kernel.dates import Read, read
+from fitnoise.kernel.immutable import FixedMapping
 from fitnoise.kernel.places import Leaves, Listed, Regular, Tree, level_names
 from fitnoise.kernel.units import Adjacency, Bound, DataSource, PrivacyUnit
 
@@ -301,7 +302,7 @@ class Categorical(Attribute):
     read: Read | Mapping[str, Any] | str | None = None
     lookup: tuple[tuple[Code, Code], ...] | None = None
     coding: Coding = field(init=False, repr=False)
-    _positions: dict[tuple[bool, object], int] = field(init=False, repr=False, compare=False)
+    _positions: Mapping[tuple[bool, object], int] = field(init=False, repr=False, compare=False)
 
     def __init__(
         self,
@@ -327,7 +328,8 @@ class Categorical(Attribute):
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "column", column)
         pairs = (*enumerate(labels or ()), *enumerate(coding.codes))  # true/false are no numbers
-        object.__setattr__(self, "_positions", {(isinstance(name, bool), name): i for i, name in pairs})
+        places = {(isinstance(name, bool), name): i for i, name in pairs}
+        object.__setattr__(self, "_positions", FixedMapping(places))
         object.__setattr__(self, "lookup", None if lookup is None else _lookup(lookup, coding))
         if self.lookup is not None:
             places = {(type(c), c): i for i, c in enumerate(coding.codes)}
@@ -1090,16 +1092,16 @@ class Domain(Mapping[str, Attribute]):
     """
 
     attributes: tuple[tuple[str, Attribute], ...]
-    sizes: dict[str, int] = field(init=False, repr=False, compare=False)
+    sizes: Mapping[str, int] = field(init=False, repr=False, compare=False)
     """Number of cells of all that a design may count by, in order: attributes, levels, and shares of levels.
 
     The share "county in state" is there where all states have equally many counties: which of them a record's county
     is, 0 for the first of each state. With the state it tells the county.
     """
-    steps: dict[str, tuple[int, ...]] = field(init=False, repr=False, compare=False)
+    steps: Mapping[str, tuple[int, ...]] = field(init=False, repr=False, compare=False)
     """Of every amount, how many steps there are from each knot to the next; its first cells are these knots."""
-    _named: dict[str, tuple[str, Attribute]] = field(init=False, repr=False, compare=False)
-    _shares: dict[str, Share] = field(init=False, repr=False, compare=False)
+    _named: Mapping[str, tuple[str, Attribute]] = field(init=False, repr=False, compare=False)
+    _shares: Mapping[str, Share] = field(init=False, repr=False, compare=False)
 
     @checked(DomainError, "Nothing was made.", "attributes")
     def __init__(self, attributes: Mapping[str, Attribute] | None = None, /, **named: Attribute) -> None:
@@ -1130,10 +1132,9 @@ class Domain(Mapping[str, Attribute]):
                 _check_name(name, lowered)
                 shares[name], sizes[name] = share, share.size
         object.__setattr__(self, "attributes", tuple(items.items()))
-        object.__setattr__(self, "sizes", sizes)
-        object.__setattr__(self, "steps", {name: a.steps for name, a in items.items() if a.steps})
-        object.__setattr__(self, "_named", every)
-        object.__setattr__(self, "_shares", shares)
+        steps = {name: a.steps for name, a in items.items() if a.steps}
+        for name, made in (("sizes", sizes), ("steps", steps), ("_named", every), ("_shares", shares)):
+            object.__setattr__(self, name, FixedMapping(made))
 
     def __getitem__(self, name: str) -> Attribute:
         return self._found(name)[1]

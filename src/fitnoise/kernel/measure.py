@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -27,7 +26,7 @@ from fitnoise.kernel import noise
 from fitnoise.kernel.counting import Counter, Margins, Progress, Tally, maximal
 from fitnoise.kernel.counting.margins import summed
 from fitnoise.kernel.counting.sealed import sealed as file_of_counts
-from fitnoise.kernel.designs._base import WRAP, Answers, Counts, Door, Margin
+from fitnoise.kernel.designs._base import Answers, Counts, Door, Margin
 from fitnoise.kernel.ledger import Entry, Ledger
 from fitnoise.kernel.order import Order, axis_key
 
@@ -167,8 +166,13 @@ def _refuse(order: Order, counter: Counter) -> None:
         )
 
 
-def _counted(order: Order, wanted: _Wanted, counter: Counter, progress: Progress | None) -> tuple[Margins, int | None]:
-    """The margins that all designs need; and of how many units records are left out, where one asks."""
+def _counted(
+    order: Order, wanted: _Wanted, counter: Counter, progress: Progress | None, times: int = 1
+) -> tuple[Margins, int | None]:
+    """The margins that all designs need; and of how many units records are left out, where one asks.
+
+    times: number of periods whose counts are added up.
+    """
     sizes, asked = order.domain.sizes, _asked(wanted)
     counter.check(sorted({a for m in asked for a in m}))
     margins = counter.count(asked, progress)
@@ -177,13 +181,13 @@ def _counted(order: Order, wanted: _Wanted, counter: Counter, progress: Progress
     records = int(next(iter(margins.values())).sum()) if margins else 0
     for size in order.sizes:
         size.refuse(records)
-    steps = order.domain.steps
-    for m in margins:
-        if steps and records * math.prod(sum(steps.get(a, (1,))) for a in m) >= WRAP:
-            raise DataError(
-                "there are too many records to be summed exactly in so many steps of an amount: declare a larger step. "
-                "Nothing was measured and nothing was charged."
-            )
+    most = order.most_records(times)
+    if most is not None and records > most * order.unit.parts:
+        raise DataError(
+            f"the data have more records than the plan counts exactly, {most:,}: that is max_records of the source, or "
+            "as many as can be added up in so many steps of an amount. State a larger max_records, or declare a larger "
+            "step, and plan again. Nothing was measured and nothing was charged."
+        )
     return margins, counter.left_out() if any(d.asks_left_out for d in order.designs) else None
 
 

@@ -5,19 +5,32 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self, final
+from typing import Any, Final, Self, final
 
 from fitnoise.errors import DataError, FitnoiseError, PlanError
+from fitnoise.kernel.arguments import shown
+from fitnoise.kernel.checks import is_name
 from fitnoise.kernel.codings import classified_by
-from fitnoise.kernel.designs._base import Design
+from fitnoise.kernel.designs._base import WRAP, Design
 from fitnoise.kernel.domain import Domain, attribute_document
+from fitnoise.kernel.immutable import changeable, is_of_kernel
 from fitnoise.kernel.losses import Axes, Loss
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.kernel.units import Account, Adjacency, DataSource, PrivacyUnit, account
+
+WHAT: Final = ("cap", "budget")
+"""Kinds of limits."""
+
+ENOUGH: Final = 2**31
+"""A plan that counts this many records exactly asks for no smaller public bound on their number."""
+
+_NOTHING: Final = "Nothing was read and nothing was charged."
 
 
 @final
@@ -29,6 +42,11 @@ class Limit:
     epsilon: where it is one on pure ε, at most this, and nothing else counts: its ρ is what follows from it.
     designs: which of the order's; None for all. axes, shares: relative budgets of the joint cells of some attributes,
     in C order; without any, all cells have the same. at: (ε, δ), kept by a larger ρ where Gaussian noise is fine.
+
+    Raises:
+        PlanError: another `what`; ρ or ε that is no Fraction of at least 0; designs that are not different positions;
+            shares that are not one a joint cell, from 0 to 1 and not all 0; or (ε, δ) that is no pair of an ε above 0
+            and a δ from 0 to below 1.
     """
 
     what: str
@@ -38,6 +56,25 @@ class Limit:
     shares: tuple[float, ...] = ()
     at: tuple[float, float] | None = None
     epsilon: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        if type(self.what) is not str or self.what not in WHAT:
+            raise PlanError(f"a limit is a cap or a budget; got {shown(self.what)}. {_NOTHING}")
+        costs = [self.rho] if self.epsilon is None else [self.rho, self.epsilon]
+        if not all(type(x) is Fraction and x >= 0 for x in costs):
+            raise PlanError(f"the ρ and the ε of a limit are fractions of at least 0. {_NOTHING}")
+        if self.designs is not None and not _are_positions(self.designs):
+            raise PlanError(f"a limit names its designs by different positions from 0. {_NOTHING}")
+        if not _are_axes(self.axes):
+            raise PlanError(f"a limit names the axes of its cells once, each with its number of values. {_NOTHING}")
+        cells = math.prod(n for _, n in self.axes) if self.axes else 0
+        shares = type(self.shares) is tuple and all(type(x) is float and 0 <= x <= 1 for x in self.shares)
+        if not shares or len(self.shares) != cells or any(self.shares) != bool(cells):
+            raise PlanError(f"a limit has one share for each joint cell, from 0 to 1 and not all 0. {_NOTHING}")
+        if self.at is not None:
+            pair = type(self.at) is tuple and [*map(type, self.at)] == [float, float]
+            if not pair or not (0 < self.at[0] < math.inf and 0 <= self.at[1] < 1):
+                raise PlanError(f"a limit is at an ε above 0 and a δ from 0 to below 1. {_NOTHING}")
 
     def counted(self, loss: Loss) -> Loss:
         """What a loss counts, relative to the budgets of cells."""
@@ -54,10 +91,18 @@ class Limit:
 @final
 @dataclass(frozen=True)
 class Size:
-    """How many records the data are declared to have. exactly: or at most."""
+    """How many records the data are declared to have. exactly: or at most.
+
+    Raises:
+        PlanError: a number of records that is no whole number of at least 0, or `exactly` that is neither yes nor no.
+    """
 
     records: int
     exactly: bool
+
+    def __post_init__(self) -> None:
+        if type(self.records) is not int or self.records < 0 or type(self.exactly) is not bool:
+            raise PlanError(f"a declared size is a whole number of at least 0, and exact or not. {_NOTHING}")
 
     def refuse(self, records: int) -> None:
         """Raise DataError for data of another size, without saying how many records there are."""
@@ -82,10 +127,15 @@ class Order:
     stated: ρ that each design is charged, where that is more than it costs: of a plan made when less was proven of it.
     Empty where nothing is; it concerns the unit of the order alone.
 
+    An order believes nothing that it is told: it checks every field when it is made.
+
     Raises:
-        PlanError: no design, or one for another domain; one that asks of whom records are left out, where there is no
-            id; a further unit has an id of its own; the records of a unit keep to a pattern in what is no attribute
-            of the domain; or not every design has what is stated of it.
+        PlanError: a field of another type, a subclass of one, or something inside that can change; no design, or one
+            for another domain; one that asks of whom records are left out, where there is no id; a further unit has an
+            id of its own; the records of a unit keep to a pattern in what is no attribute of the domain; not every
+            design has what is stated of it, a Fraction of at least 0; a limit on designs or cells that are not there;
+            an exact size where neighbours have other numbers of records; a plan that is no hash, or stands beside
+            itself; or the counts of as many records as are declared would not be exact (`most_records`).
     """
 
     domain: Domain
@@ -102,6 +152,7 @@ class Order:
     stated: tuple[Fraction, ...] = ()
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         if not self.designs:
             raise PlanError("an order without a design measures nothing.")
         if len(self.stated) not in (0, len(self.designs)):
@@ -123,7 +174,89 @@ class Order:
             raise PlanError("records of a unit keep to a pattern in an amount, between whose ends prices do not hold.")
         if not {a for u in (self.unit, *self.units) for a in u.merge} <= set(self.domain.steps):
             raise PlanError("records of a unit become one with something added up that is no amount of the domain.")
-        _ = self.drawn
+        self._check_limits()
+        _ = self.drawn, self.most_records()
+
+    def _check_kinds(self) -> None:
+        """Raise PlanError for a field that is not of its type, or that could change once it was checked."""
+        kinds = {
+            "domain": Domain,
+            "source": DataSource,
+            "unit": PrivacyUnit,
+            "plan": str,
+            "mechanism": str,
+            "free": bool,
+        }
+        lists: dict[str, type] = {
+            "limits": Limit,
+            "sizes": Size,
+            "beside": str,
+            "units": PrivacyUnit,
+            "stated": Fraction,
+        }
+        wrong = [name for name, kind in kinds.items() if type(getattr(self, name)) is not kind]
+        for name, kind in lists.items():
+            given = getattr(self, name)
+            wrong += [name] if type(given) is not tuple or any(type(x) is not kind for x in given) else []
+        own = type(self.designs) is tuple and all(isinstance(d, Design) and is_of_kernel(type(d)) for d in self.designs)
+        wrong += [] if own else ["designs"]
+        if wrong:
+            raise PlanError(
+                f"an order takes its fields in the kernel's own types, and in no subclass of one: {', '.join(wrong)} "
+                f"is of another type. {_NOTHING}"
+            )
+        for name in kinds.keys() | lists.keys():
+            _refuse_changeable(name, getattr(self, name))
+        if not all(re.fullmatch("[0-9a-f]{64}", x) for x in (self.plan, *self.beside)):
+            raise PlanError(f"an order names plans by their hashes, 64 hexadecimal digits each. {_NOTHING}")
+        if self.plan in self.beside or len(set(self.beside)) < len(self.beside):
+            raise PlanError(f"a plan stands beside other plans, and names each of them once. {_NOTHING}")
+        if not is_name(self.mechanism):
+            raise PlanError(f"a mechanism has a printable name without spaces around it. {_NOTHING}")
+        if any(rho < 0 for rho in self.stated):
+            raise PlanError(f"what is stated of a design is at least 0. {_NOTHING}")
+
+    def _check_limits(self) -> None:
+        """Raise PlanError for a limit on designs or cells that are not there, or an exact size that is not public."""
+        for limit in self.limits:
+            there = all(self.domain.sizes.get(a) == n for a, n in limit.axes)
+            if not there or any(i >= len(self.designs) for i in limit.designs or ()):
+                raise PlanError(
+                    f"a limit is on designs of the order, and on cells of attributes of the domain. {_NOTHING}"
+                )
+        if any(size.exactly for size in self.sizes) and not self.adjacency.fixes_size:
+            raise PlanError(
+                "a plan states the exact number of records only where neighbours have the same number: where a record "
+                "can come or go, refusing data of another number tells that it did. State the size as at most so many. "
+                f"{_NOTHING}"
+            )
+
+    def most_records(self, times: int = 1) -> int | None:
+        """Return the largest number of records that is counted exactly; None if every number is.
+
+        To a count over a margin a record adds at most the product of the steps of the amounts in it, and in shares at
+        most its parts. Counts are 64-bit integers, which hold the sum over at most so many records. The number follows
+        from the plan and from `max_records` of the source. Data with more records are refused.
+
+        Args:
+            times: Number of periods whose counts are added up; at least 1.
+
+        Raises:
+            PlanError: The number is below both `max_records` and `ENOUGH`.
+        """
+        steps, parts = self.domain.steps, self.unit.parts
+        if not steps and parts == 1:
+            return None
+        along = (math.prod(sum(steps.get(a, (1,))) for a in m) for d in self.designs for m in d.margins())
+        most, declared = max(along, default=1), self.source.max_records
+        exact = (WRAP - 1) // (most * parts * times)
+        if exact < min(declared, ENOUGH):
+            raise PlanError(
+                f"a record can add {most:,} steps of amounts to a count, and the counts hold at most {exact:,} such "
+                f"records; max_records of the source is {declared:,}. Declare a larger step, or set max_records to "
+                f"{exact:,} or less if that is public. {_NOTHING}"
+            )
+        return min(exact, declared)
 
     @property
     def adjacency(self) -> Adjacency:
@@ -150,8 +283,14 @@ class Order:
         return tuple(d.in_parts(self.unit.parts) for d in self.designs)
 
     def afresh(self) -> Self:
-        """The same integers, with nothing computed of them before."""
-        return replace(self, designs=tuple(d.afresh(self.adjacency) for d in self.designs))
+        """The same integers, with nothing computed of them before, in arrays that nobody can write to.
+
+        Raises:
+            PlanError: a design holds what can change, or is not the kernel's own.
+        """
+        designs = tuple(d.afresh(self.adjacency) for d in self.designs)
+        _refuse_changeable("designs", designs)
+        return replace(self, designs=designs)
 
     @cached_property
     def losses(self) -> tuple[Loss, ...]:
@@ -248,3 +387,24 @@ def axis_key(domain: Domain, name: str) -> str:
     whole |= {} if by is None else {"class": axis_key(domain, by)}
     document = json.dumps(whole, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return f"{name}:{hashlib.sha256(document.encode('ascii')).hexdigest()}"
+
+
+def _refuse_changeable(name: str, value: object) -> None:
+    """Raise PlanError for a value of an order in which something can change, or is not the kernel's own."""
+    found = changeable(value)
+    if found is not None:
+        raise PlanError(
+            f"{name} of an order holds an object of type {found}, which could change after the price was computed, or "
+            f"is not the kernel's own. {_NOTHING}"
+        )
+
+
+def _are_positions(some: object) -> bool:
+    """Return True for a tuple of different whole numbers from 0."""
+    return type(some) is tuple and all(type(i) is int and i >= 0 for i in some) and len(set(some)) == len(some)
+
+
+def _are_axes(axes: object) -> bool:
+    """Return True for a tuple of pairs: different names, each with a number of values."""
+    pairs = type(axes) is tuple and all(type(x) is tuple and [*map(type, x)] == [str, int] for x in axes)
+    return pairs and all(n > 0 for _, n in axes) and len({a for a, _ in axes}) == len(axes)

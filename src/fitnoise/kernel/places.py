@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, chain
 from operator import itemgetter, mul
-from typing import Self, final
+from typing import Any, Self, final
 
 import numpy as np
 
@@ -53,9 +53,15 @@ class Listed:
             code = leaves[order[twice[0]]][-1]
             raise DomainError(f"the {names[-1]} {code!r} is listed twice; places have one row for each {names[-1]!r}.")
         above = [np.cumsum(np.diff(rank[order], prepend=0) != 0) for rank in ranks]  # the first leaf has rank 0
+        for own in above:
+            own.setflags(write=False)
         leaves = list(map(leaves.__getitem__, order.tolist()))
         codes = (tuple(leaves[i][depth] for i in _starts(own).tolist()) for depth, own in enumerate(above))
         return cls(names, tuple(leaves), tuple(codes), tuple(above))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to make it again: the arrays of a plain copy could be written to."""
+        return Listed.of, (self.levels, self.rows)
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -107,7 +107,7 @@ def draw(
     asked = order.account, order.charged(), order.detail() | {"salt": token_hex(16)}
     if period == 1:
         ledger.admit(*asked, also=order.also(ledger.accounts()))
-    counts, _ = _counted(order, wanted, counter, progress)
+    counts, _ = _counted(order, wanted, counter, progress, series.periods)
     own = {m: np.take(counts[m], period - 1, m.index(series.attribute)) for m in margins}
     digest = _freeze(series, folder, period, [own[m] for m in margins])
     drawn = Drawn(period, digest)

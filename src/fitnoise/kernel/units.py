@@ -590,7 +590,10 @@ class Adjacency:
 
 
 MAX_RECORDS = 2**40
-"""Default public bound on the number of records: decides the width of integers, never refuses data."""
+"""Default public bound on the number of records."""
+
+LARGEST_BOUND = 2**62
+"""Largest public bound on the number of records: so many are added up in 64-bit integers."""
 
 
 class OutsideDomain(StrEnum):
@@ -610,8 +613,9 @@ class DataSource:
         table: of a DuckDB file, when the data come from one.
         outside_domain: what becomes of records outside an attribute that does not say it itself: refuse the
             data (default), or leave such records out of every table.
-        max_records: a public bound on the number of records. It chooses the width of integers at plan time; it
-            is never compared with the data.
+        max_records: a public bound on the number of records. It chooses the width of integers at plan time. Data with
+            more records are refused where counts would not be exact otherwise: arrays of counts, sums of amounts
+            (:meth:`fitnoise.kernel.order.Order.most_records`) and shares. Nothing else compares it with the data.
         account: the name under which a ledger sums up charges: one for all sources about the same people, such
             as the quarters of a survey; None where it is that of the source.
         where: which records are counted at all, by their own columns: {column: value, values or bounds}, such as
@@ -642,7 +646,7 @@ class DataSource:
                     "charges are summed under it in the ledger."
                 )
         object.__setattr__(self, "account", None if self.account == self.name else self.account)
-        if type(self.max_records) is not int or not 1 <= self.max_records <= 2**62:
+        if type(self.max_records) is not int or not 1 <= self.max_records <= LARGEST_BOUND:
             raise SpecError(f"max_records must be a whole number from 1 to 2^62; got {self.max_records!r}.")
 
     @property

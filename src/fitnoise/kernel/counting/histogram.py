@@ -13,6 +13,7 @@ from fitnoise.kernel.codings import Codes
 from fitnoise.kernel.counting._base import Counter, Gauge, Margin, Margins, Progress
 from fitnoise.kernel.counting.margins import blank, summed
 from fitnoise.kernel.domain import Domain
+from fitnoise.kernel.units import LARGEST_BOUND
 
 
 @final
@@ -23,13 +24,14 @@ class HistogramCounter(Counter):
         counts: integers ≥ 0, of the domain's shape or flat in C order.
         domain: the declared domain.
         drops: whether records may have been left out when the counts were made.
+        most: a public bound on the number of records: `max_records` of the source.
 
     Raises:
-        DataError: wrong shape, not integers, masked, negative (which cell is not said), or 2^62 records and more; or a
-            domain with an amount, between whose ends records lie.
+        DataError: wrong shape, not integers, masked, negative (which cell is not said), or more records than `most`; or
+            a domain with an amount, between whose ends records lie.
     """
 
-    def __init__(self, counts: NDArray[Any], domain: Domain, *, drops: bool = False) -> None:
+    def __init__(self, counts: NDArray[Any], domain: Domain, *, drops: bool = False, most: int = LARGEST_BOUND) -> None:
         self._drops = drops
         if domain.steps:
             raise DataError(
@@ -47,8 +49,11 @@ class HistogramCounter(Counter):
             )
         if int(counts.min()) < 0:
             raise DataError("counts of records cannot be negative. Nothing was measured.")
-        if int(counts.max()) * counts.size >= 2**62 and int(counts.sum(dtype=object)) >= 2**62:
-            raise DataError("counts must add to less than 2^62, to be summed exactly. Nothing was measured.")
+        if int(counts.max()) * counts.size > most and int(counts.sum(dtype=object)) > most:
+            raise DataError(
+                f"counts add to more than {most:,} records, which is max_records of the source: state a larger one, at "
+                "most 2^62. Nothing was measured."
+            )
         self._domain = domain
         self._attributes = tuple(domain)
         self._counts = counts.reshape(domain.shape).astype(np.int64)

@@ -64,6 +64,7 @@ TABLES_LIMIT = 2_000_000
 
 
 @final
+@dataclass(frozen=True, eq=False, init=False)
 class Grid(Sequence[Hashable]):
     """All tuples of one label of each factor, the last factor fastest; made when asked for.
 
@@ -71,9 +72,12 @@ class Grid(Sequence[Hashable]):
         * grid[i] and grid.index(label) are inverse to each other.
     """
 
+    factors: tuple[Sequence[Hashable], ...]
+    shape: tuple[int, ...]
+
     def __init__(self, factors: Sequence[Sequence[Hashable]]) -> None:
-        self.factors = tuple(factors)
-        self.shape = tuple(len(f) for f in self.factors)
+        object.__setattr__(self, "factors", tuple(factors))
+        object.__setattr__(self, "shape", tuple(len(f) for f in self.factors))
 
     def __len__(self) -> int:
         return math.prod(self.shape)

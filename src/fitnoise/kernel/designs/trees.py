@@ -49,6 +49,7 @@ from fitnoise.kernel.arrays import Exact, Floats, Indices
 from fitnoise.kernel.designs._base import WRAP, Answers, Cells, Counts, Margin
 from fitnoise.kernel.designs.linear import MAX_SCALE, GaussianDesign, axis_rows, centre, exact_precisions
 from fitnoise.kernel.designs.parts import SAFE, refuse_amounts
+from fitnoise.kernel.immutable import FixedMapping
 from fitnoise.kernel.units import Adjacency, Neighbours
 
 MOST_MEETINGS = 2**24
@@ -77,7 +78,7 @@ class MeasuredTree:
                 raise PlanError("what a tree measures is told by class of place.")
         factors, scales = tuple(map(_kept, self.factors)), {level: _kept(self.scales[level]) for level in self.scales}
         object.__setattr__(self, "factors", factors)
-        object.__setattr__(self, "scales", scales)
+        object.__setattr__(self, "scales", FixedMapping(scales))
         whole = type(self.multiple) is int and all(x.dtype == np.int64 for x in factors)
         if not whole or not 0 < self.multiple < SAFE or any(((x < 1) | (x >= SAFE)).any() for x in factors):
             raise PlanError("what a tree measures is multiplied by whole numbers of at most 62 bits, from 1 on.")

@@ -1,0 +1,112 @@
+"""Objects that cannot change after they were checked, of the kernel's own classes. Part of the trust kernel.
+
+A price is computed from an object and charged before the object is used again. It is right only if nothing replaces a
+method of the object and nothing changes the object meanwhile. A subclass can do the first, a list or an array that
+can be written to the second. So the walk below accepts exact types only.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from datetime import date
+from enum import Enum
+from fractions import Fraction
+from functools import cached_property
+from itertools import chain
+from typing import Any, Final, TypeVar, final
+
+import numpy as np
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes, Fraction, date, range, type})
+"""Types of values that have no parts and cannot change."""
+
+
+@final
+class FixedMapping(Mapping[K, V]):
+    """A mapping that cannot change: a copy of what it was made of. Equal to any mapping with the same items."""
+
+    __slots__ = ("_items",)
+
+    _items: dict[K, V]
+
+    def __init__(self, items: Mapping[K, V]) -> None:
+        object.__setattr__(self, "_items", dict(items))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{name} cannot be set: this mapping does not change.")
+
+    def __getitem__(self, key: K) -> V:
+        return self._items[key]
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __or__(self, other: Mapping[K, V]) -> dict[K, V]:
+        return {**self._items, **other}
+
+    def __repr__(self) -> str:
+        return repr(self._items)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FixedMapping, (dict(self._items),)
+
+
+def is_of_kernel(kind: type) -> bool:
+    """Return True for a class that a module of the kernel defines under this name."""
+    own = kind.__module__.startswith("fitnoise.kernel.")
+    return own and vars(sys.modules[kind.__module__]).get(kind.__qualname__) is kind
+
+
+def changeable(value: Any) -> str | None:
+    """Return the name of the first type inside a value that can change or is not of the kernel; None if there is none.
+
+    Plain values, tuples, fixed mappings, arrays that cannot be written to, and frozen dataclasses and enumerations
+    of the kernel are accepted, if all that they hold is. An array of objects holds whole numbers of Python only.
+
+    **Guarantees**
+        * the walk refuses a subclass of an accepted type, unless the kernel defines the subclass;
+        * the walk looks at what an object was made of, and not at values that were computed from it and kept.
+    """
+    waiting, seen = [value], {id(value)}
+    while waiting:
+        some = waiting.pop()
+        kind = type(some)
+        if kind is np.ndarray:
+            if some.flags.writeable or not (some.dtype.kind in "biuf" or {int} >= set(map(type, some.flat))):
+                return "ndarray"
+        elif kind is tuple or is_of_kernel(kind):
+            if is_dataclass(kind) and not kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+                return kind.__name__
+            more = [x for x in _parts(some) if id(x) not in seen]
+            seen.update(map(id, more))
+            waiting += more
+        elif kind not in PLAIN:
+            return kind.__name__
+    return None
+
+
+def _parts(some: Any) -> Iterator[Any]:
+    """Yield the parts of a collection or an object that are not plain; of many rows of plain values, none."""
+    if isinstance(some, Enum):
+        return
+    if isinstance(some, FixedMapping):
+        parts: Collection[Any] = (*some, *some.values())
+    elif isinstance(some, tuple):
+        parts = some
+    elif "__dataclass_fields__" in vars(type(some)):
+        parts = [getattr(some, f.name) for f in fields(some)]
+    else:
+        parts = [x for name, x in vars(some).items() if not isinstance(getattr(type(some), name, 0), cached_property)]
+    kinds = set(map(type, parts))
+    if kinds == {tuple} and set(map(type, chain.from_iterable(parts))) <= PLAIN:
+        return
+    if not kinds <= PLAIN:
+        yield from (x for x in parts if type(x) not in PLAIN)

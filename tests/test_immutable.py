@@ -1,0 +1,132 @@
+"""What can change, or is not the kernel's own, is found wherever it is held."""
+
+import copy
+import pickle
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import fitnoise as fn
+from fitnoise.kernel.designs.graphs import Grid
+from fitnoise.kernel.immutable import FixedMapping, changeable, is_of_kernel
+from fitnoise.kernel.order import Limit
+from fitnoise.kernel.units import Neighbours
+
+OPEN, CLOSED, BIG = np.arange(3), np.arange(3), np.array([2**70, 1], dtype=object)
+for some in (CLOSED, BIG):
+    some.setflags(write=False)
+MIXED = np.array([2**70, 1.5], dtype=object)
+MIXED.setflags(write=False)
+TEXTS = np.array(["a"])
+TEXTS.setflags(write=False)
+
+
+class Own(Fraction):
+    """A number that may say anything."""
+
+
+@dataclass(frozen=True)
+class Stranger:
+    """Not of the kernel."""
+
+    x: int = 1
+
+
+@dataclass
+class Loose:
+    """Of the kernel, and not frozen: as no class there is."""
+
+    x: int = 1
+
+
+def copied(x):
+    """As one process hands it over to another, too."""
+    return copy.deepcopy(x), pickle.loads(pickle.dumps(x))  # noqa: S301 - just written
+
+
+GOOD = {
+    "plain": (None, True, 1, 1.5, "a", b"a", Fraction(1, 2), range(3), int),
+    "rows": ((1, "a"), (2, "b")),
+    "rows of more": ((1, (2, (CLOSED,))), (3,)),
+    "arrays": (CLOSED, BIG),
+    "mapping": FixedMapping({"a": (CLOSED,), ("b", 1): 2}),
+    "enumeration": (Neighbours.REPLACE_ONE,),
+    "dataclass": Limit("cap", Fraction(1)),
+    "no dataclass": Grid([("a", "b"), (1, 2)]),
+    "levels": fn.Domain(place=fn.Hierarchy(["a", "b"], [("x", "y"), ("x", "z")])),
+    "listed by numbers": fn.Domain(place=fn.Hierarchy.regular(a=10, b=100_000)),
+    "missing": fn.Domain(age=fn.Ordered(0, 9, missing={"none": [-1]}), pay=fn.Amount(0, 9)),
+    "unit": fn.PrivacyUnit("person", 2, per_value={"month": 3}),
+}
+
+BAD = {
+    "list": ((1, [2]), "list"),
+    "dict": ({}, "dict"),
+    "set": (frozenset(), "frozenset"),
+    "array": (((1, OPEN),), "ndarray"),
+    "array of others": (MIXED, "ndarray"),
+    "array of texts": (TEXTS, "ndarray"),
+    "subclass": (Own(1), "Own"),
+    "stranger": ((1, (Stranger(),)), "Stranger"),
+    "stranger in a mapping": (FixedMapping({1: Stranger()}), "Stranger"),
+    "stranger as a key": (FixedMapping({Stranger(): 1}), "Stranger"),
+    "in a dataclass": (Limit("cap", Fraction(1), designs=(0,)), None),
+    "function": (len, "builtin_function_or_method"),
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_what_cannot_change_is_accepted(name):
+    assert changeable(GOOD[name]) is None
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_can_change_or_is_a_strangers_is_named(name):
+    value, told = BAD[name]
+    assert changeable(value) == told
+
+
+def test_a_class_of_the_kernel_that_is_not_frozen_is_named(monkeypatch):
+    monkeypatch.setattr("fitnoise.kernel.immutable.Loose", Loose, raising=False)
+    monkeypatch.setattr(Loose, "__module__", "fitnoise.kernel.immutable")
+    assert is_of_kernel(Loose)
+    assert changeable((Loose(),)) == "Loose"
+
+
+@pytest.mark.parametrize("name", ["Stranger", "FixedMapping"])
+def test_a_class_is_not_of_the_kernel_because_it_says_so(name):
+    assert is_of_kernel(FixedMapping)
+    assert not is_of_kernel(Stranger)
+    assert not is_of_kernel(type(name, (), {"__module__": "fitnoise.kernel.immutable"}))
+
+
+def test_kept_values_are_not_looked_at_nor_made():
+    """Ten million codes of a tree that nobody listed are not listed here."""
+    domain = fn.Domain(place=fn.Hierarchy.regular(a=10, b=100_000))
+    domain["a"].coding.__dict__["shared"] = [1, 2]
+    assert changeable(domain) is None
+    assert "codes" not in vars(domain["place"].tree)
+
+
+def test_a_fixed_mapping_is_a_mapping_that_does_not_change():
+    given = {"a": 1, "b": 2}
+    made = FixedMapping(given)
+    given["c"] = 3
+    assert dict(made) == {"a": 1, "b": 2} == made
+    assert made == {"b": 2, "a": 1}
+    assert (made["b"], len(made), list(made), "c" in made, repr(made)) == (2, 2, ["a", "b"], False, "{'a': 1, 'b': 2}")
+    assert made | {"b": 5} == {"a": 1, "b": 5}
+    with pytest.raises(AttributeError, match="_items cannot be set"):
+        made._items = {}
+    for other in copied(made):
+        assert type(other) is FixedMapping
+        assert other == made
+
+
+def test_a_copy_of_a_tree_cannot_be_written_to_either():
+    domain = fn.Domain(place=fn.Hierarchy(["a", "b"], [("x", "y"), ("x", "z")]))
+    for other in copied(domain):
+        assert other == domain
+        assert changeable(other) is None
