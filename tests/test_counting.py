@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import replace
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
@@ -942,6 +943,80 @@ def test_integers_of_every_type_are_in_the_ranges_in_which_they_are(tmp_path, on
         for a in domain:
             wanted = np.bincount([domain[a].cell(x) for x in (None, *values)], minlength=domain[a].size)
             assert got[a,].tolist() == wanted.tolist(), (name, a)
+
+
+TYPES = {
+    **dict.fromkeys(["TINYINT", "BIGINT", "HUGEINT", "UBIGINT", "UHUGEINT"], (int, str)),
+    **dict.fromkeys(["FLOAT", "DOUBLE", "DECIMAL(4,1)", "DECIMAL(18,0)", "DECIMAL(18,18)"], (int,)),
+    **dict.fromkeys(["DECIMAL(38,0)", "DECIMAL(38,37)"], (int,)),
+    "BOOLEAN": (bool,),
+    "VARCHAR": (str,),
+    "untyped": (str, int, bool),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [str, int, bool])
+@pytest.mark.parametrize("csv", [False, True])
+@pytest.mark.parametrize("name", TYPES)
+def test_the_engine_for_files_is_tried_with_known_values_of_every_type(name, csv, kind, monkeypatch):
+    if kind not in TYPES[name] or (csv and name not in {"VARCHAR", "untyped"}):
+        return
+    held = duck._Held.UNTYPED if name == "untyped" else duck._Held.WHOLE if name in duck._WORDS else duck._Held.ELSE
+    tried = ("VARCHAR" if name == "untyped" else name, held, csv, kind, None)
+    with duck.engine() as connection:
+        monkeypatch.setattr(duck, "_RIGHT", set())
+        duck._refuse_unless_right(connection, tried)
+        duck._refuse_unless_right(None, tried)  # not tried again
+        right = duck._cell
+        monkeypatch.setattr(duck, "_RIGHT", set())
+        monkeypatch.setattr(
+            duck, "_cell", lambda *args, **more: (f"abs({right(*args, **more)[0]})", right(*args, **more)[1])
+        )
+        with pytest.raises(DataError, match=r"DuckDB reads known values.*nothing was charged") as caught:
+            duck._refuse_unless_right(connection, tried)
+    leaks_nothing(caught.value)
+
+
+def test_an_engine_that_reads_grouped_digits_is_refused(monkeypatch):
+    """As this one does, but for what is asked of it."""
+    tried = "VARCHAR", duck._Held.UNTYPED, False, int, None
+    with duck.engine() as connection:
+        monkeypatch.setattr(duck, "_RIGHT", set())
+        monkeypatch.setattr(duck, "_number", lambda column, _: f"try_cast({column} AS DOUBLE)")
+        with pytest.raises(DataError, match="DuckDB reads known values"):
+            duck._refuse_unless_right(connection, tried)
+
+
+LONG_NUMBERS = {
+    "HUGEINT": 127, "DECIMAL(38,0)": 126, "DECIMAL(38,5)": 126, "DECIMAL(19,12)": 62, "DECIMAL(18,2)": 59, "BIGINT": 63,
+}  # fmt: skip
+"""Types, with the bits that they hold."""
+
+
+@pytest.mark.no_cover
+@settings(max_examples=200)
+@given(st.sampled_from([*LONG_NUMBERS]), st.integers(-(2**127), 2**127), st.integers(0, 100))
+@example("HUGEINT", -67400821175840092, 0)
+@example("HUGEINT", 67400821175840092, 0)
+@example("DECIMAL(38,0)", -53022990328863180, 0)
+def test_numbers_of_many_digits_are_the_nearest_doubles(started, kind, n, shift):
+    """Which the engine alone does not give of those that 64 bits do not hold."""
+    n = n if abs(n) < 2 ** LONG_NUMBERS[kind] and not shift else n >> max(shift, 128 - LONG_NUMBERS[kind])
+    value = Decimal(f"{n}E-{kind.partition(',')[2].strip(')') or 0}")
+    read = duck._read("people.k0", kind, int, None)
+    held = f"SELECT CAST('{value:f}' AS {kind}) AS k0"
+    assert started.execute(f"SELECT try_cast({read} AS DOUBLE) FROM ({held}) people").fetchall() == [(float(value),)]
+
+
+def test_long_numbers_lie_in_the_bins_in_which_they_are(tmp_path):
+    values = [-67400821175840092, 67400821175840092, 53022990328863180]
+    with duckdb.connect(tmp_path / "x.duckdb") as db:
+        db.execute("CREATE TABLE t (x HUGEINT, y DECIMAL(38,0))")
+        db.execute(f"INSERT INTO t VALUES {', '.join(f'({v}, {v})' for v in values)}")
+    for a, value in itertools.product("xy", values):
+        domain = fn.Domain({a: fn.Binned([float(value), math.nextafter(float(value), math.inf)])})
+        got = open_counter(tmp_path / "x.duckdb", domain, DataSource(table="t")).count([(a,)])[a,]
+        assert got.tolist() == [sum(v < value for v in values), 1, sum(v > value for v in values)]
 
 
 def test_tables_of_a_duckdb_file_are_named_where_one_is_needed(tmp_path):

@@ -39,6 +39,8 @@ DUCKDB = replace(
     text="encode(CAST({c} AS VARCHAR))",
     code="from_hex('{h}')",
     letters="decode(from_hex('{h}'))",
+    stamped="CAST('{v}' AS TIMESTAMP)",
+    finest=".999999",
 )
 """Of an engine in this process that groups by sets, so that statements of servers can be run without one."""
 

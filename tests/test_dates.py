@@ -10,9 +10,11 @@ from dataclasses import replace
 import duckdb
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import fitnoise as fn
@@ -20,7 +22,7 @@ import zoo
 from engines import ENGINES, POSTGRESQL
 from fitnoise.errors import DataError, DomainError, SpecError
 from fitnoise.kernel.conditions import conditions
-from fitnoise.kernel.counting import open_counter, sql, trial
+from fitnoise.kernel.counting import duck, open_counter, sql, trial
 from fitnoise.kernel.counting.databases import database
 from fitnoise.kernel.counting.dialects import DIALECTS, Kind
 from fitnoise.kernel.counting.spark import in_spark
@@ -163,6 +165,146 @@ def test_types_of_dates_are_read_as_the_dates_are(kind, part, stamps, tmp_path, 
         return
     for data in (*typed, pd.DataFrame({"d": pd.Series(days, dtype=object)})):
         same_counts(counts(data, attribute), wanted(attribute, days))
+
+
+SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+"""Of a second, so many of each unit."""
+
+
+def _arrow(numbers, unit, _):
+    return pa.table({"d": pa.array(numbers, pa.int64()).cast(pa.timestamp(unit))})
+
+
+def _parquet(numbers, unit, folder):
+    path = folder / f"{unit}.parquet"
+    pq.write_table(_arrow(numbers, unit, folder), path, version="2.6")
+    return path
+
+
+FROM_NUMBERS = {
+    "arrow": _arrow,
+    "parquet": _parquet,
+    "polars": lambda numbers, unit, _: pl.DataFrame({"d": pl.Series(numbers, dtype=pl.Int64).cast(pl.Datetime(unit))}),
+    "pandas": lambda numbers, unit, _: pd.DataFrame({"d": np.array(numbers, dtype=f"datetime64[{unit}]")}),
+    "pandas objects": lambda numbers, unit, _: pd.DataFrame(
+        {"d": pd.Series([pd.Timestamp(n, unit=unit) for n in numbers], dtype=object)}
+    ),
+}
+"""Times by their numbers, of units since 1970, in what is counted."""
+
+
+def moments():
+    """Units, and numbers of them from 1700 to 2200, many of them beside a midnight or an hour."""
+    far = 86_400 * 84_000
+
+    def near(unit):
+        n = SECOND[unit]
+        beside = st.builds(
+            lambda whole, step, more: whole * step * n + more,
+            st.integers(-1500, 1500),
+            st.sampled_from([3600, 86_400, 86_400 * 28]),
+            st.sampled_from([-1000, -999, -501, -500, -499, -1, 0, 1, 499, 500, 999]),
+        )
+        return st.tuples(
+            st.just(unit), st.lists(st.one_of(beside, st.integers(-far * n, far * n)), min_size=1, max_size=9)
+        )
+
+    return st.sampled_from([*SECOND]).flatmap(near)
+
+
+def day_of(number, unit):
+    """In Python's integers: the day in which a moment lies, whether before 1970 or after."""
+    return datetime.date(1970, 1, 1) + datetime.timedelta(days=number // (86_400 * SECOND[unit]))
+
+
+@pytest.mark.no_cover
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(moments(), st.integers(0, 8))
+@example(("ns", [1_706_745_599_999_999_999, -1, -(10**9), 86_399_999_999_999, -86_400 * 10**9 - 1, 0]), 0)
+def test_a_moment_lies_in_the_day_and_the_hour_that_have_begun(tmp_path, one_engine, given, i):
+    """Whatever the unit, the source, and the century: never in the next, to which it may be nearer."""
+    unit, numbers = given
+    bound = day_of(numbers[i % len(numbers)], unit)
+    days = [day_of(n, unit) for n in numbers]
+    hours = [n // (3600 * SECOND[unit]) % 24 for n in numbers]
+    wants = {
+        "year": [x.year for x in days],
+        "month": [x.month for x in days],
+        "weekday": [x.isoweekday() for x in days],
+        "hour": hours,
+    }
+    domain = fn.Domain({part: fn.Ordered(0, 2300, column="d", read=part) for part in wants})
+    for source, make in FROM_NUMBERS.items():
+        if (source, unit) == ("polars", "s"):  # which has no such unit
+            continue
+        data = make(numbers, unit, tmp_path)
+        got = open_counter(data, domain, DataSource()).count([(part,) for part in wants])
+        for part, want in wants.items():
+            np.testing.assert_array_equal(got[part,], np.bincount(want, minlength=2301), err_msg=part)
+        for where, met in (
+            ({"at_most": bound}, sum(x <= bound for x in days)),
+            ({"below": bound}, sum(x < bound for x in days)),
+            (bound, sum(x == bound for x in days)),
+        ):
+            assert open_counter(data, domain, DataSource(where={"d": where})).count([()])[()] == met
+
+
+@pytest.mark.parametrize("source", FROM_NUMBERS)
+def test_the_last_nanosecond_of_january_is_in_january(source, tmp_path):
+    """DuckDB alone rounds it to the next microsecond, and so to February."""
+    data = FROM_NUMBERS[source]([pd.Timestamp("2024-01-31 23:59:59.999999999").value], "ns", tmp_path)
+    domain = fn.Domain(m=fn.Ordered(1, 12, column="d", read="month"), h=fn.Ordered(0, 23, column="d", read="hour"))
+    got = open_counter(data, domain, DataSource(where={"d": {"at_most": datetime.date(2024, 1, 31)}})).count(
+        [("m",), ("h",)]
+    )
+    assert (got["m",][0], got["h",][23]) == (1, 1)
+
+
+def test_times_beyond_the_calendar_are_outside(one_engine):
+    """Seconds and milliseconds of 64 bits reach further than any date does: no error, and no cell."""
+    attribute = KINDS["absent apart"](read="year")
+    for unit in ("s", "ms"):
+        far = pa.table({"d": pa.array([0, 10**15, -(10**15), None], pa.int64()).cast(pa.timestamp(unit))})
+        same_counts(counts(far, attribute), wanted(attribute, [datetime.datetime(1970, 1, 1), "x", "x", None]))  # noqa: DTZ001
+
+
+def test_times_of_the_old_type_of_parquet_are_read_as_others_are(tmp_path):
+    path = tmp_path / "old.parquet"
+    made = pa.table({"d": pa.array([-1, -1001, 86_399_999_999_999], pa.timestamp("ns"))})
+    pq.write_table(made, path, use_deprecated_int96_timestamps=True)
+    domain = fn.Domain(y=fn.Ordered(1969, 1970, column="d", read="year"), h=fn.Ordered(0, 23, column="d", read="hour"))
+    got = open_counter(path, domain, DataSource()).count([("y",), ("h",)])
+    assert (got["y",].tolist(), got["h",][23]) == ([2, 1], 3)
+
+
+DATE_TYPES = ["DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "VARCHAR"]
+
+
+@pytest.mark.parametrize("part", [*READS, "day"])
+@pytest.mark.parametrize("kind", DATE_TYPES)
+def test_the_engine_for_files_is_tried_with_known_dates(kind, part, monkeypatch):
+    """Also one that rounds, as the engine itself does of nanoseconds."""
+    told = Read(Part.DAY) if part == "day" else read(part)
+    if kind == "DATE" and part == "hour":
+        return
+    tried = (kind, duck._Held.ELSE, False, int, told)
+    with duck.engine() as connection:
+        monkeypatch.setattr(duck, "_RIGHT", set())
+        duck._refuse_unless_right(connection, tried)
+        assert {tried} == duck._RIGHT
+        right = duck._derived
+        later = {"VARCHAR": "people.k0 || 'x'", "DATE": "people.k0 + 40"}.get(kind, "people.k0 + INTERVAL 43 MINUTE")
+        flaws = [lambda read, column, kind: right(read, f"({later})", kind)]
+        flaws += [lambda read, column, kind: right(read, column, "TIMESTAMP")] if kind == "TIMESTAMP_NS" else []
+        for flaw in flaws:
+            monkeypatch.setattr(duck, "_derived", flaw)
+            monkeypatch.setattr(duck, "_RIGHT", set())
+            with pytest.raises(
+                DataError, match=r"DuckDB reads known values.*otherwise than is declared.*nothing was"
+            ) as caught:
+                duck._refuse_unless_right(connection, tried)
+            leaks_nothing(caught.value)
+            assert set() == duck._RIGHT
 
 
 def test_infinite_and_early_dates_of_duckdb_are_outside(tmp_path):

@@ -12,7 +12,7 @@ import zoo
 from fitnoise.errors import DomainError, SpecError
 from fitnoise.kernel.codings import Beside, Codes, Cuts, Range
 from fitnoise.kernel.counting import HistogramCounter
-from fitnoise.kernel.domain import Binned, Categorical, Domain, Ordered, attribute_document
+from fitnoise.kernel.domain import Amount, Binned, Categorical, Domain, Ordered, attribute_document
 from fitnoise.kernel.order import axis_key
 from fitnoise.kernel.units import Bound, DataSource
 from fitnoise.request.attributes import KINDS
@@ -270,7 +270,7 @@ def test_domain_is_an_ordered_mapping():
         (lambda: Ordered(0, 3, missing={"a": ["9"]}), "code '9' of a missing value is a number .* write it without"),
         *(
             (lambda text=text: Ordered(0, 3, missing={"a": [text]}), "a number where numbers are read; .* `absent`")
-            for text in ("inf", "-inf", " Infinity", "nan", "-NaN", "1e5", "1e999", "+-9", "1_0", "\u0663")
+            for text in ("inf", "-inf", " Infinity", "nan", "-NaN", "1e5", "1e999", "+9", "1_0", "\u0663")
         ),
         (lambda: Ordered(0, 3, missing={"a": [9.5]}), "a text, or a whole number below"),
         (lambda: Ordered(0, 3, missing={"a": [2**53]}), "a text, or a whole number below"),
@@ -308,6 +308,13 @@ def test_domain_is_an_ordered_mapping():
         (lambda: Binned([2, 1]), "must increase"),
         (lambda: Binned([math.nan]), "finite numbers"),
         (lambda: Binned([10**400]), "finite numbers"),
+        (lambda: Binned([0, 2**53 + 1]), r"9,007,199,254,740,993, which .* it holds is 9,007,199,254,740,992\."),
+        (
+            lambda: Binned([-(10**18) + 1, 0]),
+            "a cut point is -999,999,999,999,999,999, which double precision does not",
+        ),
+        (lambda: Amount(0, 9, valid=(0, 2**60 + 1)), "an end of valid is 1,152,921,504,606,846,977, which double"),
+        (lambda: Amount(0, 9, valid=(-(2**60) - 1, 9)), "an end of valid is -1,152,921,504,606,846,977, which double"),
         (lambda: Binned([True]), "finite numbers"),
         (lambda: Binned(["1"]), "finite numbers"),
         (lambda: Binned([1]).position(math.inf), "neither a finite number"),
@@ -327,6 +334,16 @@ def test_domain_is_an_ordered_mapping():
 def test_bad_domains_are_refused(make, message):
     with pytest.raises(DomainError, match=message):
         make()
+
+
+@pytest.mark.parametrize("cut", [2**53, -(2**53), 2**60, 10**18, 10**22, 2**53 + 2, 1e300, -1e18])
+def test_cuts_are_the_numbers_that_were_given_or_none(cut):
+    """Also beyond 2⁵³, where not every whole number is a double."""
+    made = Binned([cut])
+    assert made.cuts == (cut,)
+    assert int(made.cuts[0]) == int(cut)
+    assert [made.cell(x) for x in (cut, int(cut), math.nextafter(float(cut), -math.inf))] == [1, 1, 0]
+    assert Amount(0, 9, valid=(min(cut, 0), max(cut, 9))).valid == (min(cut, 0), max(cut, 9))
 
 
 def test_a_code_is_found_before_a_label_and_what_has_no_hash_is_neither():

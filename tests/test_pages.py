@@ -603,7 +603,9 @@ def test_bands_are_beside_numbers_and_hide_none():
     assert numbers[0] == numbers[1]
 
 
-@pytest.mark.parametrize("given", ["10", "10,30,50", "30,10", "0,10", "a,b", "10,1e999", "-1,5"])
+@pytest.mark.parametrize(
+    "given", ["10", "10,30,50", "30,10", "0,10", "a,b", "10,1e999", "-1,5", "1_0,30", "\u0661,\u0663"]
+)
 def test_a_rule_that_is_none_is_refused(given):
     with pytest.raises(ReleaseError, match=r"bands of reliability are two .* Nothing was written"):
         fn.Bands.parse(given)

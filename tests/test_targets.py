@@ -172,6 +172,10 @@ def test_targets_by_value_from_a_file(tmp_path):
     ):
         with pytest.raises(WorkloadError, match=message):
             make()
+    for said in ("1_0", "\u0661", "nan", "inf", "1,5"):
+        file.write_text(f"county,margin\n1,{said!r}\n".replace("'", '"'), encoding="utf-8")
+        with pytest.raises(WorkloadError, match="of county '1', which is no number"):
+            By.from_file(file, "county", "margin", default=1)
     file.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(WorkloadError, match="no CSV file in UTF-8"):
         By.from_file(file, "a", "b")

@@ -6,6 +6,7 @@ Words and options only: what a command does is loaded when it is run (`commands`
 from __future__ import annotations
 
 import os
+import re
 import sys
 from fractions import Fraction
 from pathlib import Path
@@ -37,6 +38,31 @@ Exit codes
   8  a file or directory cannot be written or read, or does not verify
   130  interrupted
 """
+
+
+class _Float(click.types.FloatParamType):
+    """A number as the data hold one: click itself would also read 1_0, inf, and digits of other scripts."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number; a usage error for what is none."""
+        from fitnoise.kernel.codings import number
+
+        if isinstance(value, str) and number(value) is None:
+            self.fail(f"{value!r} is not a valid float.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class _Integer(click.IntRange):
+    """A whole number in decimal digits, likewise."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number; a usage error for what is none."""
+        if isinstance(value, str) and not re.fullmatch("-?[0-9]{1,18}", value):
+            self.fail(f"{value!r} is not a valid integer.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+_FLOAT = _Float()
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON document on stdout.")
 
@@ -103,12 +129,12 @@ def init_command(**asked: Any) -> None:
 )
 @click.argument("spec", type=_FILE)
 @click.option("-o", "--output", type=_FILE, help="Write the plan here.")
-@click.option("--gap", type=float, help="Relative gap that must be certified (overrides the specification).")
+@click.option("--gap", type=_FLOAT, help="Relative gap that must be certified (overrides the specification).")
 @click.option(
     "--refine", is_flag=True, help="Among plans of least cost, make all other cells cheaper too, dearest first."
 )
 @click.option("--device", metavar="NAME", help="PyTorch device for large dense problems, such as cuda.")
-@click.option("--seconds", type=float, help="Leave the search for a pure plan after so long, with the best found.")
+@click.option("--seconds", type=_FLOAT, help="Leave the search for a pure plan after so long, with the best found.")
 @click.option(
     "--plot", type=_FILE, help="Draw what other margins would cost, and epsilon against delta (svg, pdf, png)."
 )
@@ -131,8 +157,8 @@ def plan_command(**asked: Any) -> None:
     ),
 )
 @click.argument("spec", type=_FILE)
-@click.option("--epsilon", type=float, help="The epsilon to spend; without it, of the specification, or by targets.")
-@click.option("--delta", type=float, help="Of the Gaussian alternative; default that of the specification.")
+@click.option("--epsilon", type=_FLOAT, help="The epsilon to spend; without it, of the specification, or by targets.")
+@click.option("--delta", type=_FLOAT, help="Of the Gaussian alternative; default that of the specification.")
 @click.option("--all", "every", is_flag=True, help="Try the strategies for pure noise that lose to others, too.")
 @click.option("-o", "--output", type=_FILE, help="Write the plan of the best alternative here.")
 @_AS_JSON
@@ -396,7 +422,7 @@ def combine_command(**asked: Any) -> None:
 @click.option("-o", "--output", type=_FILE, required=True, help="The folder to make, or a page (.html, .xlsx, .tex).")
 @click.option(
     "--simulations",
-    type=int,
+    type=_Integer(),
     help="How often the noise is simulated, for bias and error; default 200, of more than 20,000 numbers 20.",
 )
 @_AS_JSON
@@ -560,7 +586,7 @@ def verify_command(context: click.Context, /, **asked: Any) -> None:
     help="Open the account with the cap, or another unit of one, and say what earlier releases cost that unit.",
 )
 @click.option("--reason", help="Why the cap is set; kept in the ledger.")
-@click.option("--delta", type=float, help="Say the epsilon at this delta of all that each account released together.")
+@click.option("--delta", type=_FLOAT, help="Say the epsilon at this delta of all that each account released together.")
 @click.option("--plot", type=_FILE, help="Draw that epsilon against delta (svg, pdf, png); delta is 1e-6 by default.")
 @_AS_JSON
 def ledger_command(**asked: Any) -> None:
@@ -603,7 +629,7 @@ def demo_command(**asked: Any) -> None:
     epilog=_example("fitnoise schema > fitnoise.schema.json", "fitnoise schema spec.toml --example 100 > example.csv"),
 )
 @click.argument("spec", type=_FILE, required=False)
-@click.option("--example", type=click.IntRange(1), metavar="N", help="Print N records of the domain of SPEC, as CSV.")
+@click.option("--example", type=_Integer(1), metavar="N", help="Print N records of the domain of SPEC, as CSV.")
 @_AS_JSON
 def schema_command(**asked: Any) -> None:
     """Print the JSON Schema of a specification; or with --example records to try SPEC with.

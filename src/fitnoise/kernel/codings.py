@@ -6,8 +6,9 @@ definitions here.
 
 How values are read, the same from every source:
 
-* numbers in double precision; from text (CSV, Python objects) as decimal numbers, spaces around them ignored. Codes
-  that are whole numbers are compared as numbers: "1", "01" and "1.0" are the code 1.
+* numbers in double precision; from text (CSV, Python objects) as decimal numbers of the digits 0 to 9, such as 7, -0.5
+  and 1e3, spaces around them ignored. "1_000" and "1,000" are no numbers. Codes that are whole numbers are compared as
+  numbers: "1", "01" and "1.0" are the code 1.
 * text codes letter by letter: capitals and spaces count. A whole number is also its decimal text.
 * true/false from text as true, t, yes, y, 1 and false, f, no, n, 0, whatever their capitals, spaces around ignored.
 * absent: null, NaN, empty text unless "" is a declared code, and of numbers and truth values text of nothing but
@@ -66,10 +67,8 @@ FURTHEST = 2**31
 MOST_RANGES = 100
 """Different ranges that an amount may have, by the cells of another attribute: engines are told each."""
 
-_DIGITS = r"[0-9](?:_?[0-9])*"
-
-_NUMBER = re.compile(rf"\+?-?(?:{_DIGITS}(?:\.(?:{_DIGITS})?)?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?")
-"""Digits may be grouped by single underscores, and a minus may follow a plus: as DuckDB has it."""
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+"""Decimal digits of ASCII, a point and an exponent: no underscores between digits, no words, no hexadecimal."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +176,8 @@ class Cuts:
     """Numbers cut at c₁ < c₂ < … < c_k into k + 1 cells: below c₁, [c₁, c₂), …, c_k or more.
 
     Raises:
-        DomainError: no cuts, cuts that are not finite numbers, or not strictly increasing.
+        DomainError: no cuts, cuts that are not finite numbers, or not strictly increasing; or a whole number that is no
+            double, so that another one would be the cut.
     """
 
     cuts: tuple[float, ...]
@@ -189,6 +189,7 @@ class Cuts:
         for c in points:
             if isinstance(c, bool) or not isinstance(c, (int, float)) or not math.isfinite(_double(c)):
                 raise DomainError(f"cut points are finite numbers; got {c!r}.")
+            refuse_inexact("a cut point", c)
         found = tuple(float(c) + 0.0 for c in points)  # there is one zero
         if any(a >= b for a, b in itertools.pairwise(found)):
             raise DomainError(f"cut points must increase; got {points}.")
@@ -595,7 +596,7 @@ def written(value: object) -> str | None:
 def number(text: str | None) -> float | None:
     """A decimal number, in double precision; None for other texts, and for numbers that are too large."""
     digits = (text or "").strip(SPACES)
-    x = float(digits.replace("+-", "-")) if _NUMBER.fullmatch(digits) else math.inf
+    x = float(digits) if _NUMBER.fullmatch(digits) else math.inf
     return x if math.isfinite(x) else None
 
 
@@ -620,6 +621,15 @@ def encodable(text: str) -> bool:
     return True
 
 
+def refuse_inexact(what: str, x: float) -> None:
+    """Raise DomainError for a whole number that double precision does not hold: it would become another number."""
+    if float(x) != x:
+        raise DomainError(
+            f"{what} is {x:,}, which double precision does not hold: the nearest number that it holds is "
+            f"{int(float(x)):,}. Numbers of the data are read in double precision, so give that one."
+        )
+
+
 def refuse_repeated(what: str, names: tuple[object, ...]) -> None:
     """Raise DomainError when a name stands for two cells."""
     if len(set(names)) != len(names):
@@ -630,10 +640,9 @@ def refuse_repeated(what: str, names: tuple[object, ...]) -> None:
 def _is_number(text: str) -> bool:
     """Whether a text may be read as a number somewhere, if an infinite one, NaN, or one in digits of another script."""
     try:
-        float(text)
+        return float(text) is not None
     except ValueError:
-        return number(text) is not None
-    return True
+        return False
 
 
 def _double(x: float | numbers.Real) -> float:

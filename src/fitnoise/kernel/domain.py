@@ -47,6 +47,7 @@ from fitnoise.kernel.codings import (
     encodable,
     is_value,
     plain,
+    refuse_inexact,
     refuse_repeated,
     steps_of,
     values_of,
@@ -328,8 +329,8 @@ class Categorical(Attribute):
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "column", column)
         pairs = (*enumerate(labels or ()), *enumerate(coding.codes))  # true/false are no numbers
-        places = {(isinstance(name, bool), name): i for i, name in pairs}
-        object.__setattr__(self, "_positions", FixedMapping(places))
+        positions: dict[tuple[bool, object], int] = {(isinstance(name, bool), name): i for i, name in pairs}
+        object.__setattr__(self, "_positions", FixedMapping(positions))
         object.__setattr__(self, "lookup", None if lookup is None else _lookup(lookup, coding))
         if self.lookup is not None:
             places = {(type(c), c): i for i, c in enumerate(coding.codes)}
@@ -634,7 +635,7 @@ class Amount(Attribute):
         if self.valid is not None:
             if not isinstance(self.valid, (list, tuple)) or len(self.valid) != 2:
                 raise DomainError(f"valid is a pair of numbers, the least and the largest; got {self.valid!r}.")
-            least, most = (_short(_decimal("valid", x)) for x in self.valid)
+            least, most = (_end(x) for x in self.valid)
             valid = (least, most)
         if self.ceilings is not None and not isinstance(self.ceilings, (list, tuple)):
             raise DomainError(f"ceilings are a list of amounts between low and high; got {shown(self.ceilings)}.")
@@ -825,6 +826,14 @@ def _decimal(name: str, value: object) -> Fraction:
     if isinstance(x, bool) or not isinstance(x, (int, float, Decimal)) or not fits(x, float) or not math.isfinite(x):
         raise DomainError(f"{name} of an amount is a finite number; got {shown(value)}.")
     return Fraction(repr(x) if isinstance(x, float) else x)
+
+
+def _end(value: object) -> float:
+    """An end of valid numbers, as a double holds it; DomainError for a whole number that none holds."""
+    x = _decimal("valid", value)
+    if x.denominator == 1 and not isinstance(plain(value), float):
+        refuse_inexact("an end of valid", x.numerator)
+    return _short(x) if abs(x) < EXACT else float(x)
 
 
 def _short(x: Fraction) -> float:

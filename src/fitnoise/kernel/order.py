@@ -399,12 +399,12 @@ def _refuse_changeable(name: str, value: object) -> None:
         )
 
 
-def _are_positions(some: object) -> bool:
+def _are_positions(some: Any) -> bool:
     """Return True for a tuple of different whole numbers from 0."""
     return type(some) is tuple and all(type(i) is int and i >= 0 for i in some) and len(set(some)) == len(some)
 
 
-def _are_axes(axes: object) -> bool:
+def _are_axes(axes: Any) -> bool:
     """Return True for a tuple of pairs: different names, each with a number of values."""
     pairs = type(axes) is tuple and all(type(x) is tuple and [*map(type, x)] == [str, int] for x in axes)
     return pairs and all(n > 0 for _, n in axes) and len({a for a, _ in axes}) == len(axes)

@@ -66,7 +66,7 @@ class Bands:
         Raises:
             ReleaseError: as the class, or the text holds something else.
         """
-        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%?\s*,\s*(\d+(?:\.\d+)?)\s*%?\s*", text)
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%?\s*,\s*(\d+(?:\.\d+)?)\s*%?\s*", text, re.ASCII)
         if found is None:
             raise ReleaseError(
                 f"bands of reliability are two percentages, such as 10,30; got {text!r}. Nothing was written."

@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
+import re
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -99,6 +100,9 @@ def _refused(what: str, why: str) -> ReleaseError:
 _FILTERING = threading.Lock()
 """Held while the filters of the process's warnings are others: two threads at once could put back each other's."""
 
+_DIGITS = re.compile(r"[0-9.]+(e[+-]?[0-9]+)?", re.ASCII | re.IGNORECASE)
+"""How a number is written: Python itself also reads 1_000 and 0x10."""
+
 
 def _parsed(text: str) -> ast.expr:
     if len(text) > LONGEST:
@@ -116,6 +120,12 @@ def _parsed(text: str) -> ast.expr:
         row = [inner for node in row for inner in ast.iter_child_nodes(node)]
     if row:
         raise _refused(text, f"is nested more than {DEEPEST} deep; write it more simply")
+    for node in ast.walk(tree):
+        told = ast.get_source_segment(text.strip(), node) if isinstance(node, ast.Constant) else None
+        if told is not None and type(node.value) in {int, float} and not _DIGITS.fullmatch(told):  # type: ignore[attr-defined]
+            raise _refused(
+                told, "is no number here; write it with digits, a point and an exponent, such as 1000 or 1e3"
+            )
     return tree
 
 

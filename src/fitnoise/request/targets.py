@@ -30,6 +30,7 @@ from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.by_value import ByValue
 from fitnoise.kernel.checks import is_real
+from fitnoise.kernel.codings import number
 from fitnoise.kernel.domain import read_rows
 
 
@@ -135,13 +136,13 @@ def _number(path: Path, whose: str, said: str, classes: Mapping[str, float] | No
                 f"there are {sorted(classes)}."
             )
         return classes[said]
-    try:
-        return float(said)
-    except ValueError:
+    found = number(said)
+    if found is None:
         raise WorkloadError(
             f"the file of targets {path.name!r} says {said!r} of {whose}, which is no number; give numbers for classes "
             "with values."
-        ) from None
+        )
+    return found
 
 
 @final

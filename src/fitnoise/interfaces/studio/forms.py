@@ -19,6 +19,7 @@ from fitnoise.errors import SpecError
 from fitnoise.interfaces.studio.folder import checked_name
 from fitnoise.interfaces.studio.guard import Form
 from fitnoise.kernel.checks import is_plain
+from fitnoise.kernel.codings import number
 from fitnoise.request.documents import exact_number
 from fitnoise.request.written import toml
 
@@ -184,10 +185,8 @@ def signed(text: str, what: str) -> float:
 
 def _read(text: str) -> float:
     """What a text says; NaN where it is no number."""
-    try:
-        return float(text) if re.fullmatch(r"[0-9.eE+-]{1,40}", text.strip()) else math.nan
-    except ValueError:
-        return math.nan
+    found = number(text) if len(text.strip()) <= 40 else None
+    return math.nan if found is None else found
 
 
 def whole(text: str, what: str) -> int:

@@ -103,7 +103,8 @@ class Dialect:
     whole one.
 
     part: what is read off a date, by {p}, its name; hour: the same of one with a time. dated, stamped: a date, and one
-    with a time, for the trial. days: the first and the last date that there is. stamps: what types are called that have
+    with a time, for the trial, and finest: of the last moment of a day what a text of it ends in, after the second.
+    days: the first and the last date that there is. stamps: what types are called that have
     a time and no zone. texts: what types of texts are called that SQLAlchemy does not take for any.
 
     empty: whether there is an empty text. sets: whether one scan counts several tables (GROUPING SETS). listed: whether
@@ -150,6 +151,7 @@ class Dialect:
     hour: str = "EXTRACT(HOUR FROM {c})"
     dated: str = "CAST('{v}' AS DATE)"
     stamped: str = "CAST('{v}' AS TIMESTAMP)"
+    finest: str = ".999999"
     days: tuple[str, str] = ("0001-01-01", "9999-12-31")
     stamps: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
@@ -562,7 +564,7 @@ MYSQL = Dialect(
     double="CAST({c} AS DOUBLE)",
     decimal="CAST({c} AS DOUBLE)",
     constant="CAST({v} AS DOUBLE)",
-    stamped="CAST('{v}' AS DATETIME)",
+    stamped="CAST('{v}' AS DATETIME(6))",
     stamps=("DATETIME",),
     digits="CAST({x} AS CHAR)",
     joined="CONCAT({a}, {b})",
@@ -732,6 +734,7 @@ SNOWFLAKE = replace(
     code="TO_BINARY('{h}', 'HEX')",
     letters="TO_VARCHAR(TO_BINARY('{h}', 'HEX'), 'UTF-8')",
     stamped="CAST('{v}' AS TIMESTAMP_NTZ)",
+    finest=".999999999",
     stamps=("TIMESTAMP_NTZ",),
     odd=((Kind.DOUBLE, "'NaN'", math.nan), (Kind.DOUBLE, "'inf'", math.inf), (Kind.DOUBLE, "'-inf'", -math.inf)),
     session=("ALTER SESSION SET TIMEZONE = 'UTC', ROWS_PER_RESULTSET = 0",),
@@ -743,6 +746,8 @@ TRINO = replace(
     digest="lower(to_hex(md5({x})))",
     bytes="length({c})",
     letters="from_utf8(X'{h}')",
+    stamped="CAST('{v}' AS TIMESTAMP(9))",  # without a number it is to the millisecond
+    finest=".999999999",
     stamps=("TIMESTAMP",),
 )
 
@@ -787,6 +792,7 @@ MSSQL = Dialect(
     part="DATEPART({p}, {c})",
     hour="DATEPART(HOUR, {c})",
     stamped="CAST('{v}' AS DATETIME2)",
+    finest=".9999999",
     stamps=("DATETIME", "DATETIME2", "SMALLDATETIME"),
     count="COUNT_BIG(*)",
     types={
@@ -825,9 +831,10 @@ ORACLE = Dialect(
     double="CAST({c} AS BINARY_DOUBLE)",
     decimal="CAST({c} AS BINARY_DOUBLE)",
     constant="{v}d",
-    hour="EXTRACT(HOUR FROM CAST({c} AS TIMESTAMP))",
+    hour="EXTRACT(HOUR FROM CAST({c} AS TIMESTAMP(9)))",  # without a number it would be rounded to the microsecond
     dated="DATE '{v}'",
     stamped="TIMESTAMP '{v}'",
+    finest=".999999999",
     stamps=("DATE", "TIMESTAMP"),
     types={
         Kind.WHOLE: "NUMBER(19)", Kind.DOUBLE: "BINARY_DOUBLE", Kind.DECIMAL: "NUMBER", Kind.TEXT: "VARCHAR2(999)",

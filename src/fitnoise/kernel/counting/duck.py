@@ -6,7 +6,7 @@ code lists come from the declared domain, never from the data. Messages of the e
 values.
 
 What a value means is declared in `codings`; here is the translation of the codings, and no question about kinds of
-attributes. It differs in one thing: a whole number of more than 64 bits may become the other double beside it.
+attributes. Before it counts, the engine is tried on known values of every type of column that it is about to read.
 """
 
 # ruff: noqa: S608 - SQL holds names and numbers, and no text of the domain or the data
@@ -14,13 +14,17 @@ attributes. It differs in one thing: a whole number of more than 64 bits may bec
 from __future__ import annotations
 
 import contextlib
+import math
+import re
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from decimal import Decimal
 from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, final
 
 import duckdb
+import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.kernel.codings import (
@@ -43,7 +47,7 @@ from fitnoise.kernel.codings import (
     without_cell,
 )
 from fitnoise.kernel.counting._base import DeclaredCounter, Gauge, Margin, Margins, Progress
-from fitnoise.kernel.counting.dialects import LARGEST
+from fitnoise.kernel.counting.dialects import LARGEST, Kind
 from fitnoise.kernel.counting.files import from_path
 from fitnoise.kernel.counting.frames import from_frame
 from fitnoise.kernel.counting.paths import FilePath
@@ -62,6 +66,7 @@ from fitnoise.kernel.counting.sources import (
 from fitnoise.kernel.counting.statements import kept_to, merged
 from fitnoise.kernel.counting.streams import Column, handed
 from fitnoise.kernel.counting.tables import Tables
+from fitnoise.kernel.counting.trial import known_days, known_values, refuse_unless_coded
 from fitnoise.kernel.counting.windows import Window
 from fitnoise.kernel.dates import WRITTEN, Part, Read
 from fitnoise.kernel.domain import Domain
@@ -92,6 +97,24 @@ _STAMPS = {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
 _NOTHING = {"NULL"}
 """The type of a column without a single value."""
 
+_BITS = {
+    "TINYINT": (-7, 7), "SMALLINT": (-15, 15), "INTEGER": (-31, 31), "BIGINT": (-63, 63), "HUGEINT": (-127, 127),
+    "UTINYINT": (0, 8), "USMALLINT": (0, 16), "UINTEGER": (0, 32), "UBIGINT": (0, 64), "UHUGEINT": (0, 128),
+}  # fmt: skip
+"""Powers of two between which integers of a type are."""
+
+_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)", re.ASCII)
+
+_LONG = 18
+"""Digits of a decimal number that 64 bits hold: of more, the engine rounds twice on the way to a double."""
+
+_WRITTEN = (
+    "7", " 7", "7\n", "07", "+7", "-7", "+-7", "--7", "7.", ".7", "7.0", "1e3", "1E+3", "1e-3", "e3", "1_000", "1_0",
+    "_1", "1_", "1,000", "0x10", "1e400", "-1e400", "nan", "inf", "Infinity", "\u0661", "1\u0662", "", " ", "\u00a07",
+    "true", "TRUE", " t", "no", "0", "1", "-0", "2.5", "9007199254740993", "17", "-3", "0.1", "1000", "3.5", "99",
+)  # fmt: skip
+"""Texts that are numbers or truth values, or look like some."""
+
 _SETTINGS = (
     "preserve_insertion_order = false",
     # The records stream past the codes, never the reverse; and the CSV reader must not be made to cast what is only to
@@ -109,6 +132,8 @@ _SIZES = {"SMALLINT": 2**15, "INTEGER": 2**31, "BIGINT": 2**63}
 _LISTED = 64
 """Codes that are looked through one by one. A join takes less time for more, but 5 MB and a copy of all columns: with a
 hundred joins that does not fit 500 MB."""
+
+_SINGLE = float(np.finfo(np.float32).max)
 
 _HANDED = 2**24
 """Bytes of cells that are passed on at a time, as far as pieces of 2,048 records allow."""
@@ -278,8 +303,8 @@ class DuckCounter(DeclaredCounter):
         if self._bound is not None:
             positions.append(self._records.place_of_id(self._domain, self._bound.id))
         codings = self._codings(attributes)
-        reads = [*(self._domain[a].derived for a in attributes), *(c.read for c in self.where)]
-        derived = {i: read for i, read in enumerate(reads) if read is not None}
+        dates = [*(self._domain[a].derived for a in attributes), *(c.read for c in self.where)]
+        derived = {i: read for i, read in enumerate(dates) if read is not None}
         person = None if self._bound is None else len(codings)
         relation = self._records.relation(connection, positions, schema=schema, person=person, dates=derived)
         rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
@@ -298,15 +323,23 @@ class DuckCounter(DeclaredCounter):
                 raise wrong_condition(self.where[i - len(attributes)], kind, words)
         if self._bound is not None and (kind := kinds[-1]) not in _INTEGERS | _TEXTS | _NOTHING:
             raise wrong_id(self._bound, kind)
-        if derived:
-            shown = (
-                f"{_derived(derived[i], i, kind)} AS k{i}" if i in derived else f"k{i}" for i, kind in enumerate(kinds)
-            )
-            relation = f"(SELECT {', '.join(shown)} FROM {relation} AS people)"
         whole = [k in _WORDS and i not in derived for i, k in enumerate(kinds)]
-        return relation, [
+        held = [
             _Held.UNTYPED if free else _Held.WHOLE if w else _Held.ELSE for free, w in zip(untyped, whole, strict=False)
         ]
+        described = [row[1] for row in rows]
+        own = [*map(read_as, codings)]
+        reads = [
+            _read(f"people.k{i}", described[i], own[i] if i < len(own) else None, derived.get(i))
+            for i in range(len(rows))
+        ]
+        for i, kind in enumerate(kinds[: 0 if schema else len(codings)]):
+            if kind not in _NOTHING:
+                known = "VARCHAR" if kind in _TEXTS else described[i]
+                _refuse_unless_right(connection, (known, held[i], self._records.header, own[i], derived.get(i)))
+        if any(read != f"people.k{i}" for i, read in enumerate(reads)):
+            relation = f"(SELECT {', '.join(f'{x} AS k{i}' for i, x in enumerate(reads))} FROM {relation} AS people)"
+        return relation, held
 
     def _codings(self, attributes: Sequence[str]) -> list[Coding]:
         """Of these, and of the conditions; of amounts that are yet to be added up, uncut."""
@@ -456,15 +489,99 @@ def _inside(records: str, every: Mapping[str, str]) -> str:
     return f"SELECT *, {inside} AS inside FROM ({records}) coded"
 
 
-def _derived(read: Read, i: int, kind: str) -> str:
-    """SQL for what is read off column k{i}: NULL where nothing is there, infinite where there is no such number."""
-    column = f"people.k{i}"
+def _read(column: str, described: str, kind: type[Code] | None, read: Read | None) -> str:
+    """SQL for what a column of a type is read as: what is read off dates, numbers of many digits as doubles, or itself.
+
+    kind: as what it is read; None of ids.
+    """
+    if read is not None:
+        return _derived(read, column, _kind(described))
+    found = _DECIMAL.fullmatch(described)
+    long = int(found[1]) > _LONG if found else described in {"HUGEINT", "UHUGEINT"}
+    # by way of a text, which is rounded once: the engine's own cast of such numbers rounds twice
+    return f"try_cast(CAST({column} AS VARCHAR) AS DOUBLE)" if long and kind is int else column
+
+
+_Tried = tuple[str, _Held, bool, type[Code], Read | None]
+"""A type of column as the engine calls it; what the column holds; whether it is of CSV; as what it is read, and how."""
+
+_RIGHT: set[_Tried] = set()
+"""What was tried and found right in this process: the engine is a part of the process, and does not change."""
+
+
+def _refuse_unless_right(connection: duckdb.DuckDBPyConnection, tried: _Tried) -> None:
+    """Raise DataError if the engine codes known values of such a column otherwise than is declared."""
+    if tried in _RIGHT:
+        return
+    described, held, csv, kind, read = tried
+    known = _known(described, held) if read is None else _known_dates(described, read)
+    own = _read("people.k0", described, kind, read)
+    texts = f"SELECT unnest($known) AS v, unnest(range({len(known)})) AS n"
+    column = f"SELECT {own} AS k0, n FROM (SELECT CAST(v AS {described}) AS k0, n FROM ({texts}) texts) people"
+
+    def cells(coding: Coding) -> list[int]:
+        cell, join = _cell(coding, 0, csv=csv, held=held)
+        lists = _lists(coding, 0, untyped=held is _Held.UNTYPED) | {"known": [text for text, _ in known]}
+        rows = connection.execute(f"SELECT {cell} FROM ({column}) AS people {join} ORDER BY n", lists).fetchall()
+        return [int(x) for (x,) in rows]
+
+    values = [("" if csv and x is None else x) if read is None else read.number(x) for _, x in known]
+    refuse_unless_coded(cells, "DuckDB", kind, values, read)
+    _RIGHT.add(tried)
+
+
+def _known(described: str, held: _Held) -> list[tuple[str | None, Any]]:
+    """Known values of a type, as texts that are cast to it; and what they are."""
+    kind, found = _kind(described), _DECIMAL.fullmatch(described)
+    values: list[Any]
+    if kind in _BITS:
+        low, high = (math.copysign(1, n) * 2 ** abs(n) if n else 0 for n in _BITS[kind])
+        values = [n for n in (*known_values(Kind.WHOLE), int(low), int(high) - 1) if low <= n < high]
+    elif found is not None:
+        digits, places = int(found[1]), int(found[2])
+        ends = [Decimal(f"{n}E-{places}") for n in (10**digits - 1, 1 - 10**digits, 1, -1)]
+        exact = [x for x in known_values(Kind.DECIMAL) if 10**places % x.as_integer_ratio()[1] == 0]
+        values = [*(x for x in exact if abs(x) < 10 ** (digits - places)), *ends]
+    elif kind in {"FLOAT", "DOUBLE"}:
+        values = [*known_values(Kind.DOUBLE), math.nan, math.inf, -math.inf]
+        values = values if kind == "DOUBLE" else [float(np.float32(x)) for x in values if abs(x) <= _SINGLE or x - x]
+    elif kind == "BOOLEAN":
+        values = [True, False]
+    else:
+        values = [*known_values(Kind.TEXT), *(_WRITTEN if held is _Held.UNTYPED else ())]
+    return [(None if x is None else _text(x), x) for x in (*values, None)]
+
+
+def _text(x: Any) -> str:
+    """A value as a text that is cast to it."""
+    return x if isinstance(x, str) else f"{x:f}" if isinstance(x, Decimal) else str(x).lower()
+
+
+def _known_dates(described: str, read: Read) -> list[tuple[str | None, str | None]]:
+    """Known dates, at their first and last moments that a type tells apart."""
+    kind = _kind(described)
+    ends = {"DATE": None, "TIMESTAMP_S": "", "TIMESTAMP_MS": ".999", "TIMESTAMP": ".999999"}
+    last = ends.get(kind, ".999999999")
+    days = known_days(read, "1678-01-01", "2262-01-01") if kind == "TIMESTAMP_NS" else known_days(read)
+    times = [""] if last is None else [" 00:00:00", f" 23:59:59{last}", " 12:59:59"]
+    return [(None, None), *((day + time,) * 2 for day in days for time in times)]
+
+
+def _derived(read: Read, column: str, kind: str) -> str:
+    """SQL for what is read off a column: NULL where nothing is there, infinite where there is no such number.
+
+    Of a time the day is that in which it lies. The engine itself would round nanoseconds to microseconds first.
+    """
     if kind in _NOTHING | {"VARCHAR"}:
         text = f"trim(CAST({column} AS VARCHAR), '{SPACES}')"
         day = f"CASE WHEN regexp_full_match({text}, '{WRITTEN}') THEN try_cast({text}[:10] AS DATE) END"
         absent, hour = f"{column} IS NULL OR {text} = ''", f"try_cast({text}[12:13] AS DOUBLE)"
     else:
-        day, absent, hour = f"CAST({column} AS DATE)", f"{column} IS NULL", f"hour({column})"
+        stamp = column if kind == "DATE" else f"try_cast({column} AS TIMESTAMP)"
+        if kind == "TIMESTAMP_NS":
+            below = f"CASE WHEN epoch_ns({column}) % 1000 < 0 THEN 1 ELSE 0 END"  # a division goes towards zero
+            stamp = f"make_timestamp(epoch_ns({column}) // 1000 - {below})"
+        day, absent, hour = f"try_cast({stamp} AS DATE)", f"{column} IS NULL", f"hour({stamp})"
     within = f"({day}) BETWEEN DATE '0001-01-01' AND DATE '9999-12-31'"
     if read.part is Part.HOUR:
         found = hour
@@ -491,7 +608,7 @@ def _cell(coding: Coding, i: int, *, csv: bool, held: _Held) -> tuple[str, str]:
     if not isinstance(coding, Beside):
         return _value_cell(coding, i, csv=csv, held=held)
     column, kind = f"people.k{i}", read_as(coding)
-    text, x = f"CAST({column} AS VARCHAR)", f"try_cast({column} AS DOUBLE)"
+    text, x = f"CAST({column} AS VARCHAR)", _number(column, held)
     value, join = _value_cell(coding.of, i, csv=csv, held=held)
     untyped = held is _Held.UNTYPED
     told = []
@@ -522,19 +639,19 @@ def _value_cell(coding: Values | Interval, i: int, *, csv: bool, held: _Held) ->
     """The same of values alone: −1 for what is none."""
     column = f"people.k{i}"
     if isinstance(coding, Codes):
-        code = _code(coding, column, csv=csv, untyped=held is _Held.UNTYPED)
+        code = _code(coding, column, csv=csv, held=held)
         if coding.shared is None and coding.size <= _LISTED:
             return f"coalesce(list_position($c{i}, {code}), 0) - 1", ""
         cells = f"range(len($c{i}))" if coding.shared is None else f"$s{i}"
         listed = f"(SELECT unnest($c{i}) AS code, unnest({cells}) AS cell) AS l{i}"
         return f"coalesce(l{i}.cell, -1)", f"LEFT JOIN {listed} ON l{i}.code = {code}"
-    x = f"try_cast({column} AS DOUBLE)"
+    x = _number(column, held)
     outside = f"{x} IS NULL OR isnan({x}) OR isinf({x})"
     if isinstance(coding, Interval):
         ends = [f"{x} {sign} CAST('{e!r}' AS DOUBLE)" for sign, e in (("<", coding.low), (">=", coding.high))]
         return f"CASE WHEN {outside} OR {' OR '.join(ends)} THEN -1 ELSE 0 END", ""
     if isinstance(coding, Range):
-        return _range(coding, column, whole=held is _Held.WHOLE), ""
+        return _range(coding, column, held), ""
     if isinstance(coding, Steps):
         low, high, unit, first, stride = (_double(v) for v in coding.arithmetic)
         if coding.valid is not None:
@@ -549,15 +666,25 @@ def _value_cell(coding: Values | Interval, i: int, *, csv: bool, held: _Held) ->
     return f"CASE WHEN {x} < {_double(-LARGEST)} THEN -1 {bins} {last} ELSE -1 END", ""
 
 
-def _range(coding: Range, column: str, *, whole: bool) -> str:
-    """The same of a range. whole: of integers of 64 bits: as its ends are exact in doubles, either way is the same."""
+def _number(column: str, held: _Held) -> str:
+    """SQL for a column as a double, NULL where it is none: a text only as it is written (`codings.number`).
+
+    The engine itself would also read digits that are grouped by underscores, and a minus after a plus.
+    """
+    x = f"try_cast({column} AS DOUBLE)"
+    free = f"contains({column}, '_') OR contains({column}, '+-')"
+    return f"CASE WHEN {free} THEN NULL ELSE {x} END" if held is _Held.UNTYPED else x
+
+
+def _range(coding: Range, column: str, held: _Held) -> str:
+    """The same of a range: of integers of 64 bits, as its ends are exact in doubles, either way is the same."""
     below, above = (0, coding.size - 1) if coding.clip else (-1, -1)
-    if whole:
+    if held is _Held.WHOLE:
         n = f"CAST({column} AS BIGINT)"
         clipped = f" WHEN {n} < {coding.low} THEN {below} WHEN {n} > {coding.high} THEN {above}" if coding.clip else ""
         inside = f"WHEN {n} BETWEEN {coding.low} AND {coding.high} THEN CAST({n} - ({coding.low}) AS INTEGER)"
         return f"CASE {inside}{clipped} ELSE -1 END"
-    x = f"try_cast({column} AS DOUBLE)"
+    x = _number(column, held)
     return (
         f"CASE WHEN {x} IS NULL OR isnan({x}) OR isinf({x}) OR {x} <> floor({x}) THEN -1 "
         f"WHEN {x} < {coding.low} THEN {below} WHEN {x} > {coding.high} THEN {above} "
@@ -570,7 +697,7 @@ def _double(x: float) -> str:
     return f"CAST('{float(x)!r}' AS DOUBLE)"
 
 
-def _code(coding: Codes, column: str, *, csv: bool, untyped: bool) -> str:
+def _code(coding: Codes, column: str, *, csv: bool, held: _Held) -> str:
     """What of a record is compared with the codes: a record equals at most one code, or it would count twice."""
     if coding.kind is str:
         text = f"CAST({column} AS VARCHAR)"
@@ -578,8 +705,8 @@ def _code(coding: Codes, column: str, *, csv: bool, untyped: bool) -> str:
             text = f"coalesce({text}, '')"
         return f"encode({text})"  # bytes: a collation of the data would equate several codes
     if coding.kind is int:
-        return f"try_cast({column} AS DOUBLE)"
-    if not untyped:
+        return _number(column, held)
+    if held is not _Held.UNTYPED:
         return column
     word = f"lower(trim({column}, '{SPACES}'))"
     true, false = (", ".join(f"'{w}'" for w in words) for words in (TRUE, FALSE))

@@ -7,7 +7,7 @@ attributes, plain ones that are inside: so whatever is done to that value shows,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -23,6 +23,7 @@ from fitnoise.kernel.codings import (
     OUTSIDE,
     REFUSED,
     Beside,
+    Code,
     Codes,
     Coding,
     Cuts,
@@ -274,6 +275,42 @@ def refuse_unless_bounded(
         )
 
 
+def known_values(kind: Kind) -> tuple[Any, ...]:
+    """Return values of a kind of column, the first of which is plain."""
+    return _HELD[kind]
+
+
+def known_days(read: Read, first: str = "0001-01-01", last: str = "9999-12-31") -> list[str]:
+    """Return days of every month and of the week, at the ends of years and of Februaries, between two days."""
+    own = () if read.on is None else (read.on.isoformat(),)
+    return [day for day in dict.fromkeys((*_DAYS, *own)) if first <= day <= last]
+
+
+def refuse_unless_coded(
+    cells: Callable[[Coding], Sequence[int]], what: str, kind: type[Code], values: Sequence[Any], read: Read | None
+) -> None:
+    """Raise DataError if an engine codes known values of a column otherwise than is declared (`codings`).
+
+    Args:
+        cells: gives the engine's cells of these values, by a coding.
+        what: the engine, for the message.
+        kind: as what the column is read.
+        values: what the column holds, or what is read off its dates.
+        read: what is read off dates; None for values.
+    """
+    low = _FIRST if read is not None and read.part is Part.DAY else 0
+    every = (*_CODINGS.values(), *_BESIDE.values(), *_AMOUNTS.values())
+    codings = every if read is None else (Range(low, low + _LAST), Interval(low + 1.0, low + 2024.0))
+    for coding in codings:
+        known = read_as(coding) is kind and classified_by(coding) is None
+        if known and list(cells(coding)) != [place(coding, x) for x in values]:
+            raise DataError(
+                f"{what} reads known values, such as the last nanosecond of a day, otherwise than is declared, so it "
+                "may read yours otherwise too: install the version of it that fitnoise was installed with. Nothing was "
+                "counted and nothing was charged."
+            )
+
+
 def refuse_unless_dated(fetch: Fetch, d: Dialect, what: str, read: Read, *, timed: bool) -> None:
     """Raise DataError if an engine reads something else off known dates than is declared (`dates`).
 
@@ -284,9 +321,8 @@ def refuse_unless_dated(fetch: Fetch, d: Dialect, what: str, read: Read, *, time
         read: what is read.
         timed: whether the dates have a time.
     """
-    template, times = (d.stamped, (" 00:00:00", " 23:59:59")) if timed else (d.dated, ("",))
-    own = () if read.on is None else (read.on.isoformat(),)
-    held = [day for day in dict.fromkeys((*_DAYS, *own)) if d.days[0] <= day <= d.days[1]]
+    template, times = (d.stamped, (" 00:00:00", f" 23:59:59{d.finest}")) if timed else (d.dated, ("",))
+    held = known_days(read, *d.days)
     days = [day + time for day in held for time in times]
     rows = " UNION ALL ".join(f"SELECT {template.format(v=day)} AS x{d.dual}" for day in days)
     low = _FIRST if read.part is Part.DAY else 0
