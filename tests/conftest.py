@@ -47,9 +47,8 @@ KERNEL = {
     "test_finite_queries", "test_hierarchies", "test_immutable", "test_ledger", "test_ledger_steps", "test_losses",
     "test_margins", "test_measure", "test_merge", "test_noise", "test_order", "test_parts", "test_paths",
     "test_patterns", "test_periods", "test_persons", "test_privacy",
-    "test_products", "test_ranks", "test_relaxations", "test_sealed", "test_selections", "test_sets",
-    "test_shares", "test_spark",
-    "test_statistical",
+    "test_products", "test_promises", "test_ranks", "test_relaxations", "test_sealed", "test_selections", "test_sets",
+    "test_shares", "test_spark", "test_statistical",
     "test_strategy", "test_trees", "test_units", "test_ways",
 }  # fmt: skip
 """Whose fast tests take every branch of the kernel; all others run untraced, at full speed. So do those of them that

@@ -1,4 +1,4 @@
-"""Files as somebody else might hand them over: plans, releases and ledgers made before, with something altered.
+"""Files as somebody else might hand them over: plans and releases made before, and a ledger, with something altered.
 
 Every mutation follows from its number alone. What reads them may refuse, in our own words, and must do nothing else.
 """
@@ -8,18 +8,22 @@ import functools
 import json
 import shutil
 import sqlite3
+import tempfile
 import time
+from fractions import Fraction
 from pathlib import Path
 
 import duckdb
 import numpy as np
 
 import fitnoise as fn
-from fitnoise.errors import FitnoiseError
+from fitnoise.errors import BudgetExceeded, FitnoiseError
 from fitnoise.interfaces.render import lines
 from fitnoise.interfaces.reports.ledgers import ledger_report
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import release_report
+from fitnoise.kernel import ledger as ledgers
+from fitnoise.kernel.losses import Loss
 from fitnoise.reading.files import read_text
 from laws import places
 from peak import forget_peak, peak_memory
@@ -27,7 +31,6 @@ from peak import forget_peak, peak_memory
 SAMPLES = Path(__file__).parent / "data" / "made_before"
 PLANS = sorted((SAMPLES / "plans").iterdir())
 RELEASES = sorted((SAMPLES / "releases").iterdir())
-LEDGER = SAMPLES / "ledger.sqlite"
 
 LONG = int("7" * 4000)
 DEEP = json.loads("[" * 900 + "]" * 900)
@@ -166,12 +169,36 @@ def ledger(file, rng):
         db.commit()
 
 
-def _triggers():
-    with contextlib.closing(sqlite3.connect(f"{LEDGER.as_uri()}?mode=ro", uri=True)) as db:
-        return [sql for (sql,) in db.execute("SELECT sql FROM sqlite_master WHERE type = 'trigger'")]
+TRIGGERS = [sql for sql in ledgers._SCHEMA if sql.startswith("CREATE TRIGGER")]
 
 
-TRIGGERS = _triggers()
+@functools.cache
+def ledger_file():
+    """The bytes of a ledger with caps, charges and refusals of every kind, of which most are long."""
+    month = fn.PrivacyUnit("person", 12, once_per=["month"], fixed=["sex"])
+    homes, record = fn.Account("homes", fn.PrivacyUnit("home")), fn.Account("register", fn.PrivacyUnit())
+    person = fn.Account("register", month, (("month", "0" * 64), ("sex", "1" * 64)))
+    cells = Loss.of_cells((("age", 40), ("sex", 2)), [Fraction(i, 800) for i in range(80)], Fraction(1, 2**20))
+    pure = Loss.of_epsilon(Fraction(1, 3), by_cell=True)
+    sectors = {"sectors": [["1/3", i] for i in range(300)]}
+    with tempfile.TemporaryDirectory() as folder, fn.Ledger(Path(folder) / "ledger.sqlite") as book:
+        book.set_cap(homes, Fraction(1), reason="été")
+        book.set_cap(fn.Account("clinic", fn.PrivacyUnit("person", id="pid")), epsilon=Fraction(40))
+        book.set_cap(record, mu_squared=Fraction(9))
+        book.set_cap(person, Fraction(1))
+        for i in range(8):
+            beside = [f"{i - 1:064x}"] if i % 2 else []
+            book.charge(record, cells, {"plan": f"{i:064x}"} | sectors, also={person: cells}, beside=beside)
+        for i in range(6):
+            book.charge(homes, pure, {"plan": f"{i:064x}"} | sectors)
+        drawn = [ledgers.Drawn(i, f"{i:064x}") for i in (1, 2)]
+        book.charge(homes, pure, {"plan": "f" * 64}, drawn=drawn[0])
+        book.period(homes, "f" * 64, drawn[1])
+        for most in (Fraction(1, 100), Fraction(1, 10**6)):
+            book.set_cap(homes, most, reason="enough")
+            with contextlib.suppress(BudgetExceeded):
+                book.charge(homes, pure, {"plan": "e" * 64} | sectors)
+        return (Path(folder) / "ledger.sqlite").read_bytes()
 
 
 def _pick(rng, things):
@@ -191,7 +218,8 @@ def made(number, place, kind=None):
         file.write_bytes(json_text(raw.decode(), rng) if rng.random() < 0.7 else some_bytes(raw, rng))
         return f"plan {sample.stem}", file, read_plan
     if kind == "ledger":
-        file = Path(shutil.copyfile(LEDGER, place / "ledger.sqlite"))
+        file = place / "ledger.sqlite"
+        file.write_bytes(ledger_file())
         ledger(file, rng)
         return "ledger", file, read_ledger
     sample, folder = _pick(rng, RELEASES), place / "release"

@@ -1,7 +1,7 @@
 """What a ledger says after any sequence of caps and charges: Fractions and dictionaries, no file, none of its code."""
 
 import itertools
-import re
+import json
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -78,23 +78,23 @@ class Cost:
 NOTHING = Cost((Fraction(0),), None, Fraction(0), (Fraction(0), 2 * HALF_PI))
 
 
-def changes(text, of, declared):
-    """How many changes of one unit make any of another's, in data declared for a third; None where that is not known.
+def changes(known, of, declared, stated):
+    """How many changes of one unit make any of another's, in data declared for a third; None where no number does.
 
-    A text is read by hand: a name, at most how many records, and whether a record is replaced.
+    A key is read by hand: a name, at most how many records, in a pattern or not, and whether a record is replaced. Of
+    units of one name as many records are in the data as anyone said, who declared them or stated a price.
     """
-    form = r"one (\w+)(?: \(at most (\d+) records?\))?, (add-or-remove|replace)-one"
-    said = [re.fullmatch(form, t) for t in (declared, text, of)]
-    if None in said or any(s[2] is None and s[1] != "record" for s in said):
-        return None
-    (same, least, _), (name, mine, relation), (other, theirs, wanted) = ((s[1], int(s[2] or 1), s[3]) for s in said)
-    mine, theirs = (max(n, least) if called == same else n for n, called in ((mine, name), (theirs, other)))
-    times = -(-theirs // mine)
-    if relation == wanted == "replace" and (mine > 1 or theirs == 1):
+    mine, theirs, own = (json.loads(account.key) for account in (known, of, declared))
+    said = [json.loads(account.key) for account in stated]
+    least = max(mine["records"], own["records"] if own["name"] == mine["name"] else 1)
+    most = max(theirs["records"], *(x["records"] for x in said if x["name"] == theirs["name"]), 1)
+    kept = least > 1 and mine.keys() & {"once_per", "per_value", "separation", "fixed"}
+    times = most if kept else -(-most // least)
+    if mine["neighbours"] == theirs["neighbours"] == "replace-one" and (least > 1 or most == 1):
         return times
-    if relation == "replace" and mine == 1:
+    if mine["neighbours"] == "replace-one" and least == 1:
         return None
-    return times * (2 if relation != "replace" and wanted == "replace" else 1)
+    return times * (2 if mine["neighbours"] != "replace-one" and theirs["neighbours"] == "replace-one" else 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,12 +109,12 @@ class Charge:
 
     def under(self, account):
         """What it costs another unit: as it was stated, or the least bound; None where nothing bounds it."""
-        stated = {self.account.unit: self.cost, **self.also}
-        if account.unit in stated:
-            return stated[account.unit]
+        stated = {self.account: self.cost, **self.also}
+        if account in stated:
+            return stated[account]
         found = []
-        for unit, cost in stated.items():
-            times = changes(unit, account.unit, self.account.unit)
+        for known, cost in stated.items():
+            times = changes(known, account, self.account, stated)
             if times is not None:
                 found.append(cost.times(times))
         return min(
@@ -147,7 +147,7 @@ class Reference:
         kind = "charge" if self.quote(account, cost, beside, also)["fits"] else "refusal"
         words = {} if plan is None else {"plan": plan}
         words |= cost.words
-        units = {unit: {"rho": str(x.rho)} | x.words for unit, x in also.items()}
+        units = [{"unit": json.loads(a.key), "rho": str(x.rho)} | x.words for a, x in also.items()]
         words |= ({"beside": list(beside)} if beside else {}) | ({"units": units} if units else {})
         self._write(kind, account, cost.rho, words)
         if kind == "charge":
@@ -210,8 +210,8 @@ class Reference:
         """Those of lines, and of the other units that charges state, in order of appearance."""
         out = {}
         for line in self.lines:
-            own, units = line["account"], {} if line["kind"] == "refusal" else line["detail"].get("units", {})
-            out |= dict.fromkeys([own, *(type(own)(own.source, unit) for unit in sorted(units))])
+            own, units = line["account"], [] if line["kind"] == "refusal" else line["detail"].get("units", [])
+            out |= dict.fromkeys([own, *(type(own).parse(own.source, words["unit"]) for words in units)])
         return list(out)
 
     def own(self, account):

@@ -26,7 +26,7 @@ from fitnoise.planning import accounting
 from fitnoise.planning.accounting import Curve, Released, curve
 from laws import planned_quickly
 
-RECORD = Account("default", fn.PrivacyUnit().describe())
+RECORD = Account("default", fn.PrivacyUnit())
 
 DEMO = Released(2 * Fraction(356209, 10**7) / (1 - 4 * privacy.FINEST))
 TEN = Released(tables=((((Fraction(1, 20), 10),),),))
@@ -292,7 +292,7 @@ def test_what_the_ledger_keeps_is_what_was_released(plans, tmp_path):
 def test_other_units_pay_what_is_known_of_them(plans, tmp_path):
     """By μ², or by ε where that says more; of persons nothing is known number by number."""
     entries = charged(tmp_path, plans["pure"], plans["gaussian"])
-    household = Account("default", fn.PrivacyUnit("household", 3).describe())
+    household = Account("default", fn.PrivacyUnit("household", 3))
     pure, gaussian = (Released.of(e, household) for e in entries)
     assert gaussian.mu_squared == entries[1].price(household).mu_squared == 9 * entries[1].mu_squared
     price = entries[0].price(household)

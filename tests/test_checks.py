@@ -1,5 +1,6 @@
 """What counts as a number or a name, wherever one is asked for."""
 
+import json
 import math
 import re
 from decimal import Decimal
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from fitnoise.errors import SpecError, WorkloadError
 from fitnoise.kernel.checks import checked_positive, checked_whole, is_name, is_plain, is_real, is_whole, look_alike
-from fitnoise.kernel.units import DataSource, Neighbours, PrivacyUnit
+from fitnoise.kernel.units import Account, DataSource, Neighbours, PrivacyUnit
 from fitnoise.request.publication import Budget, SmallDatabase
 from fitnoise.request.targets import Kind, Target
 
@@ -141,21 +142,9 @@ NAMES = st.text(st.characters(categories=("L", "M", "N", "P", "S", "Zs")), min_s
 @given(name=NAMES, records=st.integers(1, 10**12), relation=st.sampled_from(Neighbours))
 @example("record", 1, Neighbours.REPLACE_ONE)
 @example("person (at most 2 records)", 1, Neighbours.REPLACE_ONE)
-def test_a_unit_is_read_from_its_description(name, records, relation):
+def test_a_unit_is_read_from_the_document_of_its_account(name, records, relation):
     unit = PrivacyUnit(name, records, relation)
-    assert str(unit) == unit.describe()
-    assert PrivacyUnit.told(str(unit)) == unit
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "", "record", "one record", "person", "one person, add-or-remove-one",
-        "one person (at most 0 records), replace-one",
-        "one record (at most 1 record), replace-one", "one person (at most 1 records), replace-one",
-        "one person (at most 1 record), replace", "a person (at most 1 record), replace-one",
-    ],
-)  # fmt: skip
-def test_what_describes_no_unit_is_none(text):
-    with pytest.raises(SpecError, match="describes no privacy unit; one is described like 'one person"):
-        PrivacyUnit.told(text)
+    assert str(unit) == unit.describe() == unit.account
+    made = Account("homes", unit)
+    assert Account.parse("homes", json.loads(made.key)) == made
+    assert (made.unit, made.sentence) == (unit, unit.account)

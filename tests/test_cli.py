@@ -399,7 +399,7 @@ def test_a_balance_may_fall_when_charges_are_composed(run, here, monkeypatch):
 def test_caps_are_set_and_enforced(run, here):
     run("plan", "spec.toml", "-o", "plan.json")
     rho = json.loads(run("plan", "spec.toml", "--json")[1])["rho"]
-    cap = ("ledger", "budget.db", "--source", "people", "--reason", "board of 1 May", "--json")
+    cap = ("ledger", "budget.db", "--plan", "plan.json", "--reason", "board of 1 May", "--json")
     code, out, _ = run(*cap, "--cap", f"{1.5 * rho}", "--unit", UNIT, "--new")
     assert code == 0
     assert json.loads(out)["balances"][0]["remaining"] == pytest.approx(1.5 * rho)
@@ -518,14 +518,76 @@ def test_commands_written_wrongly_end_with_2_and_change_nothing(run, here, argum
 
 def test_a_cap_for_one_of_several_units_needs_its_name(run):
     with fn.Ledger("l") as ledger:
-        for unit in ("one person", "one household"):
-            ledger.set_cap(fn.Account("people", unit), Fraction(1))
-    for source, count in (("people", 2), ("others", 0)):
+        accounts = [fn.Account("people", fn.PrivacyUnit(unit)) for unit in ("person", "household")]
+        for account in accounts:
+            ledger.set_cap(account, Fraction(1))
+    listed = ", ".join(f"people ({a.sentence})" for a in accounts)
+    for source, count, there in (("people", 2, listed), ("others", 0, "none")):
         code, _, err = run("ledger", "l", "--cap", "2", "--source", source)
-        assert (code, f"the ledger knows {count} privacy units for '{source}'" in err) == (2, True)
-    assert run("ledger", "l", "--cap", "2", "--source", "people", "--unit", "one person")[0] == 0
+        said = f"a cap needs --unit: there are {count} privacy units for '{source}': {there}. Nothing was changed."
+        assert (code, said in err) == (2, True)
+    assert run("ledger", "l", "--cap", "2", "--source", "people", "--unit", accounts[0].sentence)[0] == 0
     with fn.Ledger("l") as ledger:
         assert len(ledger.entries()) == 3
+        assert ledger.entries()[-1].account == accounts[0]
+
+
+ONCE = """data = { source = "visits" }
+[privacy]
+unit = "person"
+max_records = 3
+once_per = ["month"]
+[domain.month]
+type = "ordered"
+low = 1
+high = 12
+[domain.ward]
+type = "categorical"
+codes = ["a", "b"]
+[[tables]]
+attributes = ["ward"]
+margin = 20.0
+"""
+
+
+def test_accounts_of_one_sentence_are_told_apart_by_digits(run, here):
+    """Two plans promise one record a month, of months declared otherwise: the ledger shows, and takes, which."""
+    texts = {"months": ONCE, "quarters": ONCE.replace('"ordered"\nlow = 1\nhigh = 12', '"binned"\ncuts = [4, 7, 10]')}
+    for name, text in texts.items():
+        (here / f"{name}.toml").write_text(text, encoding="utf-8")
+        assert run("plan", f"{name}.toml", "-o", f"{name}.json")[0] == 0
+        assert run("ledger", "l", "--cap", "9", "--new", "--plan", f"{name}.json")[0] == 0
+    months, quarters = (read_plan(here / f"{name}.json").order.account for name in texts)
+    assert months.unit == quarters.unit
+    assert months.sentence == f"{quarters.unit.account} [{months.digits}]" != quarters.sentence
+    shown = json.loads(run("ledger", "l", "--json")[1])
+    assert [b["privacy_unit"] for b in shown["balances"]] == [months.sentence, quarters.sentence]
+    assert [e["privacy_unit"] for e in shown["entries"]] == [months.sentence, quarters.sentence]
+    own = ("ledger", "l", "--source", "visits", "--cap")
+    code, _, err = run(*own, "1", "--unit", months.unit.account)
+    said = f"2 accounts read '{months.unit.account}', and their promises bind other cells: visits ({months.sentence}), "
+    assert (code, said in err, "the digits in brackets. Nothing was changed." in err) == (2, True, True)
+    for cap, named in ((1, months.digits), (2, quarters.sentence)):
+        assert run(*own, str(cap), "--unit", named)[0] == 0
+    assert run("ledger", "l", "--cap", "3", "--plan", "quarters.json", "--unit", quarters.unit.account)[0] == 0
+    with fn.Ledger("l") as ledger:
+        told = [(e.account, e.rho) for e in ledger.entries()[2:]]
+    assert told == [(months, 1), (quarters, 2), (quarters, 3)]
+
+
+def test_a_further_unit_of_a_plan_is_opened_by_its_sentence(run, here):
+    also = '[[privacy.also]]\nunit = "household"\nmax_records = 9\n'
+    (here / "spec.toml").write_text(ONCE.replace("[domain.month]", f"{also}[domain.month]"), encoding="utf-8")
+    assert run("plan", "spec.toml", "-o", "plan.json")[0] == 0
+    household = fn.Account("visits", fn.PrivacyUnit("household", 9))
+    cap = ("ledger", "l", "--cap", "1", "--new")
+    code, _, err = run(*cap, "--plan", "plan.json", "--unit", "one household")
+    assert (code, "there is no account 'visits' (one household); there are: visits (one person" in err) == (2, True)
+    code, _, err = run(*cap, "--source", "visits", "--unit", household.sentence)
+    assert (code, "--new opens the account of a plan" in err, (here / "l").exists()) == (2, True, False)
+    assert run(*cap, "--plan", "plan.json", "--unit", household.sentence)[0] == 0
+    with fn.Ledger("l") as ledger:
+        assert ledger.accounts() == [household]
 
 
 def test_a_cap_opens_an_account_only_where_it_is_told_to(run, here):
@@ -537,18 +599,19 @@ def test_a_cap_opens_an_account_only_where_it_is_told_to(run, here):
     for source, unit in (("People", UNIT), ("people", "one record, replace-one")):
         code, out, err = run(*own, "--source", source, "--unit", unit)
         assert (code, out) == (2, "")
-        assert f"the ledger has no account '{source}'" in err
-        assert f"--new opens it. Its accounts: people ({UNIT}). Nothing was changed." in err
-    for unit in ("person", "people", "one person", "one person (at most 1 record), replaced"):
-        code, _, err = run(*own, "--source", "people", "--unit", unit, "--new")
-        assert (code, "describes no privacy unit; one is described like" in err) == (3, True)
+        assert f"there is no account '{source}' ({unit}); there are: people ({UNIT}). --new opens one, with" in err
     code, _, err = run(*own, "--plan", "plan.json", "--new")
     assert (code, "leave --new out" in err) == (2, True)
     code, _, err = run(*own, "--plan", "plan.json", "--source", "people")
-    assert (code, "--plan names the account; leave --source and --unit out" in err) == (2, True)
+    assert (code, "--plan names the account; leave --source out" in err) == (2, True)
+    others = (here / "spec.toml").read_text(encoding="utf-8").replace('source = "people" }', 'source = "others" }')
+    (here / "others.toml").write_text(others, encoding="utf-8")
+    run("plan", "others.toml", "-o", "others.json")
+    code, _, err = run(*own, "--plan", "others.json")
+    assert (code, f"--new opens it. Its accounts: people ({UNIT}). Nothing was changed." in err) == (2, True)
     assert run("ledger", "budget.db") == before
     assert run(*own, "--plan", "plan.json")[0] == 0
-    assert run(*own, "--source", "others", "--unit", "one record, replace-one", "--new")[0] == 0
+    assert run(*own, "--plan", "others.json", "--new")[0] == 0
     with fn.Ledger("budget.db") as ledger:
         assert [e.kind for e in ledger.entries()] == ["charge", "cap", "cap"]
         assert ledger.entries()[1].account == ledger.entries()[0].account
@@ -573,7 +636,7 @@ def test_a_unit_beside_a_cap_is_opened_by_a_command_that_says_what_is_spent(run,
     code, _, err = run(*open_it)
     assert code == 0
     spent = float(9 * ceil_dyadic(plan.exact_rho))
-    assert f"the release of 'people' before cost '{more.order.account.unit}' at most rho {spent:.6g}" in err
+    assert f"the release of 'people' before cost '{more.order.account.sentence}' at most rho {spent:.6g}" in err
     code, _, err = run("release", "person.json", *release, "second")
     assert (code, f"left for 'people' ({UNIT})" in err) == (5, True)
     assert charges(here / "budget.db") == 1

@@ -814,7 +814,7 @@ def test_nothing_is_charged_where_the_people_are_not_as_declared(plan, tmp_path,
 
 def test_a_cap_of_the_ledger_holds_for_answers_too(plan, tmp_path, rng):
     with Ledger(tmp_path / "l.sqlite") as ledger:
-        ledger.set_cap(Account("default", plan.publication.unit.describe()), plan.exact_rho * Fraction(9, 10))
+        ledger.set_cap(Account("default", plan.publication.unit), plan.exact_rho * Fraction(9, 10))
         with pytest.raises(BudgetExceeded):
             fn.release(plan, people(rng), ledger=ledger)
 

@@ -470,7 +470,7 @@ def test_a_folder_with_many_other_files_is_told_in_few_words(tmp_path):
 
 def open_altered(path, *statements):
     """Open a copy of the ledger made before, altered past its triggers, which are put back."""
-    shutil.copyfile(mutations.LEDGER, path)
+    path.write_bytes(mutations.ledger_file())
     with contextlib.closing(sqlite3.connect(path)) as db:
         for trigger in ("entries_stay", "entries_keep", "entries_follow"):
             db.execute(f"DROP TRIGGER {trigger}")

@@ -16,18 +16,17 @@ from fitnoise.errors import BudgetExceeded, LedgerError
 from fitnoise.kernel.ledger import GENESIS, Account, Ledger
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.privacy import HALF_PI, pure_mu_squared
+from fitnoise.kernel.units import Neighbours, PrivacyUnit
 from reference_ledger import STEP, Cost, Reference
 
-ALONE = Account("recensement, 東京", "one household, replace-one")
-UNITS = [
-    "one record, add-or-remove-one",
-    "one person (at most 3 records), add-or-remove-one",
-    "one person (at most 2 records), replace-one",
-    "one record, replace-one",
-]
-ACCOUNTS = [ALONE, *(Account("survey", unit) for unit in UNITS)]
+ADD, REPLACE = Neighbours
+ALONE = Account("recensement, 東京", PrivacyUnit("household", 1, REPLACE))
+UNITS = [PrivacyUnit(), PrivacyUnit("person", 3), PrivacyUnit("person", 2, REPLACE), PrivacyUnit("record", 1, REPLACE)]
+ONCE = [Account("survey", PrivacyUnit("person", 3, once_per=["month"]), (("month", x * 64),)) for x in "ab"]
+NAMED = [*(Account("survey", unit) for unit in UNITS), *ONCE]
+ACCOUNTS = [ALONE, *NAMED]
 FIRST = ACCOUNTS[1]
-TWINS = [Account("Survey", UNITS[0]), Account("survey", UNITS[1].replace("person", "pеrson"))]
+TWINS = [Account("Survey", UNITS[0]), Account("survey", PrivacyUnit("pеrson", 3))]
 AXES = [(("age", 3),), (("age", 3),), (("sex", 2),), (("sex", 2), ("age", 3)), ()]
 UNCHARGED = "nothing was charged"
 
@@ -91,7 +90,7 @@ names = st.sampled_from(["anew"] * 4 + ["again", "not"])
 places = st.lists(st.integers(0, 8), min_size=1, max_size=2)  # of plans to stand beside
 handles = st.sampled_from([0, 1])
 accounts = st.sampled_from([*ACCOUNTS, ALONE, ALONE, FIRST, FIRST])
-stated = st.lists(st.sampled_from(UNITS), max_size=4, unique=True)  # units of which a charge says what it costs
+stated = st.lists(st.sampled_from(NAMED), max_size=4, unique=True)  # accounts of which a charge says what it costs
 limits = zero | amounts | amounts.map(lambda x: 8 * x)
 kinds = st.sampled_from(["rho", "epsilon", "mu_squared"])  # of caps
 reasons = st.sampled_from(["", "décision du 3 mai"])
@@ -153,14 +152,14 @@ class Steps(RuleBasedStateMachine):
         """What it costs the first is its own price; of the others it is stated. All are pure, or none."""
         fit = [cost for cost in costs if (cost.epsilon is None) is (costs[0].epsilon is None)]
         own, *others = zip(units, fit, strict=False)
-        self.spend(by, Account("survey", own[0]), own[1], "anew", (), also=dict(others))
-        if own[1].table and own[0] == UNITS[0]:
+        self.spend(by, own[0], own[1], "anew", (), also=dict(others))
+        if own[1].table and own[0] == FIRST:
             self.spend(by, FIRST, own[1], "anew", place, also=dict(others))
 
     @rule(by=handles, twin=st.sampled_from(TWINS), cost=costs)
     def ask_under_a_name_that_reads_the_same(self, by, twin, cost):
         known = self.reference.accounts(FIRST)
-        if known and (twin.source != "survey" or any("person" in a.unit for a in known)):
+        if known and (twin.source != "survey" or any(a.unit.name == "person" for a in known)):
             for ask in (self.ledgers[by].quote, lambda a, x: self.ledgers[by].charge(a, x, {})):
                 with pytest.raises(LedgerError, match=f"reads like 'survey'.*{UNCHARGED}"):
                     ask(twin, loss(cost))
@@ -250,7 +249,7 @@ class Steps(RuleBasedStateMachine):
         self.plans += 1
         plan = {"anew": f"{self.plans:064x}", "again": again, "not": None}[name]
         fault, content = self.reference.fault(account, cost, beside), self.path.read_bytes()
-        stated = {unit: loss(x) for unit, x in dict(also).items()}
+        stated = {other: loss(x) for other, x in dict(also).items()}
         with pytest.raises(LedgerError, match=rf"{fault}.*{UNCHARGED}") if fault else nullcontext():
             quote = self.ledgers[1 - by].quote(account, loss(cost), also=stated, beside=tuple(beside))
             assert vars(quote) == self.reference.quote(account, cost, beside, also)
@@ -276,7 +275,7 @@ class Steps(RuleBasedStateMachine):
                 self.seen.add("no bound")
             if any(a["spent"] is None for a in others):
                 self.seen.add("infinite")
-            if kind == "refusal" and f"({account.unit})" not in str(caught.value):
+            if kind == "refusal" and f"({account.sentence})" not in str(caught.value):
                 self.seen.add("refused for another")
         if kind == "charge":
             self.promised(account)

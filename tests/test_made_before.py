@@ -1,9 +1,8 @@
-"""What version 0.1.0 wrote before its rooms were moved is still read, verified and charged to."""
+"""Plans and releases that version 0.1.0 wrote before its rooms were moved are still read and verified."""
 
 import csv
 import hashlib
 import json
-import math
 import re
 import shutil
 from fractions import Fraction
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 
 import fitnoise as fn
-from fitnoise.errors import BudgetExceeded, LedgerError, PlanError
+from fitnoise.errors import PlanError
 from fitnoise.kernel import privacy
 from fitnoise.reading.description import whole
 from tolerances import EXACT
@@ -56,12 +55,6 @@ def file_of(table):
 def rows_of(path):
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.reader(file))
-
-
-@pytest.fixture
-def ledger(tmp_path):
-    """A copy: whoever opens a ledger may write to it."""
-    return Path(shutil.copyfile(SAMPLES / "ledger.sqlite", tmp_path / "ledger.sqlite"))
 
 
 def test_the_samples_are_all_there():
@@ -142,17 +135,6 @@ def test_a_release_is_verified(name):
     assert told(fn.verify(SAMPLES / "releases" / name)) == {}
 
 
-@pytest.mark.parametrize("name", RELEASES)
-def test_a_release_is_found_in_the_ledger_by_its_plan(name, ledger):
-    """It names no entry of its own."""
-    with fn.Ledger(ledger) as book:
-        verification = fn.verify(SAMPLES / "releases" / name, ledger=book)
-    assert told(verification) == {}
-    (found,) = (c.found for c in verification.checks if c.claim == "the ledger says that it was charged")
-    by_plan = "release.json names no entry (format 2); its plan was charged by"
-    assert found == f"{by_plan} entry {RELEASES[name]['entry']}"
-
-
 def test_a_release_whose_plan_was_altered_is_refused(tmp_path):
     """One more in an entry that no dearest cell depends on costs the same, but it is another plan."""
     folder = Path(shutil.copytree(SAMPLES / "releases" / "gaussian", tmp_path / "release"))
@@ -215,127 +197,3 @@ def test_a_release_gives_its_finite_answers(name):
     assert [tuple(row[:3]) for row in rows] == parts
     for question in release.finite:
         assert release.posterior(question)["probability"].sum() == pytest.approx(1)
-
-
-# --- the ledger -------------------------------------------------------------------------------------------------
-
-
-def balances(book):
-    """What the samples say of every account."""
-    out = []
-    for account in book.accounts():
-        balance, entries = book.balance(account), book.entries(account)
-        out.append(
-            {
-                "source": account.source,
-                "unit": account.unit,
-                "spent": None if balance.spent is None else str(balance.spent),
-                "cap": None if balance.cap is None else str(balance.cap),
-                "epsilon_spent": None if balance.epsilon_spent is None else str(balance.epsilon_spent),
-                "epsilon_cap": None if balance.epsilon_cap is None else str(balance.epsilon_cap),
-                "entries": len(entries),
-                "kinds": [e.kind for e in entries],
-                "head": [entries[-1].sequence, entries[-1].digest],
-            }
-        )
-    return out
-
-
-def account_of(source, unit="one person (at most 1 record), add-or-remove-one"):
-    return fn.Account(source, unit)
-
-
-def said(account, what):
-    """A number that the samples say of an account."""
-    (own,) = (a for a in EXPECTED["ledger"]["accounts"] if (a["source"], a["unit"]) == (account.source, account.unit))
-    return optional(own[what])
-
-
-def repeated(book, source, unit, times):
-    """ρ of all charges to an account, each of so many changes of the unit: of pure ones by their ε."""
-    charges = [e for e in book.entries(account_of(source, unit)) if e.kind == "charge"]
-    exact = [times**2 * (e.rho if e.epsilon is None else e.epsilon**2 / 2) for e in charges]
-    return sum((Fraction(math.ceil(x * 2**64), 2**64) for x in exact), Fraction(0))
-
-
-def counted_together(book):
-    """The balances of the samples, where one name has two units: what was charged for either counts for both.
-
-    A visit may be three of a person's records, and three persons' changes make any change of a visit: 9 times ρ. Who
-    replaces a record removes one and adds one: 4 times ρ; and nothing bounds for one who comes what replacing cost.
-    """
-    out = {(a["source"], a["unit"]): dict(a) for a in EXPECTED["ledger"]["accounts"]}
-    spent = {key: Fraction(a["spent"]) for key, a in out.items()}
-    (person, visit), (record, swap) = ([key for key in out if key[0] == name] for name in ("clinic", "village"))
-    out[visit]["spent"] = str(spent[visit] + repeated(book, *person, 3))
-    out[person] |= {"spent": str(spent[person] + spent[visit]), "epsilon_spent": None}
-    out[record]["spent"], out[swap]["spent"] = None, str(spent[swap] + repeated(book, *record, 2))
-    return list(out.values())
-
-
-def test_the_ledger_is_whole_and_has_its_balances(ledger):
-    head = tuple(EXPECTED["ledger"]["head"])
-    with fn.Ledger(ledger) as book:
-        assert book.verify(head) == head[0] == sum(a["entries"] for a in EXPECTED["ledger"]["accounts"])
-        assert book.head() == head
-        assert balances(book) == counted_together(book)
-        assert {e.kind for e in book.entries()} == {"cap", "charge", "refusal"}
-        for name, release in RELEASES.items():
-            entry = book.entries()[release["entry"] - 1]
-            assert (entry.kind, entry.detail["plan"]) == ("charge", PLANS[name]["hash"])
-    with fn.Ledger(ledger) as book, pytest.raises(LedgerError, match="altered"):
-        book.verify((head[0], "0" * 64))
-
-
-def test_releases_on_the_same_records_cost_together_what_the_dearest_cell_costs(ledger):
-    account = account_of("register")
-    with fn.Ledger(ledger) as book:
-        charged = book.charged(account)
-        assert [c.plan for c in charged] == [PLANS[name]["hash"] for name in ("old", "women", "free")]
-        alone = {e.detail["plan"]: e.rho for e in book.entries(account) if e.kind == "charge"}
-        assert book.balance(account).spent < sum(alone.values())
-
-
-def test_the_ledger_goes_on(ledger, tmp_path):
-    """Old plans are released and charged again; what was spent, and the caps, still count."""
-    head = tuple(EXPECTED["ledger"]["head"])
-    homes, clinic = account_of("homes", "one home (at most 1 record), add-or-remove-one"), account_of("clinic")
-    plans = {name: plan_of(name) for name in ("gaussian", "pure")}
-    nobody = {name: np.zeros(p.publication.workload.domain.shape, dtype=int) for name, p in plans.items()}
-    for name, plan in plans.items():
-        with pytest.raises(BudgetExceeded):
-            fn.release(plan, nobody[name], ledger=ledger)
-    with fn.Ledger(ledger) as book:
-        before, clinic_before = book.balance(homes).spent, book.balance(clinic).spent
-        assert before == said(homes, "spent")
-        book.set_cap(homes, Fraction(1, 3))
-        book.set_cap(clinic, Fraction(10))  # visits were charged with a δ: no cap on ε can be kept any more
-    again = fn.release(plans["gaussian"], nobody["gaussian"], ledger=ledger, directory=tmp_path / "again").charge
-    assert told(fn.verify(tmp_path / "again")) == {}
-    more = fn.release(plans["pure"], nobody["pure"], ledger=ledger).charge
-    with fn.Ledger(ledger) as book:
-        assert book.balance(homes).spent == before + again.rho
-        assert book.balance(clinic).spent == clinic_before + more.rho
-        visit = account_of("clinic", "one visit (at most 3 records), add-or-remove-one")
-        assert more.price(visit).epsilon == 3 * more.epsilon
-        kinds = ["refusal", "refusal", "cap", "cap", "charge", "charge"]
-        assert [e.kind for e in book.entries()[head[0] :]] == kinds
-        assert book.entries()[-2:] == [again, more]
-        assert book.verify(head) == head[0] + len(kinds)
-
-
-def test_new_plans_stand_beside_old_ones(ledger):
-    account = account_of("register")
-    old, women, free = (plan_of(name) for name in ("old", "women", "free"))
-    workload = fn.Workload(
-        old.publication.workload.domain, [fn.table("area", recode={"sex": {"men": ["m"]}}, margin=9)]
-    )
-    whose = {"unit": old.publication.unit, "source": old.publication.source}
-    asked = fn.Publication(workload, **whose, beside=(old.hash, women.hash, free.hash))
-    plan = fn.plan(asked)
-    with fn.Ledger(ledger) as book:
-        before = book.balance(account).spent
-        charge = fn.release(plan, np.zeros(workload.domain.shape, dtype=int), ledger=book).charge
-        assert before < book.balance(account).spent <= before + charge.rho
-        assert charge.beside == asked.beside
-        assert book.charged(account)[-1].plan == plan.hash

@@ -242,7 +242,7 @@ def test_further_units_are_told_by_the_id_of_its_own_or_by_none():
 def test_it_is_for_whom_and_from_where_it_says():
     made = order(SECTORS, source=DataSource("homes", outside_domain=OutsideDomain.DROP))
     assert made.adjacency == Adjacency(fn.PrivacyUnit("person", 2), drops=True)
-    assert made.account == Account("homes", "one person (at most 2 records), add-or-remove-one")
+    assert made.account == Account("homes", fn.PrivacyUnit("person", 2))
     assert not order(SECTORS).adjacency.drops
 
 
@@ -403,17 +403,18 @@ def test_further_units_are_charged_on_accounts_of_their_own():
     made = order(SECTORS, units=(household,))
     with Ledger(":memory:") as ledger:
         entry = measured(made, ledger)
-        assert ledger.accounts() == [made.account, Account(made.account.source, household.describe())]
-        assert entry.price(ledger.accounts()[1]).rho == 9 * made.loss.rho == made.also(())[household.describe()].rho
+        other = Account(made.account.source, household)
+        assert ledger.accounts() == [made.account, other]
+        assert entry.price(other).rho == 9 * made.loss.rho == made.also(())[other].rho
 
 
 def test_what_is_charged_beside_its_own_account_is_of_its_own_name():
-    """Of another unit that can be told from its text, and once: a further unit may be its own."""
+    """And once: a further unit may be its own."""
     made = order(SECTORS, units=(fn.PrivacyUnit("person", 2),))
-    household = fn.PrivacyUnit("household", 6).describe()
-    others = [made.account, Account("elsewhere", household), Account("homes", "whoever lives there")]
+    household, soul = fn.PrivacyUnit("household", 6), fn.PrivacyUnit("soul", id="soul")
+    others = [made.account, Account("elsewhere", household), Account("homes", soul)]
     assert made.also(others) == made.also(()) == {}
-    assert set(made.also([*others, Account("homes", household)])) == {household}
+    assert set(made.also([*others, Account("homes", household)])) == {Account("homes", household)}
 
 
 def test_a_limit_at_epsilon_and_delta_is_kept_by_what_stays_within_it():

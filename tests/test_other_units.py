@@ -32,7 +32,7 @@ def plan():
 
 
 def account(unit, source="default"):
-    return fn.Account(source, unit.describe())
+    return fn.Account(source, unit)
 
 
 def test_a_household_of_h_persons_pays_h_squared_times_rho_and_h_times_mu_and_epsilon(plan):

@@ -353,7 +353,7 @@ def test_a_period_whose_answers_are_lost_is_drawn_again_for_its_own_price(book, 
 def test_a_series_is_charged_to_every_unit_that_it_concerns(book, folder):
     """Before anything is counted, at its first period, and where one is drawn again."""
     household = fn.PrivacyUnit("household", 6)
-    series, other = Series(order(STRATEGY, units=(household,)), "o0"), Account("people", household.account)
+    series, other = Series(order(STRATEGY, units=(household,)), "o0"), Account("people", household)
     cap = ceil_dyadic(series.order.cost(household).rho)
     book.set_cap(series.order.account, Fraction(10**9))
     book.set_cap(other, cap - Fraction(1, 2**64))

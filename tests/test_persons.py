@@ -644,7 +644,7 @@ def test_releases_of_any_number_of_records_are_charged_to_one_account():
     with Ledger(":memory:") as ledger:
         paid = [measured(order(SECTORS, unit=by_id(most), plan=f"{most:064}"), ledger).rho for most in (1, 12)]
         (account,) = ledger.accounts()
-        assert account == Account("homes", "one person (by 'pid'), add-or-remove-one")
+        assert account == Account("homes", fn.PrivacyUnit("person", id="pid"))
         assert paid[1] > 100 * paid[0]
         assert ledger.balance(account).spent == sum(paid)
 
@@ -658,7 +658,7 @@ def test_what_releases_by_an_id_cost_others():
     assert made.cost(by_id(1, name="home")) is None
     with Ledger(":memory:") as ledger:
         entry = measured(made, ledger)
-        once, twice, home = (Account("homes", u.account) for u in (fn.PrivacyUnit(), PERSON, by_id(name="home")))
+        once, twice, home = (Account("homes", u) for u in (fn.PrivacyUnit(), PERSON, by_id(name="home")))
         assert entry.price(once).rho == 4 * entry.rho  # two changes of a person, for each record
         assert entry.price(twice).rho == entry.rho
         assert entry.price(home) is None
@@ -688,9 +688,9 @@ def test_what_earlier_releases_by_an_id_cost_is_never_less_than_it_was(other, ne
     with Ledger(":memory:") as ledger:
         entry = measured(made, ledger)
         for unit in later:
-            told, cost = entry.price(Account("homes", unit.account)), made.cost(unit)
+            told, cost = entry.price(Account("homes", unit)), made.cost(unit)
             assert told is None or (cost is not None and told.rho >= cost.rho)
-        told = entry.price(Account("homes", by_id(1, neighbours=neighbours).account))
+        told = entry.price(Account("homes", by_id(1, neighbours=neighbours)))
         assert told is not None
         assert told.rho == entry.rho
 
@@ -703,7 +703,7 @@ def test_another_id_is_another_person_of_whom_nothing_is_known():
     with Ledger(":memory:") as ledger:
         measured(made, ledger)
         with pytest.raises(LedgerError, match=r"nothing bounds what earlier releases of 'homes' cost"):
-            ledger.set_cap(Account("homes", other.account), Fraction(10**6))
+            ledger.set_cap(Account("homes", other), Fraction(10**6))
 
 
 def test_what_releases_without_an_id_cost_persons_by_one():
@@ -712,7 +712,7 @@ def test_what_releases_without_an_id_cost_persons_by_one():
         mine = measured(order(SECTORS, unit=by_id(1)), ledger).account
         promised = measured(order(SECTORS, unit=PERSON), ledger)
         assert promised.price(mine).rho == promised.rho
-        ledger.set_cap(Account("homes", fn.PrivacyUnit().account), Fraction(10**6))
+        ledger.set_cap(Account("homes", fn.PrivacyUnit()), Fraction(10**6))
         ledger.set_cap(mine, Fraction(10**6))
         with pytest.raises(BudgetExceeded, match=r"nothing bounds what this release costs 'homes' \(one person"):
             measured(order(SECTORS, unit=fn.PrivacyUnit()), ledger)
@@ -784,7 +784,7 @@ def test_a_person_with_ten_thousand_records_counts_as_three(tmp_path, monkeypatc
         page = fn.report(release, tmp_path / f"{language}.html", language=language).read_text(encoding="utf-8")
         assert f"{words}." in page
     with fn.Ledger(tmp_path / "l.db") as ledger:
-        assert [a.unit for a in ledger.accounts()] == ["one person (by 'pid'), add-or-remove-one"]
+        assert [a.sentence for a in ledger.accounts()] == ["one person (by 'pid'), add-or-remove-one"]
         entries = ledger.entries()
         wrong = {"pid": [1.0], "sex": ["f"]}
         for data in (frame.drop(columns="pid"), pd.DataFrame(wrong), frame.assign(pid=None), np.array([3, 4])):
@@ -837,7 +837,7 @@ def test_a_person_with_ten_thousand_records_counts_once_a_month(tmp_path, capsys
     assert "at most 12 records of each person, once per \"month\": enforced, column 'pid'" in said["records"]
     assert 'once per "month": enforced' in "\n".join(lines(release_report(release)))
     with fn.Ledger(tmp_path / "l.db") as ledger:
-        assert [a.unit for a in ledger.accounts()] == ["one person (by 'pid'), add-or-remove-one"]
+        assert [a.sentence for a in ledger.accounts()] == ["one person (by 'pid'), add-or-remove-one"]
         assert ledger.entries()[-1].rho >= plan.exact_rho
     for old, new in (('once per \\"month\\"', 'once per \\"sex\\"'), ("at most 12 records", "at most 1 record")):
         text = path.read_text()
@@ -987,7 +987,7 @@ def test_other_relations_of_the_same_persons_are_charged_beside(tmp_path):
     assert plan.other_losses[0][1].rho >= plan.loss.rho
     fn.release(plan, pa.table({"pid": ["x"], "sex": ["f"]}), ledger=tmp_path / "l.db")
     with fn.Ledger(tmp_path / "l.db") as ledger:
-        assert {a.unit for a in ledger.accounts()} == {f"one person (by 'pid'), {n}" for n in fn.Neighbours}
+        assert {a.sentence for a in ledger.accounts()} == {f"one person (by 'pid'), {n}" for n in fn.Neighbours}
 
 
 @pytest.mark.parametrize("budget", ["", "[budget]\nrho = 0.5\n"])

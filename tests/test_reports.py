@@ -153,7 +153,7 @@ LIMITS = {
 @pytest.mark.parametrize("limit", LIMITS)
 def test_receipts_and_ledgers_are_reported(plan, limit):
     with fn.Ledger(":memory:") as ledger:
-        account = fn.Account("people", plan.publication.unit.describe())
+        account = fn.Account("people", plan.publication.unit)
         check_report(ledger_report(ledger.entries(), (), ledger.head()))
         ledger.charge(account, plan.loss, {"plan": plan.hash})
         for cap in LIMITS[limit]:

@@ -1,5 +1,7 @@
 """Who is protected, and what is known of the data: the terms every promise is made in."""
 
+import hashlib
+import json
 import re
 import unicodedata
 from dataclasses import replace
@@ -9,6 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from fitnoise.errors import LedgerError, SpecError
+from fitnoise.kernel.domain import Domain, Ordered
+from fitnoise.kernel.order import account
 from fitnoise.kernel.units import (
     ANY,
     MAX_RECORDS,
@@ -23,7 +27,6 @@ from fitnoise.kernel.units import (
     OutsideDomain,
     Pattern,
     PrivacyUnit,
-    account,
 )
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
@@ -101,8 +104,9 @@ def test_an_account_of_persons_by_an_id_does_not_say_how_many_records_are_counte
     """Or a person would have a balance for each number, which nobody adds up."""
     for neighbours in Neighbours:
         units = [PrivacyUnit("person", g, neighbours, "pid") for g in (1, 12, 10**12)]
-        assert {account(DataSource("s"), u) for u in units} == {Account("s", f"one person (by 'pid'), {neighbours}")}
-        assert Account("s", units[1].account).protected == units[0]
+        assert {Account("s", u).key for u in units} == {f'{{"id":"pid","name":"person","neighbours":"{neighbours}"}}'}
+        assert {Account("s", u).sentence for u in units} == {f"one person (by 'pid'), {neighbours}"}
+        assert Account("s", units[1]).unit == units[0]
     assert BY_ID.describe() == "one person (at most 3 records, enforced by column 'pid'), add-or-remove-one"
     assert BY_ID.bound == Bound("pid", 3)
     assert PrivacyUnit("person", 3).bound is None
@@ -123,7 +127,9 @@ def test_accounts_say_the_pattern_that_is_promised(name, said):
     """What is only promised is part of the name; what is enforced is not, or persons would be split."""
     for neighbours in Neighbours:
         unit = PrivacyUnit(name, 12, neighbours, **said)
-        assert PrivacyUnit.told(unit.account) == unit
+        made = Account("s", unit, tuple((a, "0" * 64) for a in unit.pattern.names))
+        assert Account.parse("s", json.loads(made.key)) == made
+        assert made.sentence == f"{unit.account} [{made.digits}]"
         assert unit.kept is not None
         assert unit.kept.endswith("promised, not checked")
         assert all(f'"{a}"' in unit.account for a in unit.pattern.names)
@@ -166,20 +172,85 @@ def test_a_record_keeps_to_no_pattern(said):
         PrivacyUnit("person", 2, fixed="sex")
 
 
-@pytest.mark.parametrize("name", ["person", "one (by x)", "a (at most 3 records)", "a, b", "a'"])
+@pytest.mark.parametrize("name", ["person", "one (by x)", "a (at most 3 records)", "a, b", "a'", '"', "é"])
 @pytest.mark.parametrize("column", ["pid", "p) (at most 2 records", "a'), replace-one", "'", "b') (by 'c"])
 def test_accounts_say_whose_they_are(name, column):
     """No two units have one account, whatever they and their ids are called."""
     units = [PrivacyUnit(name, 2), PrivacyUnit(name, 1, REPLACE), PrivacyUnit(name, id=column)]
-    assert [PrivacyUnit.told(u.account) for u in units] == units
-    for text in (
-        f"one {name} (by '')",
-        f"one {name} (by 'x'), swap",
-        f"one {name} (by ' x'), {ADD}",
-        f"one record (by 'x'), {ADD}",
-    ):
-        with pytest.raises(SpecError, match=r"describes no privacy unit.*\(by 'person_id'\)"):
-            PrivacyUnit.told(text)
+    accounts = [Account("s", u) for u in units]
+    assert [Account.parse("s", json.loads(a.key)).unit for a in accounts] == units
+    assert len({a.key for a in accounts}) == len({a.sentence for a in accounts}) == len(units)
+
+
+ONE = Account("s", PrivacyUnit("person", 12, once_per=["b", "a"]), (("b", "1" * 64), ("a", "0" * 64)))
+
+
+def test_a_promise_binds_the_cells_of_its_attributes():
+    """In one order, whatever the order given; other cells are another account of the same words."""
+    assert ONE.document == {
+        "name": "person",
+        "neighbours": "add-or-remove-one",
+        "records": 12,
+        "once_per": [["a", "0" * 64], ["b", "1" * 64]],
+    }
+    unit = replace(ONE.unit, once_per=["a", "b"])
+    assert Account("s", unit, tuple(reversed(ONE.cells))) == ONE
+    other = Account("s", unit, (("a", "0" * 64), ("b", "2" * 64)))
+    assert (other == ONE, other.unit == ONE.unit, other.sentence == ONE.sentence) == (False, True, False)
+    assert (
+        ONE.sentence
+        == f"{unit.account} [{hashlib.sha256(json.dumps(ONE.cells, separators=(',', ':')).encode()).hexdigest()[:12]}]"
+    )
+    every = PrivacyUnit("person", 12, per_value={"m": 3}, separation={"m": 2}, fixed=["a"])
+    made = Account("s", every, (("m", "0" * 64), ("a", "1" * 64)))
+    assert {what: made.document[what] for what in ("per_value", "separation", "fixed")} == {
+        "per_value": [["m", "0" * 64, 3]],
+        "separation": [["m", "0" * 64, 2]],
+        "fixed": [["a", "1" * 64]],
+    }
+
+
+@pytest.mark.parametrize(
+    ("unit", "cells"),
+    [
+        (ONE.unit, ()),
+        (ONE.unit, ONE.cells[:1]),
+        (ONE.unit, (*ONE.cells, ("c", "0" * 64))),
+        (ONE.unit, (*ONE.cells, ONE.cells[0])),
+        (ONE.unit, (("a", "0" * 63), ("b", "1" * 64))),
+        (ONE.unit, (("a", "A" * 64), ("b", "1" * 64))),
+        (PrivacyUnit(), ONE.cells),
+        (replace(ONE.unit, id="pid"), ONE.cells),
+    ],
+)
+def test_an_account_says_the_cells_of_its_promise_and_of_nothing_else(unit, cells):
+    with pytest.raises(LedgerError, match=r"take the account of a plan \(plan\.order\.account\); nothing was charged"):
+        Account("s", unit, cells)
+
+
+SAID = {"name": "person", "neighbours": "replace-one", "records": 2}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        None, 7, "person", [], {}, [["name", "person"]],
+        {**SAID, "name": " "}, {**SAID, "name": None}, {**SAID, "neighbours": "swap"}, {**SAID, "records": 0},
+        {**SAID, "records": True}, {**SAID, "records": 2.0}, {**SAID, "more": 1}, {**SAID, "id": "pid"},
+        {**SAID, "once_per": []}, {**SAID, "once_per": [["a"]]}, {**SAID, "once_per": [["a", "0" * 63]]},
+        {**SAID, "once_per": [["b", "0" * 64], ["a", "0" * 64]]}, {**SAID, "once_per": [["a", "0" * 64, 1]]},
+        {**SAID, "once_per": [["a", "0" * 64]], "fixed": [["a", "1" * 64]]},
+        {**SAID, "once_per": 3}, {**SAID, "per_value": [["a", "0" * 64]]}, {**SAID, "per_value": [["a", "0" * 64, 0]]},
+        {**SAID, "once_per": [[["a"], "0" * 64]]}, {**SAID, "once_per": [["a", 7]]},
+        {"name": "person", "neighbours": "replace-one"}, {"name": "record", "neighbours": "replace-one", "id": "pid"},
+    ],
+)  # fmt: skip
+def test_what_no_account_writes_is_no_account(document):
+    assert Account.parse("s", SAID) == Account("s", PrivacyUnit("person", 2, REPLACE))
+    with pytest.raises(LedgerError, match=r"is not how an account's unit is written; nothing was charged"):
+        Account.parse("s", document)
+    with pytest.raises(LedgerError, match=r"is not how an account's unit is written; nothing was charged"):
+        Account.parse(" ", SAID)
 
 
 @pytest.mark.parametrize("column", UNNAMED)
@@ -365,9 +436,7 @@ def test_changes_of_a_unit_that_keeps_to_a_pattern_take_one_record_at_a_time():
     assert Adjacency(PrivacyUnit("person", 3, once_per=["m"])).changes(seven) == 7
 
 
-def test_an_account_tells_its_unit_and_a_source_its_conditions():
-    assert Account("homes", "one person (at most 3 records), add-or-remove-one").unit_name == "person"
-    assert Account("homes", "whoever lives there").unit_name == "whoever lives there"
+def test_a_source_tells_its_conditions():
     (condition,) = DataSource(where={"kind": "a"}).conditions
     assert condition.column == "kind"
 
@@ -378,27 +447,28 @@ def test_whatever_has_no_honest_name_is_refused(name):
         PrivacyUnit(name)
     with pytest.raises(SpecError, match="a data source needs a printable name"):
         DataSource(name)
-    for names in ((name, COMPOSED), (COMPOSED, name)):
-        with pytest.raises(LedgerError, match="cannot name an account"):
-            Account(*names)
+    with pytest.raises(LedgerError, match="cannot name an account"):
+        Account(name, PrivacyUnit())
 
 
-def test_an_account_takes_the_text_of_a_unit_and_says_which():
-    with pytest.raises(LedgerError, match="of a PrivacyUnit its `account`; nothing was charged"):
-        Account("survey", PrivacyUnit())
+@pytest.mark.parametrize("unit", ["one record, add-or-remove-one", None, DataSource()])
+def test_an_account_takes_a_unit_and_no_sentence(unit):
+    with pytest.raises(LedgerError, match="is not a PrivacyUnit, which an account is for; nothing was charged"):
+        Account("survey", unit)
 
 
 @pytest.mark.parametrize("name", [COMPOSED, "two words", "a:b"])
 def test_an_honest_name_is_kept_as_it_is(name):
-    charged = account(DataSource(name), PrivacyUnit(name, 2))
-    assert charged == Account(name, f"one {name} (at most 2 records), add-or-remove-one")
+    charged = account(DataSource(name), PrivacyUnit(name, 2), Domain(a=Ordered(0, 1)))
+    assert (charged.source, charged.sentence) == (name, f"one {name} (at most 2 records), add-or-remove-one")
 
 
 def test_sources_about_the_same_people_share_an_account():
     """Four quarters of a survey are charged as one; a name that says nothing new is none."""
     quarters = [DataSource(f"survey, quarter {i}", account="survey") for i in range(1, 5)]
-    assert {account(q, PrivacyUnit()) for q in quarters} == {account(DataSource("survey"), PrivacyUnit())}
-    assert len({account(replace(q, account=None), PrivacyUnit()) for q in quarters}) == 4
+    domain = Domain(a=Ordered(0, 1))
+    assert {account(q, PrivacyUnit(), domain) for q in quarters} == {Account("survey", PrivacyUnit())}
+    assert len({account(replace(q, account=None), PrivacyUnit(), domain) for q in quarters}) == 4
     assert DataSource("survey", account="survey") == DataSource("survey")
     for name in UNNAMED:
         with pytest.raises(SpecError, match="the account of a data source needs a printable name"):

@@ -22,6 +22,8 @@ import zoo
 from door import Replay
 from fitnoise.errors import BudgetExceeded, ReleaseError
 from fitnoise.kernel import noise
+from fitnoise.kernel.ledger import Price
+from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.planning.plan import Plan
 from fitnoise.reading import release as releases
 from fitnoise.reading.description import describe
@@ -198,27 +200,35 @@ def test_a_release_that_another_ledger_charged_is_reported(good, folder, tmp_pat
             assert charge_of(folder, other) == (False, f"entry {i} of the ledger is {what}")
 
 
+OTHERS = fn.Account("others", fn.PrivacyUnit("u"))
+SWAP, SOUL = (
+    fn.Account(PLAN.order.account.source, unit)
+    for unit in (fn.PrivacyUnit("record", 1, fn.Neighbours.REPLACE_ONE), fn.PrivacyUnit("soul", id="soul"))
+)
+
+
+def priced(account, rho):
+    """Prices of an entry: of the plan's own account, and of another one; of a soul by an id nothing is known."""
+    return {PLAN.order.account: Price(ceil_dyadic(PLAN.exact_rho)), account: Price(rho)}
+
+
 @pytest.mark.parametrize(
     ("other", "found"),
     [
         ({"detail": {"plan": "0" * 64}}, "entry 1 of the ledger is the charge of another plan"),
         ({"detail": {}}, "entry 1 of the ledger is the charge of another plan"),
-        ({"account": fn.Account("others", "u")}, "entry 1 of the ledger was charged to 'others' (u)"),
+        (
+            {"account": OTHERS},
+            "entry 1 of the ledger was charged to 'others' (one u (at most 1 record), add-or-remove-one)",
+        ),
         ({"rho": PLAN.exact_rho / 2}, f"entry 1 of the ledger charged rho = {PLAN.rho / 2:.9g}, and the plan costs"),
         ({"rho": PLAN.exact_rho * 2}, f"entry 1 of the ledger charged rho = {PLAN.rho * 2:.9g}, and the plan costs"),
         ({"epsilon": Fraction(1)}, f"entry 1 of the ledger charged rho = {PLAN.rho:.9g}, and the plan costs"),
         *(
-            (
-                {"detail": {"plan": PLAN.hash, "units": {unit: {"rho": "1/4"}}}},
-                f"entry 1 of the ledger charged rho = 1/4 for '{unit}'",
-            )
-            for unit in ("one record, replace-one", "one soul")
+            ({"prices": priced(account, rho)}, f"entry 1 of the ledger charged rho = {rho} for {account.sentence!r}")
+            for account, rho in ((SWAP, Fraction(1, 4)), (SOUL, Fraction(1, 4)), (SOUL, Fraction(10**9)))
         ),
-        (
-            {"detail": {"plan": PLAN.hash, "units": {"one soul": {"rho": str(10**9)}}}},
-            f"entry 1 of the ledger charged rho = {10**9} for 'one soul'",
-        ),
-        ({"detail": {"plan": PLAN.hash, "units": {"one record, replace-one": {"rho": str(10**9)}}}}, "entry 1, rho = "),
+        ({"prices": priced(SWAP, Fraction(10**9))}, "entry 1, rho = "),
         ({}, f"entry 1, rho = {PLAN.rho:.9g}"),
     ],
     ids=[
@@ -237,7 +247,7 @@ def test_a_release_that_another_ledger_charged_is_reported(good, folder, tmp_pat
 )
 def test_an_entry_of_another_charge_is_reported(good, ledger, other, found):
     (entry,) = ledger.entries()
-    names = ("sequence", "kind", "account", "rho", "epsilon", "time", "detail", "digest")
+    names = ("sequence", "kind", "account", "rho", "epsilon", "time", "detail", "digest", "prices")
     played = SimpleNamespace(**{n: getattr(entry, n) for n in names} | other)
     holds, said = charge_of(good, SimpleNamespace(entries=lambda: [played]))
     assert said.startswith(found)
@@ -247,7 +257,7 @@ def test_an_entry_of_another_charge_is_reported(good, ledger, other, found):
 def test_a_charge_to_every_unit_that_the_account_knows_is_checked(tmp_path):
     with fn.Ledger(tmp_path / "ledger.db") as ledger:
         for unit in (fn.PrivacyUnit("home", 5), fn.PrivacyUnit("record", 1, fn.Neighbours.REPLACE_ONE)):
-            ledger.set_cap(fn.Account(PLAN.order.account.source, unit.describe()), Fraction(10**9))
+            ledger.set_cap(fn.Account(PLAN.order.account.source, unit), Fraction(10**9))
         ledger.set_cap(PLAN.order.account, Fraction(10**9))
         fn.release(PLAN, np.zeros((3, 2, 4), dtype=int), ledger=ledger, directory=tmp_path / "release")
         assert len(ledger.entries()[-1].detail["units"]) == 2

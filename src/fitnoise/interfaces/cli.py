@@ -559,7 +559,7 @@ def verify_command(context: click.Context, /, **asked: Any) -> None:
         "fitnoise ledger budget.sqlite",
         "fitnoise ledger budget.sqlite --plan plan.json",
         "fitnoise ledger budget.sqlite --cap 0.1 --new --plan plan.json",
-        'fitnoise ledger budget.sqlite --cap 0.1 --new --source people --unit "one record, add-or-remove-one"',
+        'fitnoise ledger budget.sqlite --cap 0.1 --source people --unit "one record, add-or-remove-one"',
     ),
 )
 @click.argument("file", type=_FILE)
@@ -573,7 +573,11 @@ def verify_command(context: click.Context, /, **asked: Any) -> None:
     "--mu-cap", callback=_exact_rho, help="Set the total mu allowed instead: all releases together keep its curve."
 )
 @click.option("--source", help="The account's name, with --cap: that of the data source, or of its `account`.")
-@click.option("--unit", help="The account's privacy unit, with --cap; default the unit of its charges.")
+@click.option(
+    "--unit",
+    help="The account's privacy unit as the ledger prints it, or the digits in brackets, with --cap; default its only "
+    "one, or that of --plan.",
+)
 @click.option(
     "--plan",
     "plan_file",
@@ -583,7 +587,7 @@ def verify_command(context: click.Context, /, **asked: Any) -> None:
 @click.option(
     "--new",
     is_flag=True,
-    help="Open the account with the cap, or another unit of one, and say what earlier releases cost that unit.",
+    help="Open the account of --plan with the cap, or another unit of one, and say what earlier releases cost it.",
 )
 @click.option("--reason", help="Why the cap is set; kept in the ledger.")
 @click.option("--delta", type=_FLOAT, help="Say the epsilon at this delta of all that each account released together.")

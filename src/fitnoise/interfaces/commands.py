@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -35,8 +35,9 @@ from fitnoise.interfaces.reports.releases import (
 )
 from fitnoise.kernel.ledger import Group, Ledger
 from fitnoise.kernel.losses import rounded_up
+from fitnoise.kernel.order import account
 from fitnoise.kernel.profiles import Charged, ceil_dyadic
-from fitnoise.kernel.units import Account, Privacy, PrivacyUnit, account
+from fitnoise.kernel.units import Account, Privacy
 from fitnoise.mechanisms.projection import planning as projection
 from fitnoise.planning.accounting import Curve, curve
 from fitnoise.planning.choosing import assembled, compare, mechanisms_of
@@ -249,7 +250,8 @@ def free_command(
         if not ledger_file.exists():
             raise LedgerError(f"there is no ledger {ledger_file.name!r}. Nothing was planned.")
         with Ledger(ledger_file) as ledger:
-            beside = [*ledger.charged(account(publication.source, publication.unit))]
+            own = account(publication.source, publication.unit, publication.workload.domain)
+            beside = [*ledger.charged(own)]
     if output is not None:
         _check_replaceable(output)
     with progress("planning") as tell:
@@ -606,8 +608,7 @@ def ledger_command(
             "Nothing was changed."
         )
     if caps:
-        account = _named_account(source, unit, plan_file, new=new)
-        _set_cap(file, caps, account, new=new, reason=reason or "")
+        _set_cap(file, caps, _account_chooser(source, unit, plan_file, new=new), new=new, reason=reason or "")
     elif new or any(x is not None for x in (source, unit, reason)):
         raise click.UsageError(
             "--source, --unit, --new and --reason say what a --cap is for; give one. Nothing was changed."
@@ -635,7 +636,7 @@ def ledger_command(
             curves, told = _curves(groups, at)
             report = report.adding(*together(balances, told, at))
             if plot is not None:
-                plots.save(plots.account_figure({f"{a.source} ({a.unit})": c for a, c in curves.items()}, at), plot)
+                plots.save(plots.account_figure({f"{a.source} ({a.sentence})": c for a, c in curves.items()}, at), plot)
         if plot is not None:
             say(f"wrote {plot}")
     _tell(report, as_json)
@@ -803,51 +804,79 @@ def _more(ledger: Ledger, plan: Plan) -> Section:
     return more_section(quote, plan.loss, plan.publication.delta)
 
 
-def _set_cap(file: Path, cap: Mapping[str, Fraction], account: Account | str, *, new: bool, reason: str) -> None:
-    """Set a cap on an account, or on the one account of a source."""
-    if not file.exists() and not (new and isinstance(account, Account)):
+def _set_cap(
+    file: Path, cap: Mapping[str, Fraction], choose: Callable[[Sequence[Account]], Account], *, new: bool, reason: str
+) -> None:
+    """Set a cap on the account that is chosen from those that are there."""
+    if not file.exists() and not new:
         raise click.UsageError(
-            f"there is no ledger {file.name!r}; --new makes one, with the account that --plan, or --source and --unit, "
-            "name. Nothing was changed."
+            f"there is no ledger {file.name!r}; --new makes one, with the account that --plan names. Nothing was "
+            "changed."
         )
+    if not file.exists():
+        choose(())  # what names no account leaves no file
     with Ledger(file) as ledger:
         known = ledger.accounts()
-        if isinstance(account, str):
-            units = sorted({a.unit for a in known if a.source == account})
-            if len(units) != 1:
-                raise click.UsageError(
-                    f"a cap needs --unit: the ledger knows {len(units)} privacy units for {account!r}. "
-                    "Nothing was changed."
-                )
-            account = Account(account, units[0])
+        account = choose(known)
         if new == (account in known):
-            said = ", ".join(f"{a.source} ({a.unit})" for a in known) or "none"
             raise click.UsageError(
-                f"the ledger {'has' if new else 'has no'} account {account.source!r} ({account.unit}): "
-                f"{'leave --new out' if new else '--new opens it'}. Its accounts: {said}. Nothing was changed."
+                f"the ledger {'has' if new else 'has no'} account {account.source!r} ({account.sentence}): "
+                f"{'leave --new out' if new else '--new opens it'}. Its accounts: {_listed(known)}. Nothing was "
+                "changed."
             )
         earlier = sum(e.kind == "charge" and e.account.source == account.source for e in ledger.entries()) * new
         ledger.set_cap(account, **cap, reason=reason)
         spent = ledger.balance(account).spent
     if earlier and spent is not None:
         releases = "release" if earlier == 1 else f"{earlier} releases"
-        say(f"the {releases} of {account.source!r} before cost {account.unit!r} at most rho {float(spent):.6g}")
+        say(f"the {releases} of {account.source!r} before cost {account.sentence!r} at most rho {float(spent):.6g}")
 
 
-def _named_account(source: str | None, unit: str | None, plan_file: Path | None, *, new: bool) -> Account | str:
-    """The account that options name; or only its source."""
+def _account_chooser(
+    source: str | None, unit: str | None, plan_file: Path | None, *, new: bool
+) -> Callable[[Sequence[Account]], Account]:
+    """What chooses the account that options mean, among those that a ledger has: of a plan, or by its names."""
     if plan_file is not None:
-        if source is not None or unit is not None:
-            raise click.UsageError("--plan names the account; leave --source and --unit out. Nothing was changed.")
-        return Plan.from_json(read_text(plan_file)).order.account
+        if source is not None:
+            raise click.UsageError("--plan names the account; leave --source out. Nothing was changed.")
+        order = Plan.from_json(read_text(plan_file)).order
+        if unit is None:
+            return lambda _: order.account
+        own = [order.account, *(account(order.source, u, order.domain) for u in order.units)]
+        return lambda _: _chosen(own, order.account.source, unit)
+    if new:
+        raise click.UsageError(
+            "--new opens the account of a plan, whose promises are about the attributes that it declares: give --plan "
+            "(and --unit, where a further unit of it is meant). Nothing was changed."
+        )
     if source is None:
         raise click.UsageError(
             "a cap needs --source, the data source it is for, or --plan, a plan whose releases it is for. Nothing was "
             "changed."
         )
-    if new and unit is not None:
-        PrivacyUnit.told(unit)  # no plan could name another
-    return source if unit is None else Account(source, unit)
+    return lambda known: _chosen(known, source, unit)
+
+
+def _chosen(known: Sequence[Account], source: str, unit: str | None) -> Account:
+    """The one account of a name; or the one whose unit is printed so, with or without the digits of its cells."""
+    own = [a for a in known if a.source == source]
+    found = [a for a in own if unit in {None, a.sentence, a.unit.account, a.digits}]
+    if len(found) == 1:
+        return found[0]
+    if unit is None:
+        said = f"a cap needs --unit: there are {len(own)} privacy units for {source!r}: {_listed(own)}"
+    elif not found:
+        said = f"there is no account {source!r} ({unit}); there are: {_listed(known)}. --new opens one, with --plan"
+    else:
+        said = (
+            f"{len(found)} accounts read {unit!r}, and their promises bind other cells: {_listed(found)}. Give --plan, "
+            "or as --unit the digits in brackets"
+        )
+    raise click.UsageError(f"{said}. Nothing was changed.")
+
+
+def _listed(accounts: Sequence[Account]) -> str:
+    return ", ".join(f"{a.source} ({a.sentence})" for a in accounts) or "none"
 
 
 def _check_replaceable(path: Path) -> None:

@@ -32,6 +32,11 @@
    written before its noise is drawn, and costs nothing more. Each names the counts that were frozen for it. A period
    that is drawn again, from the very counts, is a charge like any other. Nothing stands beside a series.
 
+12. **A promise binds its cells.** An account is known by a key: its source, what its unit is called, the relation, and
+   an id or the number of records; of a pattern that is promised each attribute with the hash of what decides its cells.
+   The sentence that is printed of it identifies nothing. A charge under a promise about other cells is one of another
+   account of the name, and costs this one what it costs a unit whose records lie anywhere.
+
 Costs are ρ of zero-concentrated differential privacy, which adds under composition (Bun and Steinke 2016). A
 charge without `beside` is a group of its own; one with it unites the groups of all charges of the plans it names
 in its account. An account has spent Σ over the groups of its name of their joint cost for its unit: ρ of a group of
@@ -86,11 +91,8 @@ GENESIS = "0" * 64  # the digest before the first entry
 
 _APPLICATION = int.from_bytes(b"fitn")  # PRAGMA application_id: how the file is known
 
-_FORMAT = 5
-"""PRAGMA user_version; 1 knew no ε and would not keep a cap on it, 2 counted every unit apart, 3 knew no μ², 4 no
-series."""
-
-_READ = (2, 5)  # from, to: an older ledger becomes one of this format with the next entry
+_FORMAT = 6
+"""PRAGMA user_version; 1 to 5 knew accounts by their sentences, in which a promise named attributes without cells."""
 
 _BUSY_SECONDS = 30.0  # how long to wait for another process
 
@@ -293,7 +295,7 @@ class Entry:
         if "beside" in self.detail and not (type(self.detail["beside"]) is list and self.beside):
             raise _error("the plans an entry stands beside are written as a list of them, or not at all")
         if self.kind != "cap":
-            _stands(self.prices[self.account.unit], self.beside)
+            _stands(self.prices[self.account], self.beside)
         elif len(self.detail.keys() & _LIMITS) == len(_LIMITS):
             raise _error("a cap is one on ε or one on μ²")
         elif self.epsilon is not None and self.epsilon**2 / 2 != self.rho:
@@ -321,17 +323,23 @@ class Entry:
     @property
     def profile(self) -> Profile | None:
         """Where the cost falls, as the detail says; None when it does not."""
-        return self.prices[self.account.unit].profile
+        return self.prices[self.account].profile
 
     @cached_property
-    def prices(self) -> Mapping[str, Price]:
-        """What was charged or refused, by the text of every unit of which it was stated: its own first."""
+    def prices(self) -> Mapping[Account, Price]:
+        """What was charged or refused, by every account of the name of which it was stated: its own first."""
         words = {key: self.detail[key] for key in ("profile", *_NUMBERS) if key in self.detail}
-        own = {self.account.unit: Price.parse({"rho": str(self.rho)} | words)}
-        also = self.detail.get("units", {})
-        if not isinstance(also, Mapping) or own.keys() & also.keys():
-            raise _error("the prices of an entry for other units are written as one for each of them")
-        return own | {Account(self.account.source, unit).unit: Price.parse(words) for unit, words in also.items()}
+        prices = {self.account: Price.parse({"rho": str(self.rho)} | words)}
+        also = self.detail.get("units", [])
+        listed = isinstance(also, list) and all(isinstance(x, Mapping) and "unit" in x for x in also)
+        if not listed or ("units" in self.detail and not also):
+            raise _error("the prices of an entry for other units are written as a list of them, or not at all")
+        for words in also:
+            account = Account.parse(self.account.source, words["unit"])
+            if account in prices:
+                raise _error("an entry states the price of each unit once")
+            prices[account] = Price.parse({key: x for key, x in words.items() if key != "unit"})
+        return prices
 
     def price(self, of: Account) -> Price | None:
         """What it cost the unit of another account of the same name; None where nothing bounds it.
@@ -467,7 +475,7 @@ class Ledger:
         return self._path is not None
 
     def quote(
-        self, account: Account, loss: Loss, *, also: Mapping[str, Loss] | None = None, beside: Sequence[str] = ()
+        self, account: Account, loss: Loss, *, also: Mapping[Account, Loss] | None = None, beside: Sequence[str] = ()
     ) -> Quote:
         """What charging a loss to the account would do to it now, and whether it fits all accounts of the name.
 
@@ -476,7 +484,7 @@ class Ledger:
         Args:
             account: what is protected.
             loss: what the release costs on its own.
-            also: what it costs under other units, by their text.
+            also: what it costs other accounts of the name.
             beside: hashes of plans on whose records it is measured.
 
         Raises:
@@ -507,7 +515,7 @@ class Ledger:
         loss: Loss,
         detail: Mapping[str, Any],
         *,
-        also: Mapping[str, Loss] | None = None,
+        also: Mapping[Account, Loss] | None = None,
         beside: Sequence[str] = (),
         at_most: Fraction | None = None,
         drawn: Drawn | None = None,
@@ -519,8 +527,8 @@ class Ledger:
             loss: what the release costs on its own. Where it is known by cell, its profile is kept in the detail; of
                 one that is pure, its ε.
             detail: a JSON object without floats; under "plan" the hash by which later charges can name this one.
-            also: what the release costs on its own under other units, by their text; kept in the detail. An account of
-                the same name of which it says nothing is charged the bound of :meth:`Entry.price`.
+            also: what the release costs other accounts of the name on its own; kept in the detail. An account of the
+                same name of which it says nothing is charged the bound of :meth:`Entry.price`.
             beside: hashes of plans charged to the same account: the promise that this is measured on the same
                 records, unchanged, as the charge of each of these plans. Kept in the detail; needs a profile.
             at_most: by how much what is spent of the account may grow; None sets no such limit.
@@ -552,7 +560,7 @@ class Ledger:
         loss: Loss,
         detail: Mapping[str, Any],
         *,
-        also: Mapping[str, Loss] | None = None,
+        also: Mapping[Account, Loss] | None = None,
         beside: Sequence[str] = (),
         at_most: Fraction | None = None,
     ) -> None:
@@ -632,7 +640,7 @@ class Ledger:
             _refuse_twin(chain, _named_account(account))
             if account not in _accounts(chain, account) and _quote(chain, _nothing(account), account).spent is None:
                 raise _error(
-                    f"nothing bounds what earlier releases of {account.source!r} cost {account.unit!r}: no release "
+                    f"nothing bounds what earlier releases of {account.source!r} cost {account.sentence!r}: no release "
                     "would ever fit beside them"
                 )
             return self._append(chain, "cap", account, cap, words)
@@ -662,7 +670,7 @@ class Ledger:
             groups = _groups(_charges(chain, account))
         if len(groups) != 1:
             raise _error(
-                f"{account.source!r} ({account.unit}) has {len(groups)} releases, or groups of them, not promised "
+                f"{account.source!r} ({account.sentence}) has {len(groups)} releases, or groups of them, not promised "
                 "to be measured on the same records: give the plans that were"
             )
         for entry in groups[0]:
@@ -774,10 +782,9 @@ class Ledger:
         """Write the next entry within the open transaction, and lengthen the chain by it."""
         last, previous = _head(chain)
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        columns = (last + 1, kind, account.source, account.unit, str(rho), now, _object(detail), previous)
+        columns = (last + 1, kind, account.source, account.key, str(rho), now, _object(detail), previous)
         row = (*columns, _digest(columns))
         self._db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-        self._db.execute(f"PRAGMA user_version={_FORMAT}")  # within the transaction
         self._follow(chain, row)  # what is handed out is what the next reader will read
         return chain[-1]
 
@@ -877,10 +884,10 @@ def _recognise(db: sqlite3.Connection, where: str) -> None:
     if db.execute("PRAGMA application_id").fetchone() != (_APPLICATION,):
         raise _error(f"{where} is not a ledger but another database: give another path")
     (version,) = db.execute("PRAGMA user_version").fetchone()
-    if not _READ[0] <= version <= _READ[1]:
+    if version != _FORMAT:
         raise _error(
-            f"{where} has format {version}, this fitnoise reads formats {_READ[0]} to {_READ[1]}: use the fitnoise "
-            "that wrote it"
+            f"{where} has format {version}, this fitnoise reads and writes format {_FORMAT} alone: use the fitnoise "
+            "that wrote it, or open another ledger with caps that leave out what was spent in this one"
         )
     db.execute("PRAGMA trusted_schema=OFF")  # a schema from elsewhere runs no function with side effects
     (pages,) = db.execute("PRAGMA integrity_check(1)").fetchone()
@@ -938,7 +945,7 @@ class _Asked:
     """A charge as it is written: its prices, that for its own unit first, and the plans it stands beside."""
 
     account: Account
-    prices: Mapping[str, Price]
+    prices: Mapping[Account, Price]
     beside: tuple[str, ...]
     drawn: Drawn | None = None
 
@@ -947,7 +954,7 @@ class _Asked:
         cls,
         account: Account,
         loss: Loss,
-        also: Mapping[str, Loss],
+        also: Mapping[Account, Loss],
         beside: Sequence[str],
         drawn: Drawn | None = None,
     ) -> _Asked:
@@ -956,14 +963,16 @@ class _Asked:
             raise _error(f"the plans to stand beside are a list of their hashes, not {reprlib.repr(beside)}")
         own = Price.of(loss)
         _stands(own, tuple(beside))
-        mine = _named_account(account).unit
-        others = {Account(account.source, u).unit: Price.of(x) for u, x in also.items() if u != mine}
-        return cls(account, {mine: own} | others, tuple(beside), drawn)
+        name = _named_account(account).source
+        others = {_named_account(a): Price.of(x) for a, x in also.items() if a != account}
+        if any(a.source != name for a in others):
+            raise _error("what a charge costs other units is stated of accounts of its own name")
+        return cls(account, {account: own} | others, tuple(beside), drawn)
 
     @property
     def own(self) -> Price:
         """What it costs its own unit."""
-        return self.prices[self.account.unit]
+        return self.prices[self.account]
 
     def detailed(self, detail: Mapping[str, Any]) -> dict[str, Any]:
         """A detail with what the ledger writes into it; LedgerError unless it is one, of what costs something."""
@@ -976,7 +985,8 @@ class _Asked:
 
     def words(self) -> dict[str, Any]:
         """What the ledger itself writes into the detail."""
-        units = {u: {"rho": str(p.rho)} | p.words() for u, p in self.prices.items() if u != self.account.unit}
+        others = {a: p for a, p in self.prices.items() if a != self.account}
+        units = [{"unit": a.document, "rho": str(p.rho)} | p.words() for a, p in others.items()]
         words = self.own.words() | ({"beside": list(self.beside)} if self.beside else {})
         words |= {} if self.drawn is None else {"series": self.drawn.words()}
         return words | ({"units": units} if units else {})
@@ -986,28 +996,23 @@ def _nothing(account: Account) -> _Asked:
     return _Asked.of(account, Loss.of_epsilon(Fraction(0), by_cell=False), {}, ())
 
 
-def _price(declared: Account, prices: Mapping[str, Price], of: Account) -> Price | None:
+def _price(declared: Account, prices: Mapping[Account, Price], of: Account) -> Price | None:
     """A price that is stated, or the least bound from those that are (:meth:`Entry.price`)."""
-    if of.unit in prices:
-        return prices[of.unit]
-    stated = [replace(of, unit=unit).protected for unit in prices]
-    known = ((price, _changes(declared, unit, of, stated)) for price, unit in zip(prices.values(), stated, strict=True))
+    if of in prices:
+        return prices[of]
+    stated = [account.unit for account in prices]
+    known = [(price, _changes(declared.unit, account.unit, of.unit, stated)) for account, price in prices.items()]
     bounds = (price.repeated(times) for price, times in known if times is not None)
     return min(bounds, key=lambda p: (p.rho, p.epsilon or Fraction(0), p.mu_squared or Fraction(0)), default=None)
 
 
-def _changes(
-    declared: Account, known: PrivacyUnit | None, of: Account, stated: Sequence[PrivacyUnit | None]
-) -> int | None:
+def _changes(declared: PrivacyUnit, known: PrivacyUnit, of: PrivacyUnit, stated: Sequence[PrivacyUnit]) -> int | None:
     """How many changes of a unit make one of another's, in data declared for a third; None where that is unknown.
 
     stated: units of which it may have been promised how many records they have; the largest number is the safe one.
     """
-    if declared.protected is None or known is None or of.protected is None:
-        return None
-    said = [] if of.protected.id is not None else [u for u in stated if u is not None]
-    counted = Adjacency(declared.protected)
-    one, other = counted.of(known), counted.of(of.protected, *said)
+    counted = Adjacency(declared)
+    one, other = counted.of(known), counted.of(of, *([] if of.id is not None else stated))
     if one is None or other is None or (other.unit.id is not None and one.unit.id is None):
         return None  # an account by an id does not say how many records of a person are counted, which may be many
     return one.changes(other)
@@ -1020,9 +1025,7 @@ def _accounts(chain: list[Entry], account: Account) -> list[Account]:
 
 def _all_accounts(chain: list[Entry]) -> list[Account]:
     """Every account, in order of appearance: those of entries, and of the other units that charges state."""
-    stated = ((e.account.unit, *(() if e.kind == "refusal" else e.detail.get("units", {}))) for e in chain)
-    pairs = zip(chain, stated, strict=True)
-    return list(dict.fromkeys(Account(entry.account.source, unit) for entry, units in pairs for unit in units))
+    return list(dict.fromkeys(a for e in chain for a in (e.prices if e.kind == "charge" else (e.account,))))
 
 
 def _named(chain: list[Entry], account: Account, beside: tuple[str, ...]) -> None:
@@ -1039,7 +1042,7 @@ def _named(chain: list[Entry], account: Account, beside: tuple[str, ...]) -> Non
             )
         if not charges:
             raise _error(
-                f"no charge of {account.source!r} ({account.unit}) is for the plan {plan[:64]!r}: a release "
+                f"no charge of {account.source!r} ({account.sentence}) is for the plan {plan[:64]!r}: a release "
                 "stands beside plans released before it, from the same source for the same unit"
             )
         for entry in charges:
@@ -1081,13 +1084,13 @@ def _in_turn(chain: list[Entry], kind: str, account: Account, detail: Mapping[st
 
 def _refuse_twin(chain: list[Entry], account: Account) -> None:
     """Raise if the account's name is new, or its unit's is new to the account, and is read as one that is there."""
-    units = {a.unit_name: a for a in _accounts(chain, account)}
-    own, names = (account.unit_name, units) if units else (account.source, {e.account.source: e.account for e in chain})
+    units = {a.unit.name: a for a in _accounts(chain, account)}
+    own, names = (account.unit.name, units) if units else (account.source, {e.account.source: e.account for e in chain})
     twin = None if own in names else next((a for name, a in names.items() if look_alike(name, own)), None)
     if twin is not None:
         raise _error(
-            f"{account.source!r} ({account.unit}) reads like {twin.source!r} ({twin.unit}), which the ledger has: two "
-            "names would be two budgets; give that name, or one that nobody takes for it"
+            f"{account.source!r} ({account.sentence}) reads like {twin.source!r} ({twin.sentence}), which the ledger "
+            "has: two names would be two budgets; give that name, or one that nobody takes for it"
         )
 
 
@@ -1145,22 +1148,30 @@ def _quotes(chain: list[Entry], asked: _Asked) -> list[Quote]:
         LedgerError: the account is not there, and its name has a cap or reads like another; or the charge cannot stand
             beside those it names.
     """
-    own = asked.account
-    stated = [Account(own.source, unit) for unit in asked.prices]
+    own, stated = asked.account, list(asked.prices)
     for i, account in enumerate(stated):
         _refuse_twin(chain, account)
-        if any(a.unit_name != account.unit_name and look_alike(a.unit_name, account.unit_name) for a in stated[:i]):
-            raise _error(f"two units of one charge read alike: {[a.unit for a in stated]}")
+        if any(a.unit.name != account.unit.name and look_alike(a.unit.name, account.unit.name) for a in stated[:i]):
+            raise _error(f"two units of one charge read alike: {[a.sentence for a in stated]}")
     _named(chain, own, asked.beside)
     known = _accounts(chain, own)
     capped = next((e for e in chain if e.kind == "cap" and e.account in known), None)
     if own not in known and capped is not None:
         raise _error(
-            f"{own.source!r} has a cap for {capped.account.unit!r}, and no account for {own.unit!r}: open one first, "
-            f"with a cap of its own (fitnoise ledger … --cap … --new --source {own.source!r} --unit {own.unit!r}), "
-            "which says what earlier releases cost it; or plan for a unit that is there"
+            f"{own.source!r} has a cap for {capped.account.sentence!r}, and no account for {own.sentence!r}"
+            f"{_otherwise(known, own)}: open one first, with a cap of its own (fitnoise ledger … --cap … --new --plan "
+            "…), which says what earlier releases cost it; or plan for a unit that is there"
         )
     return [_quote(chain, asked, account) for account in (own, *(a for a in known if a != own))]
+
+
+def _otherwise(known: Sequence[Account], own: Account) -> str:
+    """Of an account that reads like one that is there: which attributes of its promise are declared otherwise there."""
+    there = next((dict(a.cells) for a in known if a.unit == own.unit), {})
+    names = [name for name, cells in own.cells if there.get(name, cells) != cells]
+    if not names:
+        return ""
+    return f" ({' and '.join(map(repr, names))} of its promise, declared otherwise there, which binds other cells)"
 
 
 def _full(chain: list[Entry], asked: _Asked, at_most: Fraction | None) -> Quote | None:
@@ -1234,7 +1245,7 @@ def _total(parts: list[Fraction | None]) -> Fraction | None:
 
 
 def _refusal(quote: Quote, entry: Entry) -> str:
-    whom = f"{quote.account.source!r} ({quote.account.unit})"
+    whom = f"{quote.account.source!r} ({quote.account.sentence})"
     end = f"entry {entry.sequence} remembers it; nothing was charged, and nothing was released"
     price = entry.price(quote.account)
     if price is None or quote.rho is None or quote.increase is None:
@@ -1279,7 +1290,7 @@ def _refused_epsilon(quote: Quote, price: Price, whom: str) -> str:
 def _refused_mu(quote: Quote, price: Price, whom: str) -> str:
     limit, mu = _words(quote.mu_squared_cap), price.known_mu_squared
     if mu is None or quote.mu_squared_spent is None:
-        which = "this release" if mu is None else "a charge before it, by an earlier version,"
+        which = "this release" if mu is None else "a charge before it"
         return f"the cap of {whom} is μ² = {limit}, and μ² of {which} is not known; set a cap on ρ, another promise"
     return (
         f"a cost of μ² = {_words(mu)} does not fit: {_words(quote.mu_squared_spent)} of {limit} are spent for {whom}; "
@@ -1319,13 +1330,21 @@ def _digest(columns: tuple[Any, ...]) -> str:
     return hashlib.sha256(_json(dict(zip(_COLUMNS, columns, strict=True))).encode("ascii")).hexdigest()
 
 
+def _account(source: str, key: str) -> Account:
+    """The account of an entry; LedgerError unless its unit is written as a ledger writes it."""
+    account = Account.parse(source, json.loads(key))
+    if account.key != key:
+        raise _error("the unit of an entry is written as canonical JSON")
+    return account
+
+
 def _entry(row: tuple[Any, ...]) -> Entry:
     sequence, kind, source, unit, rho, time, detail, previous, digest = row
     exact = Fraction(*map(int, rho.split("/")))
     return Entry(
         sequence=sequence,
         kind=kind,
-        account=Account(source, unit),
+        account=_account(source, unit),
         rho=exact,
         time=time,
         detail=json.loads(detail),

@@ -22,7 +22,7 @@ from fitnoise.kernel.domain import Domain, attribute_document
 from fitnoise.kernel.immutable import changeable, is_of_kernel
 from fitnoise.kernel.losses import Axes, Loss
 from fitnoise.kernel.profiles import ceil_dyadic
-from fitnoise.kernel.units import Account, Adjacency, DataSource, PrivacyUnit, account
+from fitnoise.kernel.units import Account, Adjacency, DataSource, PrivacyUnit
 
 WHAT: Final = ("cap", "budget")
 """Kinds of limits."""
@@ -263,10 +263,10 @@ class Order:
         """When two databases are neighbours."""
         return self.domain.adjacency(self.source, self.unit)
 
-    @property
+    @cached_property
     def account(self) -> Account:
         """What it is charged to: its data source and its privacy unit."""
-        return account(self.source, self.unit)
+        return account(self.source, self.unit, self.domain)
 
     @cached_property
     def drawn(self) -> tuple[Design, ...]:
@@ -323,23 +323,25 @@ class Order:
             return None
         return self._keyed(sum(known, Loss.nothing()))
 
-    def also(self, accounts: Iterable[Account]) -> dict[str, Loss]:
-        """What all of it costs the units of other accounts of its name, by their text, where that is bounded.
+    def also(self, accounts: Iterable[Account]) -> dict[Account, Loss]:
+        """What all of it costs other accounts of its name, where that is bounded.
+
+        An account of which the unit is called as its own, and keeps to a pattern in other cells, is one of these.
 
         Raises:
             PlanError: nothing bounds what it costs a further unit of its own.
         """
-        own = [account(self.source, unit) for unit in self.units]
+        own = [account(self.source, unit, self.domain) for unit in self.units]
         others = [a for a in dict.fromkeys([*accounts, *own]) if a.source == self.account.source and a != self.account]
-        costs = {a.unit: self.cost(a.protected) for a in others if a.protected is not None}
+        costs = {a: self.cost(a.unit) for a in others}
         for a in own:
-            if costs.get(a.unit, self.loss) is None:
+            if costs.get(a, self.loss) is None:
                 raise PlanError(
-                    f"nothing bounds what the plan costs {a.unit!r}: it tells the number of records, which is "
+                    f"nothing bounds what the plan costs {a.sentence!r}: it tells the number of records, which is "
                     "public only where no record comes or goes. Leave that unit out, or give it the relation of the "
                     "protected one. Nothing was read and nothing was charged."
                 )
-        return {unit: loss for unit, loss in costs.items() if loss is not None}
+        return {a: loss for a, loss in costs.items() if loss is not None}
 
     def _cost(self, i: int, of: Adjacency) -> Loss | None:
         """What a design costs a unit of another kind."""
@@ -408,3 +410,30 @@ def _are_axes(axes: Any) -> bool:
     """Return True for a tuple of pairs: different names, each with a number of values."""
     pairs = type(axes) is tuple and all(type(x) is tuple and [*map(type, x)] == [str, int] for x in axes)
     return pairs and all(n > 0 for _, n in axes) and len({a for a, _ in axes}) == len(axes)
+
+
+def cell_key(domain: Domain, name: str) -> str:
+    """The SHA-256 of all that decides in which cell of an attribute a record is: what a promise about its cells binds.
+
+    That is its kind, column, what is read off a date, its codes or ends in order, a lookup, and what becomes of missing
+    and other values. How cells are called decides nothing: a label may be mended, and the promise is the same.
+    """
+    a = domain[name]
+    said = attribute_document(a) | {"labels": None, "column": domain.column(name)}
+    if a.beside:
+        own = {what: a.beside.index(cell) for what in ("absent", "outside") if (cell := said.get(what)) in a.beside}
+        said |= own | {"missing": list(said["missing"].values())}
+    document = json.dumps(said, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(document.encode("ascii")).hexdigest()
+
+
+def account(source: DataSource, unit: PrivacyUnit, domain: Domain) -> Account:
+    """The ledger account of the people a data source is about, for a unit whose promises are about cells of a domain.
+
+    Args:
+        source: the data, as publicly known.
+        unit: the privacy unit.
+        domain: of the records; it has all attributes of the pattern that is promised.
+    """
+    bound = () if unit.id is not None else sorted(unit.pattern.names)
+    return Account(source.population, unit, tuple((name, cell_key(domain, name)) for name in bound))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import hashlib
 import itertools
+import json
 import math
 import re
 import reprlib
@@ -26,21 +28,9 @@ PARTS: Final = 2**20
 """Of so many parts a record is made, where shares of it are counted: shares are whole numbers of them."""
 
 
-_WHOLE, _LIST = "[1-9][0-9]{0,12}", '"[^"]+"( and "[^"]+")*'
+_DIGEST: Final = re.compile("[0-9a-f]{64}")
 
-_ACCOUNTS = (
-    re.compile(
-        rf"one (?P<name>.+?)( \(at most (?P<records>{_WHOLE}) records?"
-        rf"(, once per (?P<once_per>{_LIST}))?"
-        rf'(?P<per_value>(, {_WHOLE} for each "[^"]+")*)'
-        rf'(?P<separation>(, {_WHOLE} apart in "[^"]+")*)'
-        rf"(, alike in (?P<fixed>{_LIST}))?"
-        r"\))?, (?P<neighbours>[a-z-]+)"
-    ),
-    re.compile(r"one (?P<name>.+?) \(by '(?P<id>.+)'\), (?P<neighbours>[a-z-]+)"),
-)
-"""How accounts of units are called, without an id and with one."""
-
+_DIGITS_SHOWN: Final = 12
 
 UNSAID: Final = "how many that leaves out is not said"
 """Of records that are not counted, where no question asks."""
@@ -125,14 +115,6 @@ class Pattern(NamedTuple):
         far = "".join(f', {n} apart in "{a}"' for a, n in self.separation)
         fixed = f', alike in "{both.join(self.fixed)}"' if self.fixed else ""
         return once + each + far + fixed
-
-    @classmethod
-    def told(cls, once_per: str | None, per_value: str | None, separation: str | None, fixed: str | None) -> Self:
-        """From the words for each of the four."""
-        lists = (tuple(re.findall('"([^"]+)"', words or "")) for words in (once_per, fixed))
-        pairs = (re.findall(r'([0-9]+) [a-z ]+ "([^"]+)"', words or "") for words in (per_value, separation))
-        (once, alike), (each, far) = lists, (tuple((a, int(n)) for n, a in found) for found in pairs)
-        return cls(once, each, far, alike)
 
 
 ANY: Final = Pattern()
@@ -334,36 +316,14 @@ class PrivacyUnit:
 
     @property
     def account(self) -> str:
-        """What an account of such units is called.
+        """The sentence by which accounts of such units are printed; what identifies one is its key (:class:`Account`).
 
         With an id it is "one person (by 'person_id'), add-or-remove-one", however many records of a person a release
         counts, and in what pattern: releases of one record each and of twelve protect the same persons, and add up
-        in one account. What is only promised is part of the name: whoever keeps no such promise is somebody else, and
-        pays for as many records anywhere.
+        in one account. What is only promised is part of the account: whoever keeps no such promise is somebody else,
+        and pays for as many records anywhere.
         """
         return self.describe() if self.id is None else f"one {self.name} (by '{self.id}'), {self.neighbours}"
-
-    @classmethod
-    def told(cls, text: str) -> Self:
-        """The unit whose account is called so; by an id, the least that is counted: one record.
-
-        Raises:
-            SpecError: no account of a unit is called so.
-        """
-        for called in _ACCOUNTS:
-            found = called.fullmatch(text)
-            said = {} if found is None else found.groupdict()
-            relation = next((n for n in Neighbours if n == said.get("neighbours")), None)
-            if relation is not None:
-                with contextlib.suppress(SpecError):
-                    pattern = Pattern.told(*(said.get(key) for key in Pattern._fields))
-                    unit = cls(said["name"], int(said.get("records") or 1), relation, said.get("id"), *pattern)
-                    if unit.account == text:
-                        return unit
-        raise SpecError(
-            f"{reprlib.repr(text)} describes no privacy unit; one is described like {cls('person', 3).account!r}, "
-            f"{cls('person', id='person_id').account!r} or {cls().account!r}"
-        )
 
     @property
     def bound(self) -> Bound | None:
@@ -671,40 +631,111 @@ class DataSource:
 class Account:
     """What is protected: one balance per account.
 
+    A promise binds its cells: "once per month" is promised of the cells that `month` has, and nothing is known of those
+    of another attribute of that name. So the account says of each attribute of the pattern what decides its cells.
+
     Args:
         source: whose data are meant: the name of the data source, or of the account it shares with others.
-        unit: the privacy unit and its neighbouring relation, e.g. ``"one record, add-or-remove-one"``.
+        unit: the privacy unit. Of one by an id only name, relation and id are kept: how many of its records are
+            counted, and in which pattern, each release enforces by itself.
+        cells: of each attribute of a pattern that is promised, the SHA-256 (hex) of what decides its cells
+            (:func:`fitnoise.kernel.order.cell_key`), in any order.
 
     Raises:
-        LedgerError: a name is not a string, is empty, has spaces around it or an unprintable character, or
-            is not in Unicode NFC: one source spelt in two ways would have two budgets.
+        LedgerError: the source is not a string, is empty, has spaces around it or an unprintable character, or is not
+            in Unicode NFC: one source spelt in two ways would have two budgets; the unit is none; or the attributes are
+            others than those of its pattern, or are said twice, or not by a SHA-256.
+
+    **Guarantees**
+
+    - Two accounts are equal where their sources and their `key` are, and only there.
+    - `parse` reads what `key` writes, and nothing else.
     """
 
     source: str
-    unit: str
+    unit: PrivacyUnit
+    cells: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
-        for name in (self.source, self.unit):
-            if not is_name(name):
-                raise LedgerError(
-                    f"{reprlib.repr(name)} cannot name an account: give printable text in Unicode NFC, not empty, "
-                    "without spaces around it, of a PrivacyUnit its `account`; nothing was charged"
-                )
-
-    @cached_property
-    def protected(self) -> PrivacyUnit | None:
-        """The privacy unit of the account; None where its text describes none, as in old ledgers."""
-        try:
-            return PrivacyUnit.told(self.unit)
-        except SpecError:
-            return None
+        if not is_name(self.source):
+            raise LedgerError(
+                f"{reprlib.repr(self.source)} cannot name an account: give printable text in Unicode NFC, not empty, "
+                "without spaces around it; nothing was charged"
+            )
+        unit = self.unit
+        if type(unit) is not PrivacyUnit:
+            raise LedgerError(
+                f"{reprlib.repr(unit)} is not a PrivacyUnit, which an account is for; nothing was charged"
+            )
+        if unit.id is not None:
+            unit = PrivacyUnit(unit.name, 1, unit.neighbours, unit.id)
+        cells = tuple(sorted(self.cells))
+        if [a for a, _ in cells] != sorted(unit.pattern.names) or not all(_DIGEST.fullmatch(x) for _, x in cells):
+            raise LedgerError(
+                "the account of a unit whose records keep to a pattern says of each of its attributes what decides its "
+                "cells, by SHA-256, and of nothing else: take the account of a plan (plan.order.account); nothing was "
+                "charged"
+            )
+        object.__setattr__(self, "unit", unit)
+        object.__setattr__(self, "cells", cells)
 
     @property
-    def unit_name(self) -> str:
-        """What one unit is called."""
-        return self.unit if self.protected is None else self.protected.name
+    def document(self) -> dict[str, Any]:
+        """All that identifies the unit, as JSON values; of a pattern each attribute with what decides its cells."""
+        unit, cells = self.unit, dict(self.cells)
+        own = {"name": unit.name, "neighbours": str(unit.neighbours)}
+        if unit.id is not None:
+            return own | {"id": unit.id}
+        once, each, far, fixed = unit.pattern
+        said = {
+            "once_per": [[a, cells[a]] for a in once],
+            "per_value": [[a, cells[a], n] for a, n in each],
+            "separation": [[a, cells[a], n] for a, n in far],
+            "fixed": [[a, cells[a]] for a in fixed],
+        }
+        return own | {"records": unit.max_records} | {what: found for what, found in said.items() if found}
+
+    @cached_property
+    def key(self) -> str:
+        """What identifies the unit, beside the source: canonical JSON, sorted keys, no spaces, ASCII."""
+        return _json(self.document)
+
+    @cached_property
+    def digits(self) -> str | None:
+        """The first digits of a SHA-256 of its cells; None where no pattern is promised."""
+        return hashlib.sha256(_json(self.cells).encode("ascii")).hexdigest()[:_DIGITS_SHOWN] if self.cells else None
+
+    @property
+    def sentence(self) -> str:
+        """The unit in words, for people; where a pattern is promised, with the digits that stand for its cells."""
+        return self.unit.account if self.digits is None else f"{self.unit.account} [{self.digits}]"
+
+    @classmethod
+    def parse(cls, source: str, document: object) -> Self:
+        """Read what `document` says.
+
+        Args:
+            source: whose data are meant.
+            document: JSON values.
+
+        Raises:
+            LedgerError: `document` writes no such thing.
+        """
+        found = None
+        with contextlib.suppress(SpecError, LedgerError, TypeError, ValueError, LookupError, AttributeError):
+            said: dict[str, Any] = dict(document)  # type: ignore[call-overload]
+            lists = {what: said.get(what, []) for what in Pattern._fields}
+            once, fixed = (tuple(x[0] for x in lists[what]) for what in ("once_per", "fixed"))
+            each, far = (tuple((x[0], x[2]) for x in lists[what]) for what in ("per_value", "separation"))
+            relation, most = Neighbours(said["neighbours"]), said.get("records", 1)
+            unit = PrivacyUnit(said["name"], most, relation, said.get("id"))
+            unit = replace(unit, once_per=once, per_value=each, separation=far, fixed=fixed)
+            found = cls(source, unit, tuple({x[0]: x[1] for x in itertools.chain(*lists.values())}.items()))
+        if found is None or found.document != document:
+            raise LedgerError(f"{reprlib.repr(document)} is not how an account's unit is written; nothing was charged")
+        return found
 
 
-def account(source: DataSource, unit: PrivacyUnit) -> Account:
-    """The ledger account of the people a data source is about, for a privacy unit."""
-    return Account(source.population, unit.account)
+def _json(value: object) -> str:
+    """Canonical JSON: sorted keys, no spaces, ASCII."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -135,14 +135,14 @@ class Released:
         """What the ledger knows of a charge, for one account of its name.
 
         Raises:
-            LedgerError: it is known neither in μ² nor in ε, as of Gaussian noise charged by an earlier version.
+            LedgerError: it is known neither in μ² nor in ε, as of Gaussian noise on a coarse lattice.
         """
         price = entry.price(account)
         mu_squared = None if price is None else price.known_mu_squared
         if price is None or mu_squared is None:
             raise LedgerError(
-                f"entry {entry.sequence} says ρ alone, as earlier versions did, or nothing of {account.unit!r}: what "
-                "all releases cost together is known as a sum of ρ, and as no curve; nothing was changed"
+                f"entry {entry.sequence} says ρ alone, or nothing of {account.sentence!r}: what all releases cost "
+                "together is known as a sum of ρ, and as no curve; nothing was changed"
             )
         own, whole = entry.account == account, (mu_squared, price.rho)
         numbers, margins = entry.detail.get("numbers", []), entry.detail.get("margins", [])

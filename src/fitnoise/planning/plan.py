@@ -20,7 +20,7 @@ from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs.questions import Mechanism
 from fitnoise.kernel.losses import Loss, rounded_up
-from fitnoise.kernel.order import Order
+from fitnoise.kernel.order import Order, account
 from fitnoise.kernel.periods import Series
 from fitnoise.kernel.units import PrivacyUnit
 from fitnoise.mechanisms._base import Estimation, Part
@@ -257,8 +257,8 @@ class Plan(Displayed):
         Raises:
             PlanError: nothing bounds it for one of them.
         """
-        costs = self.order.also(())
-        return tuple((unit, costs[unit.account]) for unit in self.order.units)
+        order, costs = self.order, self.order.also(())
+        return tuple((unit, costs[account(order.source, unit, order.domain)]) for unit in order.units)
 
     @property
     def exact_cost(self) -> Fraction:

@@ -25,15 +25,14 @@ import numpy as np
 from fitnoise.errors import FitnoiseError, ReleaseError
 from fitnoise.kernel.arguments import checked, shown
 from fitnoise.kernel.arrays import Floats
-from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.kernel.units import Account
 from fitnoise.mechanisms.documents import ROUNDING, disagreements, parse
 from fitnoise.mechanisms.tables import TablePart
-from fitnoise.planning.accounting import Line
+from fitnoise.planning.accounting import Line, Priced
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.combining import Combination, check_tables, read_combination
-from fitnoise.reading.description import FORMAT, EntryReference, describe, whole
+from fitnoise.reading.description import FORMAT, EntryReference, describe
 from fitnoise.reading.files import (
     DESCRIPTION,
     Columns,
@@ -100,6 +99,10 @@ class Verification:
 
 class Entry(Charge, Line, Protocol):
     """An entry of a ledger, as much of it as is compared with a release."""
+
+    @property
+    def prices(self) -> Mapping[Account, Priced]:
+        """What it cost every account of which it says so, its own first."""
 
 
 class Entries(Protocol):
@@ -527,21 +530,14 @@ def _other_charge(plan: Plan, entry: Entry) -> str | None:
     if entry.detail.get("plan") != plan.hash:
         return f"{which} is the charge of another plan"
     if entry.account != plan.order.account:
-        return f"{which} was charged to {entry.account.source!r} ({entry.account.unit})"
-    if entry.epsilon != plan.exact_epsilon or entry.rho != _charged(plan.loss, entry.detail):
+        return f"{which} was charged to {entry.account.source!r} ({entry.account.sentence})"
+    if entry.epsilon != plan.exact_epsilon or entry.rho != ceil_dyadic(plan.loss.rho):
         return f"{which} charged rho = {float(entry.rho):.9g}, and the plan costs {plan.rho:.9g}"
-    for unit, said in entry.detail.get("units", {}).items():
-        protected = Account(entry.account.source, unit).protected
-        cost = None if protected is None else plan.order.cost(protected)
-        if cost is None or Fraction(said["rho"]) < _charged(cost, said):  # more, where it was charged a bound
-            return f"{which} charged rho = {said['rho']} for {unit!r}, and the plan costs it more"
+    for account, price in list(entry.prices.items())[1:]:
+        cost = plan.order.cost(account.unit)
+        if cost is None or price.rho < ceil_dyadic(cost.rho):  # more, where it was charged a bound
+            return f"{which} charged rho = {price.rho} for {account.sentence!r}, and the plan costs it more"
     return None
-
-
-def _charged(loss: Loss, words: Mapping[str, Any]) -> Fraction:
-    """ρ of a loss as a ledger charges it, rounded up to a multiple of 2⁻⁶⁴; or did, before it stated μ²."""
-    exact = loss.rho if "mu_squared" in words or loss.mu_squared is None else whole(loss)[0]
-    return ceil_dyadic(exact)
 
 
 def _versions(stated: Mapping[str, Any], own: Mapping[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Samples of what version 0.1.0 wrote before its rooms were moved: plans of format 2, releases of them, one ledger.
+"""Samples of what version 0.1.0 wrote before its rooms were moved: plans of format 2, and releases of them.
 
 They were made with the code of commit 4b71c84, the last one before the move, checked out beside the repository:
 

@@ -69,7 +69,7 @@ def balance_section(name: str, balance: Quote, place: tuple[str | int, ...] = ("
     pure_left = 0.0 if spent is None or limit is None else max(float(limit - spent), 0.0)
     values = (
         Value("source", balance.account.source),
-        Value("privacy_unit", balance.account.unit),
+        Value("privacy_unit", balance.account.sentence),
         Value("spent", None if balance.spent is None else float(balance.spent), Kind.COST),
         Value("spent_exact", None if balance.spent is None else str(balance.spent)),
         Value("cap", None if cap is None else float(cap), Kind.COST),
@@ -141,7 +141,7 @@ def together(balances: Sequence[Quote], told: Mapping[Account, float | str], del
     told: ε of every account, or why it is not known.
     """
     for i, balance in enumerate(balances):
-        whom = (Value("source", balance.account.source), Value("privacy_unit", balance.account.unit))
+        whom = (Value("source", balance.account.source), Value("privacy_unit", balance.account.sentence))
         found = told[balance.account]
         if isinstance(found, str):
             sentence, values = "{why}", (Value("epsilon", None), Value("why", found))
@@ -185,7 +185,7 @@ def _row(entry: Entry) -> dict[str, Plain]:
         "kind": entry.kind,
         "said": f"{entry.kind}{other}",
         "source": entry.account.source,
-        "privacy_unit": entry.account.unit,
+        "privacy_unit": entry.account.sentence,
         "rho": float(entry.rho),
         "cost": "" if other else float(entry.rho),
         "rho_exact": str(entry.rho),

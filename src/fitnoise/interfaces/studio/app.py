@@ -325,7 +325,7 @@ def _ledger_told(studio: Studio, name: str) -> tuple[Markup, list[tuple[str, str
         shown = ledger_report(entries, [book.balance(a) for a in accounts], head, leftovers(folder.root))
     there = {_charge_of(folder, x) for x in folder.releases()}
     missing = [e.sequence for e in entries if e.kind == "charge" and e.digest not in there]
-    return told_report(shown, studio.language), [(a.source, a.unit) for a in accounts], missing
+    return told_report(shown, studio.language), [(a.source, a.sentence) for a in accounts], missing
 
 
 def _charge_of(folder: Folder, name: str) -> str:

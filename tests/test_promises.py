@@ -1,0 +1,215 @@
+"""A promise binds its cells: what is promised of `month` holds for the cells that were declared, and for no others."""
+
+import itertools
+import re
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+import pytest
+
+import fitnoise as fn
+from fitnoise.errors import BudgetExceeded, LedgerError
+from fitnoise.kernel.ledger import Account, Ledger
+from fitnoise.kernel.order import account, axis_key, cell_key
+from fitnoise.kernel.profiles import ceil_dyadic
+
+pytestmark = pytest.mark.usefixtures("one_duckdb", "one_reader")
+
+ONCE = fn.PrivacyUnit("person", 12, once_per=["month"])
+WARD = fn.Categorical([f"w{i}" for i in range(5)])
+OTHERS = {
+    "quarters": fn.Binned([4, 7, 10]),
+    "clipped": fn.Ordered(1, 2, clip=True),
+    "another column": fn.Ordered(1, 12, column="visited"),
+}
+
+
+def planned(month, unit=ONCE, *tables, **more):
+    tables = tables or (fn.table("ward", margin=20),)
+    return fn.plan(fn.Workload(fn.Domain(month=month, ward=WARD), list(tables)), unit=unit, **more)
+
+
+def released(plan, ledger):
+    return fn.release(plan, np.zeros(plan.publication.workload.domain.shape, dtype=int), ledger=ledger).charge
+
+
+@pytest.fixture(scope="module")
+def months():
+    return planned(fn.Ordered(1, 12))
+
+
+@pytest.fixture(scope="module")
+def others():
+    return {name: planned(month) for name, month in OTHERS.items()}
+
+
+# --- the ledger -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_one_release_passes_under_a_cap_whatever_month_is_made_to_mean(months, others, name):
+    """A person with one record in each of twelve months moves twelve of one ward: g², by which one release is all.
+
+    Charged to one account by its sentence, 36 releases of clipped months passed: she had paid 36 times as much.
+    """
+    capped, plan = months.order.account, others[name]
+    cap = ceil_dyadic(months.exact_rho)
+    assert float(cap) == pytest.approx(0.6915, abs=5e-5)
+    with Ledger(":memory:") as ledger:
+        ledger.set_cap(capped, cap)
+        with pytest.raises(LedgerError, match=r"\('month' of its promise, declared otherwise there, which"):
+            ledger.quote(plan.order.account, plan.order.charged())
+        ledger.set_cap(plan.order.account, Fraction(1000))
+        asked = partial(ledger.charge, plan.order.account, plan.order.charged(), {"plan": plan.hash})
+        asked(also=plan.order.also(ledger.accounts()))
+        for _ in range(3):
+            with pytest.raises(BudgetExceeded, match=rf"left for 'default' \({re.escape(capped.sentence)}\)"):
+                asked(also=plan.order.also(ledger.accounts()))
+        assert sum(e.kind == "charge" for e in ledger.entries()) == 1
+        assert ledger.balance(capped).spent == cap
+        assert ledger.balance(plan.order.account).spent == ceil_dyadic(plan.exact_rho) <= cap
+
+
+def test_a_release_charges_a_promise_about_other_cells_what_records_anywhere_cost(months, others, tmp_path):
+    """Stated by the release; and a bound that is no less of one that was there before the account."""
+    whole = ceil_dyadic(planned(fn.Ordered(1, 12), fn.PrivacyUnit("person", 12)).exact_rho)
+    assert whole == ceil_dyadic(9 * others["quarters"].exact_rho)
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        first = released(months, ledger)
+        assert list(first.prices) == [months.order.account]
+        second = released(others["quarters"], ledger)
+        assert list(second.prices) == [others["quarters"].order.account, months.order.account]
+        assert second.price(months.order.account).rho == whole
+        assert first.price(others["quarters"].order.account).rho == 144 * first.rho >= whole
+        assert released(months, ledger).price(others["quarters"].order.account).rho == whole
+        spent = [ledger.balance(a).spent for a in ledger.accounts()]
+        assert spent == [2 * first.rho + whole, 144 * first.rho + second.rho + whole]
+
+
+def test_what_keeps_to_its_promise_adds_up_in_one_account(months):
+    """Whatever else the plans ask, how cells are called, and which records count."""
+    labelled = planned(fn.Ordered(1, 12), ONCE, fn.table("month", margin=30))
+    filtered = planned(fn.Ordered(1, 12), source=fn.DataSource(where={"year": 2024}, outside_domain="drop"))
+    assert {p.order.account for p in (months, labelled, filtered)} == {months.order.account}
+    with Ledger(":memory:") as ledger:
+        for plan in (months, labelled, months):
+            ledger.charge(plan.order.account, plan.order.charged(), {"plan": plan.hash})
+        spent = 2 * ceil_dyadic(months.exact_rho) + ceil_dyadic(labelled.exact_rho)
+        assert ledger.balance(months.order.account).spent == spent
+
+
+def test_a_release_stands_beside_none_under_another_promise(months, others, tmp_path):
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        released(months, ledger)
+        domain = fn.Domain(month=OTHERS["quarters"], ward=WARD)
+        asked = fn.Publication(fn.Workload(domain, [fn.table("ward", margin=20)]), ONCE, beside=(months.hash,))
+        plan = fn.plan(asked)
+        with pytest.raises(LedgerError, match=r"no charge of 'default' \(one person .*\[.*\]\) is for the plan"):
+            released(plan, ledger)
+        assert len(ledger.entries()) == 1
+
+
+# --- the key ----------------------------------------------------------------------------------------------
+
+DATES = {"read": "month", "column": "day"}
+CODES = [str(i) for i in range(1, 13)]
+LOOKED_UP = {i: CODES[(i - 1) // 2] for i in range(1, 25)}
+
+ATTRIBUTES = {
+    "as it is": fn.Ordered(1, 12),
+    "from 0": fn.Ordered(0, 12),
+    "to 11": fn.Ordered(1, 11),
+    "clipped": fn.Ordered(1, 12, clip=True),
+    "another column": fn.Ordered(1, 12, column="visited"),
+    "read off a date": fn.Ordered(1, 12, **DATES),
+    "another part": fn.Ordered(1, 12, **{**DATES, "read": "quarter"}),
+    "an age": fn.Ordered(1, 12, column="day", read={"age_on": "2024-01-01"}),
+    "an age on another day": fn.Ordered(1, 12, column="day", read={"age_on": "2024-01-02"}),
+    "a missing value": fn.Ordered(1, 12, missing={"unknown": [99]}),
+    "another missing value": fn.Ordered(1, 12, missing={"unknown": [98]}),
+    "two cells": fn.Ordered(1, 12, missing={"unknown": [99], "refused": [98]}),
+    "in another order": fn.Ordered(1, 12, missing={"refused": [98], "unknown": [99]}),
+    "what is absent": fn.Ordered(1, 12, missing={"unknown": [99], "refused": [98]}, absent="unknown"),
+    "elsewhere": fn.Ordered(1, 12, missing={"unknown": [99], "refused": [98]}, absent="refused"),
+    "what is outside": fn.Ordered(1, 12, missing={"unknown": [99], "refused": [98]}, outside="unknown"),
+    "absent dropped": fn.Ordered(1, 12, absent="drop"),
+    "outside dropped": fn.Ordered(1, 12, outside="drop"),
+    "outside refused": fn.Ordered(1, 12, outside="refuse"),
+    "bins": fn.Binned(list(range(2, 13))),
+    "other bins": fn.Binned([4, 7, 10]),
+    "whole codes": fn.Categorical(list(range(1, 13))),
+    "codes backwards": fn.Categorical(list(range(12, 0, -1))),
+    "texts": fn.Categorical(CODES),
+    "a lookup": fn.Categorical(CODES, lookup=LOOKED_UP),
+    "another lookup": fn.Categorical(CODES, lookup={**LOOKED_UP, 24: "1"}),
+    "places": fn.Hierarchy(["quarter", "month"], [(q, f"{q}{m}") for q in "abcd" for m in "123"]),
+    "other places": fn.Hierarchy(["quarter", "month"], [(q, f"{q}{m}") for q in "abcd" for m in "124"]),
+}
+PATTERNS = ({"once_per": ["month"]}, {"per_value": {"month": 2}}, {"separation": {"month": 2}}, {"fixed": ["month"]})
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=str)
+def test_two_definitions_of_an_attribute_are_two_accounts(pattern):
+    unit = fn.PrivacyUnit("person", 12, **pattern)
+    accounts = [account(fn.DataSource(), unit, fn.Domain(month=a, ward=WARD)) for a in ATTRIBUTES.values()]
+    assert {a.unit for a in accounts} == {unit}
+    for one, other in itertools.combinations(range(len(accounts)), 2):
+        names = list(ATTRIBUTES)
+        assert accounts[one] != accounts[other], (names[one], names[other])
+        assert accounts[one].sentence != accounts[other].sentence
+
+
+def test_how_cells_are_called_is_no_part_of_a_promise():
+    """Who mends a misspelt label keeps the account; profiles, which name cells in files, tell both apart."""
+    pairs = [
+        (fn.Categorical({1: "Janaury", 2: "February"}), fn.Categorical({1: "January", 2: "February"})),
+        (fn.Categorical({1: "one", 2: "two"}), fn.Categorical([1, 2])),
+        (fn.Ordered(1, 12), fn.Ordered(1, 12, column="month")),
+        (
+            fn.Ordered(1, 12, missing={"unknwon": [99], "refused": [98]}, absent="unknwon", outside="refused"),
+            fn.Ordered(1, 12, missing={"unknown": [99], "no": [98]}, absent="unknown", outside="no"),
+        ),
+    ]
+    for pair in pairs:
+        one, other = (fn.Domain(month=a) for a in pair)
+        assert cell_key(one, "month") == cell_key(other, "month")
+        assert axis_key(one, "month") != axis_key(other, "month")
+
+
+def test_names_are_kept_apart_from_what_they_stand_for():
+    """A name may hold a colon; the same cells under two names are two promises; others of the domain are none."""
+    colons = {"a:b": fn.Ordered(1, 12, column="m"), "a": fn.Ordered(1, 12, column="m"), "c": WARD}
+    keys = [account(fn.DataSource(), fn.PrivacyUnit("person", 2, once_per=[x]), fn.Domain(colons)).key for x in colons]
+    assert len(set(keys)) == 3
+    both = [fn.PrivacyUnit("person", 2, once_per=x) for x in (["a", "c"], ["c", "a"])]
+    assert len({account(fn.DataSource(), u, fn.Domain(colons)) for u in both}) == 1
+    fewer = fn.Domain({x: colons[x] for x in ("c", "a")})
+    assert account(fn.DataSource(), both[0], fewer) == account(fn.DataSource(), both[1], fn.Domain(colons))
+
+
+def test_what_is_enforced_by_an_id_and_what_is_not_about_cells_is_one_account_for_all():
+    """With an id each plan enforces its own pattern, and is priced by it: of the account nothing is promised."""
+    for unit in (replace(ONCE, id="pid"), fn.PrivacyUnit("person", 12), fn.PrivacyUnit()):
+        accounts = {account(fn.DataSource(), unit, fn.Domain(month=a, ward=WARD)) for a in ATTRIBUTES.values()}
+        assert accounts == {Account("default", unit)}
+
+
+def test_further_units_are_bound_likewise(months):
+    """The same persons, of whom records are replaced: of its own plan nothing of the pattern is believed, either."""
+    swap = replace(ONCE, neighbours=fn.Neighbours.REPLACE_ONE)
+    plans = [planned(month, other_units=[swap]) for month in (fn.Ordered(1, 12), *OTHERS.values())]
+    costs = [plan.order.also(()) for plan in plans]
+    assert len({a for cost in costs for a in cost}) == len(plans)
+    for plan, cost in zip(plans, costs, strict=True):
+        (loss,) = cost.values()
+        assert loss.rho == plan.order.cost(replace(swap, once_per=())).rho == plan.other_losses[0][1].rho
+
+
+def test_an_unknown_promise_of_a_name_is_dearer_and_never_cheaper(months, others):
+    """Of every pair of definitions: what the other's account pays is what any records of so many cost."""
+    plans = [months, *others.values()]
+    for one, other in itertools.permutations(plans, 2):
+        paid = one.order.also([other.order.account])[other.order.account]
+        assert paid.rho == months.exact_rho >= one.exact_rho
