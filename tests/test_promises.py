@@ -15,8 +15,6 @@ from fitnoise.kernel.ledger import Account, Ledger
 from fitnoise.kernel.order import account, axis_key, cell_key
 from fitnoise.kernel.profiles import ceil_dyadic
 
-pytestmark = pytest.mark.usefixtures("one_duckdb", "one_reader")
-
 ONCE = fn.PrivacyUnit("person", 12, once_per=["month"])
 WARD = fn.Categorical([f"w{i}" for i in range(5)])
 OTHERS = {
