@@ -3,7 +3,7 @@
 import itertools
 import json
 import math
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from fitnoise.reading import whole as making
 from fitnoise.reading.files import read_text
 from fitnoise.reading.whole import possible
 from fitnoise.solving import adjacent as rounding
-from fitnoise.solving.adjacent import Sums, adjacent
+from fitnoise.solving.adjacent import Sums, adjacent, check_adjacent
 from fitnoise.solving.nonnegative import nearest
 from laws import by_command, measured, planned_quickly
 from test_combining import numbers
@@ -350,6 +350,22 @@ def test_whole_numbers_go_further_only_where_they_must(monkeypatch):
     assert adjacent(np.array([0.6, 0.6, 1.2]), halves, 0.0) is None
 
 
+def test_what_the_rounding_does_not_define_is_named():
+    nothing = sp.csr_array((0, 3))
+    values = np.array([0.6, 0.6, 1.2])
+    halves = Sums(rows([1, 1, -1]), nothing, nothing)
+    for stated in ([1, 0, 1], [0, 1, 1]):
+        assert check_adjacent(values, np.array(stated), halves, 9.0) is None
+    assert "nearer: by 0.4" in check_adjacent(values, np.array([1, 1, 2]), halves, 9.0)
+    assert "next to that" in check_adjacent(values, np.array([0, 0, 0]), halves, 9.0)
+    assert "in no sum" in check_adjacent(values, np.array([1, 1, 2]), Sums(nothing, nothing, nothing), 9.0)
+    near = Sums(nothing, nothing, rows([1, 1, 1]))
+    assert "further from that" in check_adjacent(values, np.array([1, 1, 2]), near, 9.0)
+    further = Sums(rows([5, 0, -1]), nothing, nothing)
+    assert check_adjacent(np.array([0.45, 0.0, 2.25]), np.array([0, 0, 0]), further, 9.0) is None
+    assert "nearer" in check_adjacent(np.array([0.45, 0.0, 2.25]), np.array([1, 0, 5]), further, 9.0)
+
+
 def test_what_has_nothing_to_do_with_each_other_is_rounded_in_batches(monkeypatch):
     pairs = sp.csr_array(sp.kron(sp.eye_array(40), np.array([[1, 1, -1]]), format="csr"))
     nothing = sp.csr_array((0, 121))
@@ -389,7 +405,10 @@ def test_of_many_tables_the_sums_in_common_are_rounded_first(tables, monkeypatch
     assert space.kept(together)
     assert space.kept(apart)
     one, other = (((x - near) ** 2).sum() for x in (together, apart))
-    assert one * (1 - rounding.GAP) <= other < 1.5 * one
+    assert one - rounding.allowance(len(near)) <= other < 1.5 * one
+    monkeypatch.setattr(rounding, "_rounded", rounded)
+    assert check_adjacent(near, apart, space.sums, 60.0) is None
+    assert "nearer" in check_adjacent(near, together, space.sums, 60.0) or (apart == together).all()
     for refused in (1, 2):  # no sums, or no tables with them: then all at once
         calls = iter(range(1, 4))
 
@@ -397,7 +416,33 @@ def test_of_many_tables_the_sums_in_common_are_rounded_first(tables, monkeypatch
             return None if next(calls) == refused else rounded(*given)
 
         monkeypatch.setattr(rounding, "_rounded", tried)
-        assert ((adjacent(near, space.sums, 60.0) - near) ** 2).sum() == pytest.approx(one, rel=1e-3)
+        assert ((adjacent(near, space.sums, 60.0) - near) ** 2).sum() == pytest.approx(one, rel=1e-9)
+        again = iter(range(1, 4))  # the check finds out that there was no other way
+        monkeypatch.setattr(rounding, "_rounded", partial(tried, calls=again))
+        assert check_adjacent(near, together, space.sums, 60.0) is None
+
+
+def test_no_other_whole_numbers_are_accepted(monkeypatch):
+    """Every way to move one, two or four numbers that still add up: none but those of equal distance."""
+    release = small()
+    (space,) = making._spaces(release, list(release))
+    near = space.flat(space.at(nearest(space.times, space.atoms(space.estimates), 1e-10, 20_000).values))
+    made = adjacent(near, space.sums, 60.0)
+    assert check_adjacent(near, made, space.sums, 60.0) is None
+    cells = workload_matrix(release.plan.publication.workload).astype(int).T  # what a record in each cell adds
+    moves = [cells[i] - cells[j] for i in range(len(cells)) for j in range(i)] + [*cells]
+    tried = 0
+    for move in np.unique(moves, axis=0):
+        for k in (-3, -2, -1, 1, 2, 3):
+            other = made + k * move
+            if space.kept(other) and np.abs(other - near).max() <= rounding.REACH:
+                tried += 1
+                far = ((other - near) ** 2).sum() - ((made - near) ** 2).sum()
+                problem = check_adjacent(near, other, space.sums, 60.0)
+                assert problem is not None or far <= rounding.allowance(len(near)), (k, far)
+    assert tried > 50
+    monkeypatch.setattr(rounding, "_moved", lambda *_: None)
+    assert "not solved again in time" in check_adjacent(near, made, space.sums, 60.0)
 
 
 def test_many_numbers_are_simulated_less_often(monkeypatch):
@@ -413,10 +458,11 @@ def test_many_numbers_are_simulated_less_often(monkeypatch):
 def test_what_is_written_is_verified(folder):
     checked = fn.verify(folder / "release", whole=folder / "whole")
     assert checked.ok
-    claims = [c.claim for c in checked.checks][-4:]
+    claims = [c.claim for c in checked.checks][-5:]
     assert claims == [
         "the whole tables are of this release",
         "none are nearer, and they add up",
+        "no other whole numbers that add up are nearer",
         "their errors are simulated so",
         "their files are theirs",
     ]

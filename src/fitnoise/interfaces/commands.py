@@ -524,7 +524,7 @@ def _shown(
         _check_outside(folder, output)
     own = _read(path)
     (what,) = _made(own, whole_folder, combination, also) or (own,)
-    if isinstance(what, Whole) and (problem := what.check()) is not None:
+    if isinstance(what, Whole) and (problem := what.check() or what.check_rounded()) is not None:
         raise ReleaseError(f"the whole tables are not what they say: {problem}. Nothing was written.")
     return own, what
 

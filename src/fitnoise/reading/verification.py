@@ -152,7 +152,9 @@ def verify(
           check says that it was found by its plan;
         * whole tables are accepted only with a release that is, and only if their multipliers prove that the tables
           before rounding are the nearest consistent ones that are not negative (1e-9 of a standard error is allowed);
-          if the numbers are whole, not negative, at most three away from those, add up and agree; if the errors said to
+          if the numbers are whole, not negative, add up and agree; if each is the floor or the ceiling of its number
+          before rounding, and their squared distance is the least that a solver finds again (1e-7 for each number is
+          allowed, and three instead of one where the solver finds no such numbers); if the errors said to
           be simulated are so again, to a hundredth; and if their files are these tables and no other, digit by digit;
         * a combination is accepted only with all of its releases, and only if it is of these and no others, by their
           plans and answers; if its tables are the unbiased ones of least variance, computed anew (1e-9 of a number, or
@@ -410,6 +412,11 @@ def _verify_whole(release: Release, folder: Path) -> Verification:
             "none are nearer, and they add up",
             found.check,
             lambda: f"proven to {found.residual:.1e} standard errors, at most {found.reach:.3g} rounded",
+        )
+        log.add(
+            "no other whole numbers that add up are nearer",
+            found.check_rounded,
+            lambda: "solved again, with the same squared distance",
         )
         if found.simulations:
             log.add(

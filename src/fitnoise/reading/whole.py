@@ -43,7 +43,7 @@ from fitnoise.reading.shared import Parts, Shared
 from fitnoise.reading.tables import Made
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import some
-from fitnoise.solving.adjacent import REACH, Common, Sums, adjacent
+from fitnoise.solving.adjacent import REACH, Common, Sums, adjacent, check_adjacent
 from fitnoise.solving.fixed import Fixed
 from fitnoise.solving.nonnegative import nearest
 
@@ -333,7 +333,9 @@ class Whole(Made):
           ends are the next whole numbers outside of that interval, from 0 on;
         * `residual` is at most 1e-9: before rounding the tables are the nearest ones, in the metric of the noise;
         * values are biased, and never an input of `count` and what else is asked of a release;
-        * made of published numbers alone, and the same every time with one version of SciPy.
+        * `value` is rounded so that no other whole numbers that add up are nearer, as far as the solver tells (HiGHS);
+        * made of published numbers alone, and the same every time with one version of SciPy. Another version may choose
+          other whole numbers at the same squared distance.
     """
 
     description = DESCRIPTION
@@ -398,6 +400,14 @@ class Whole(Made):
         if not all(m.space.kept(m.whole) for m in self._made):
             return "a number is negative, or tables do not add up"
         return None if self.reach <= REACH else f"a number is {self.reach:.3g} away from the nearest tables"
+
+    def check_rounded(self) -> str | None:
+        """Return why the whole numbers are not the rounding that is defined, or None: the program is solved again."""
+        for made in self._made:
+            problem = check_adjacent(made.nearest, made.whole, made.space.sums, SECONDS)
+            if problem is not None:
+                return problem
+        return None
 
     def check_simulated(self) -> str | None:
         """What is wrong with the simulated columns: they are simulated anew."""

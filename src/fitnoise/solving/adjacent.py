@@ -11,7 +11,7 @@ Many tables that have sums in common make one program that may take hours: 45 ta
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -25,8 +25,11 @@ from fitnoise.kernel.arrays import Floats, Indices, Integers
 NEARLY = 1e-7
 """By how much a number may be below a whole one and count as it."""
 
-GAP = 1e-4
-"""Relative gap up to which a distance counts as the least."""
+SOLVED = 1e-5
+"""Squared distance up to which a solver's is the least: it ends at a gap of 1e-6."""
+
+ROUNDED = 1e-7
+"""Squared distance allowed in addition for each number: another machine computes the last digits of its value."""
 
 TOGETHER = 5_000
 """Numbers and rows that are solved for at once, where they have nothing to do with others: to begin takes time too."""
@@ -79,17 +82,75 @@ def adjacent(values: Floats, sums: Sums, seconds: float) -> Integers | None:
     **Guarantees**
         * E n = 0, L n ≥ 0 and n ≥ 0, exactly.
     """
-    until, near = time.monotonic() + seconds, sums.near @ values
-    kept: Kept = [(sums.least, 0.0, np.inf), (sums.near, np.floor(near + NEARLY), np.ceil(near - NEARLY))]
-    if sums.common is not None and _largest(_stacked(sums.zero, sums.least)) > JOINTLY:
-        common = sums.common()
-        coarse = _rounded(np.maximum(common.one @ values, 0.0), [(common.nested, 0.0, 0.0)], until)
-        if coarse is not None:
-            held = coarse[common.which].astype(np.float64)
-            found = _rounded(values, [(common.every, held, held), (common.within, 0.0, 0.0), *kept], until)
-            if found is not None:
-                return found
+    until, kept = time.monotonic() + seconds, _kept(values, sums)
+    common = _common(sums)
+    if common is not None:
+        coarse = _rounded(*_coarse(values, common), until)
+        found = None if coarse is None else _rounded(values, _fine(common, coarse, kept), until)
+        if found is not None:
+            return found
     return _rounded(values, [(sums.zero, 0.0, 0.0), *kept], until)
+
+
+def check_adjacent(values: Floats, stated: Integers, sums: Sums, seconds: float) -> str | None:
+    """Return why whole numbers are not those that :func:`adjacent` defines, or None if they are.
+
+    The program is solved again, and the solver is believed on its least distance. No whole numbers are compared: two
+    solvers may find different ones at the same distance.
+
+    Args:
+        values: The numbers before rounding, (N,).
+        stated: The whole numbers; E n = 0, L n ≥ 0 and n ≥ 0 were looked at before.
+        sums: E and L.
+        seconds: Time after which the check gives up, and says so.
+
+    **Guarantees**
+        * None means that every number is the floor or the ceiling of its value, unless the solver finds no such
+          numbers; then it is at most `REACH` away;
+        * and that the squared distance is the least that the solver finds, up to `allowance`. Of numbers that are
+          rounded in steps that holds of each step.
+    """
+    until, kept = time.monotonic() + seconds, _kept(values, sums)
+    together: Kept = [(sums.zero, 0.0, 0.0), *kept]
+    common = _common(sums)
+    if common is None:
+        return _check(values, together, stated, until)
+    own = np.rint(common.one @ stated).astype(np.int64)
+    problem = _check(*_coarse(values, common), own, until) or _check(values, _fine(common, own, kept), stated, until)
+    if problem is None:
+        return None
+    coarse = _rounded(*_coarse(values, common), until)
+    if coarse is not None and _rounded(values, _fine(common, coarse, kept), until) is not None:
+        return problem
+    return _check(values, together, stated, until)
+
+
+def allowance(numbers: int) -> float:
+    """Difference in squared distance allowed between two solvers: their gap, and the last digits of the values."""
+    return SOLVED + ROUNDED * numbers
+
+
+def _kept(values: Floats, sums: Sums) -> Kept:
+    """The rows that whole numbers keep in any case."""
+    near = sums.near @ values
+    return [(sums.least, 0.0, np.inf), (sums.near, np.floor(near + NEARLY), np.ceil(near - NEARLY))]
+
+
+def _common(sums: Sums) -> Common | None:
+    """The sums in common, where these are rounded first, and every table after that; None of few numbers."""
+    large = sums.common is not None and _largest(_stacked(sums.zero, sums.least)) > JOINTLY
+    return sums.common() if sums.common is not None and large else None
+
+
+def _coarse(values: Floats, common: Common) -> tuple[Floats, Kept]:
+    """The sums in common, and the rows that they keep."""
+    return np.maximum(common.one @ values, 0.0), [(common.nested, 0.0, 0.0)]
+
+
+def _fine(common: Common, coarse: Integers, kept: Kept) -> Kept:
+    """The rows that all numbers keep, given the sums in common."""
+    held = coarse[common.which].astype(np.float64)
+    return [(common.every, held, held), (common.within, 0.0, 0.0), *kept]
 
 
 def _stacked(*rows: sp.csr_array) -> sp.csr_array:
@@ -98,9 +159,62 @@ def _stacked(*rows: sp.csr_array) -> sp.csr_array:
 
 def _rounded(values: Floats, kept: Kept, until: float) -> Integers | None:
     """Whole numbers next to values, with sums between ends; None where none are found in time."""
+    out = np.rint(values).astype(np.int64)
+    for part in _parts(values, kept):
+        found = _moved(part, until)
+        if found is None:
+            return None
+        out[part.here] = (part.low + found[0]).astype(np.int64)
+    return out
+
+
+def _check(values: Floats, kept: Kept, stated: Integers, until: float) -> str | None:
+    """Return why numbers are not what `_rounded` looks for, or None if they are."""
+    alone = np.ones(len(values), dtype=bool)
+    for part in _parts(values, kept):
+        alone[part.here] = False
+        steps = stated[part.here] - part.low
+        sums = part.own @ steps
+        if not ((sums >= part.ends[0]) & (sums <= part.ends[1])).all():
+            return "a sum of whole numbers is further from that of the nearest tables than it must be"
+        found = _moved(part, until)
+        if found is None:
+            return "the rounding was not solved again in time, so that it is not known whether it is the nearest"
+        best, further = found
+        least, most = (-REACH, REACH) if further else (0, 1)
+        if not ((steps >= least) & (steps <= most)).all():
+            return "a number is not next to that of the nearest tables, and there are such that add up"
+        longer = part.distance(steps) - part.distance(best)
+        if longer > allowance(len(steps)):
+            return f"other whole numbers that add up are nearer: by {longer:.3g} in squared distance"
+    if alone.any() and np.abs(stated - values)[alone].max() > 0.5 + NEARLY:
+        return "a number that is in no sum is not the nearest whole one"
+    return None
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Numbers that have to do with each other. here: their places. own: rows of their sums. low: their floors.
+
+    part: how far each is above its floor, 0 to 1. ends: of the sums of steps from the floors.
+    """
+
+    here: Indices
+    own: sp.csr_array
+    low: Floats
+    part: Floats
+    ends: tuple[Floats, Floats]
+
+    def distance(self, steps: Floats) -> float:
+        """Squared distance between the values and whole numbers that lie `steps` above the floors."""
+        return float(((steps - self.part) ** 2).sum())
+
+
+def _parts(values: Floats, kept: Kept) -> Iterator[_Part]:
+    """The numbers that are in some sum, taken apart where they have nothing to do with each other."""
     low = np.floor(values + NEARLY)
     part = np.clip(values - low, 0.0, 1.0)
-    out = np.rint(values).astype(np.int64)
     every = _stacked(*(rows for rows, _, _ in kept))
     heights = [rows.shape[0] for rows, _, _ in kept]
     floor = np.concatenate([np.broadcast_to(x, n) for n, (_, x, _) in zip(heights, kept, strict=True)])
@@ -108,11 +222,7 @@ def _rounded(values: Floats, kept: Kept, until: float) -> Integers | None:
     for rows, here in _components(every):
         own = sp.csr_array(every[rows][:, here])
         start = own @ low[here]
-        moved = _moved(own, (floor[rows] - start, ceiling[rows] - start), low[here], part[here], until)
-        if moved is None:
-            return None
-        out[here] = (low[here] + moved).astype(np.int64)
-    return out
+        yield _Part(here, own, low[here], part[here], (floor[rows] - start, ceiling[rows] - start))
 
 
 def _largest(every: sp.csr_array) -> int:
@@ -141,12 +251,12 @@ def _components(every: sp.csr_array) -> list[tuple[Indices, Indices]]:
     return [(x[x < m], x[x >= m] - m) for x in np.split(order, cuts)] if len(order) else []
 
 
-def _moved(own: sp.csr_array, ends: tuple[Floats, Floats], low: Floats, part: Floats, until: float) -> Floats | None:
-    """By how much numbers go up from their floors: by one or not; and otherwise further, or down.
+def _moved(numbers: _Part, until: float) -> tuple[Floats, bool] | None:
+    """By how much numbers go up from their floors: by one or not; and otherwise further, or down. And whether they did.
 
     Steps cost what they add to the squared distance.
     """
-    n = len(low)
+    low, part, n = numbers.low, numbers.part, len(numbers.low)
     one = sp.eye_array(n, format="csr")
     ways = [(one, 1 - 2 * part, np.ones(n))]
     further = [(one, k - 2 * part, np.ones(n)) for k in (3, 5)]
@@ -161,9 +271,9 @@ def _moved(own: sp.csr_array, ends: tuple[Floats, Floats], low: Floats, part: Fl
             np.concatenate([cost for _, cost, _ in ways]),
             integrality=np.ones(steps.shape[1], dtype=np.int64),
             bounds=optimize.Bounds(0, np.concatenate([most for _, _, most in ways])),
-            constraints=optimize.LinearConstraint(sp.csr_array(own @ steps), *ends),
-            options={"time_limit": left, "mip_rel_gap": GAP},
+            constraints=optimize.LinearConstraint(sp.csr_array(numbers.own @ steps), *numbers.ends),
+            options={"time_limit": left, "mip_rel_gap": 0.0},
         )
         if found.x is not None:
-            return np.asarray(steps @ np.rint(found.x))
+            return np.asarray(steps @ np.rint(found.x)), bool(more)
     return None
