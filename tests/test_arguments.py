@@ -72,9 +72,6 @@ def shouted(first: str, *others: int, twice: bool = False, known: Unknown | None
 def test_a_function_that_fits_is_called_as_it_is():
     assert shouted("a", 1, 2, twice=True, known=object(), b=0.5) == "a30.5a30.5"
     assert shouted.__name__ == "shouted"
-    for wrong in ((), ("a",), ("a",)):
-        with pytest.raises(TypeError, match="first"):
-            shouted(*wrong, first="b") if wrong else shouted()
 
 
 @pytest.mark.parametrize(
@@ -91,6 +88,57 @@ def test_what_does_not_fit_is_said(args, kwargs, words):
     with pytest.raises(SpecError) as caught:
         shouted(*args, **kwargs)
     assert str(caught.value) == words
+
+
+@checked(SpecError, "Nothing was done.", absent={"seed": "Noise has no seed."})
+def whispered(text: str, *, loudness: int = 0) -> str:
+    return text[loudness:]
+
+
+HAS_NO, HAS = "whispered() has no argument", "its arguments are text, loudness."
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: whispered("a", lodness=1), f"{HAS_NO} 'lodness'; {HAS} Did you mean 'loudness'?"),
+        (lambda: whispered("a", qq=1, rr=2), f"{HAS_NO} 'qq'; {HAS}"),
+        (lambda: whispered("a", seed=1), f"{HAS_NO} 'seed'. Noise has no seed."),
+        (whispered, "whispered() is called wrongly: missing a required argument: 'text'."),
+        (lambda: whispered("a", "b"), "whispered() is called wrongly: too many positional arguments."),
+        (lambda: whispered("a", text="b"), "whispered() is called wrongly: multiple values for argument 'text'."),
+    ],
+)
+def test_an_argument_of_another_name_is_refused_before_the_function_runs(call, sentence):
+    with pytest.raises(SpecError) as caught:
+        call()
+    assert str(caught.value) == f"{sentence} Nothing was done."
+
+
+FUNCTIONS = [name for name in fn.__all__ if callable(getattr(fn, name)) and not isinstance(getattr(fn, name), type)]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_public_function_names_an_argument_it_does_not_have(name):
+    assert len(FUNCTIONS) > 10
+    with pytest.raises(FitnoiseError, match=rf"^{name}\(\) has no argument 'unheard_of'; its arguments are "):
+        getattr(fn, name)(unheard_of=1)
+
+
+@pytest.mark.parametrize("name", ["seed", "random_state", "rng", "random_seed"])
+def test_a_seed_is_refused_with_the_reason_and_the_way_to_test(name, tmp_path):
+    plan = fn.plan(fn.Workload(fn.Domain(a=fn.Categorical(["x", "y"])), [fn.table("a", margin=5)]))
+    ledger = tmp_path / "l.sqlite"
+    for call in (
+        lambda: fn.release(plan, pa.table({"a": ["x", "y"]}), ledger=ledger, **{name: 1}),
+        lambda: fn.period(plan, 1, ledger=ledger, series=tmp_path, **{name: 1}),
+    ):
+        with pytest.raises(ReleaseError, match=rf"has no argument '{name}'\. Noise has no seed, because") as caught:
+            call()
+        assert "fitnoise.Release(plan, answers). Nothing was" in str(caught.value)
+    assert not ledger.exists()
+    answers = [np.arange(n) for n in plan.groups[0].strategy.lengths]
+    assert fn.Release(plan, answers)["a"].equals(fn.Release(plan, answers)["a"])  # the way that the error names
 
 
 @pytest.mark.parametrize(

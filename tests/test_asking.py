@@ -18,13 +18,16 @@ from conftest import zoo_plan
 from fitnoise.errors import ReleaseError, WorkloadError
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms.gaussian import planning
+from fitnoise.reading import comparisons
 from fitnoise.reading import forms as reading_forms
 from fitnoise.reading.areas import read_areas
 from fitnoise.reading.estimates import Estimates, Rows, inverted
 from fitnoise.reading.expressions import ask
 from fitnoise.reading.forms import Forms, Source, joined
 from fitnoise.reading.laws import LaplaceSums, Normal, law
+from fitnoise.reporting import Kind
 from fitnoise.request.targets import z_score
+from headed import terminal_columns
 from laws import answered, planned_quickly, released
 from tolerances import EXACT, LOOSE, SIGNIFICANCE, as_often_as
 
@@ -413,6 +416,56 @@ def test_a_frame_is_that_of_the_table(privacy):
     np.testing.assert_allclose(frame["moe"], table["moe"], rtol=1e-3 if privacy == "pure" else LOOSE)
 
 
+def test_numbers_are_printed_with_their_margins(monkeypatch):
+    """A console shows what `fitnoise ask` shows: a number and its margin or interval, row by row; of many the first."""
+    release = made()
+    one = release.count()
+    value, moe = float(one.value), float(one.moe())
+    assert str(one) == repr(one) == f"<1 estimate: {value:,.1f} ± {moe:.4g} at 95 %>"
+    ratio = release.count(sex="f") / one
+    low, high = ratio.interval()
+    assert str(ratio) == f"<1 ratio: {ratio.value:.6g} from {low:.6g} to {high:.6g} at 95 %>"
+    compared = {
+        "1 difference of ratios": ratio - release.count(sex="m") / release.count(sex="f"),
+        "1 number made of ratios": ratio + ratio * ratio,
+        "1 quantile at 0.5": release.quantile("age", 0.5),
+    }
+    for summary, number in compared.items():
+        low, high = number.interval()
+        assert (number.summary, len(str(number).splitlines())) == (summary, 1)
+        assert f" from {Kind.NUMBER.words(low)} to {Kind.NUMBER.words(high)} at 95 %>" in str(number)
+    head, *rows = str(release.count(by=("sex", "age"))).splitlines()
+    assert head == f"{len(rows) - 1} estimates by sex, age, each interval at 95 %:"
+    frame = release.count(by=("sex", "age")).frame()
+    expected = {
+        "sex": frame["sex"].tolist(),
+        "age": [str(x) for x in frame["age"]],
+        "value": [f"{x:,.1f}" for x in frame["value"]],
+        "standard error": [f"{x:.4g}" for x in frame["std_error"]],
+        "margin ±": [f"{x:.4g}" for x in frame["moe"]],
+    }
+    assert terminal_columns(rows, expected) == expected
+    none = release.count(sex="f") - release.count(sex="f")
+    assert "–" in str(one / none)
+    monkeypatch.setattr(comparisons, "ROWS_PRINTED", 2)
+    assert str(release.count(by=("sex", "age"))).splitlines() == [
+        head,
+        *rows[:3],
+        f"… {len(rows) - 3} more: see frame()",
+    ]
+    monkeypatch.setattr(comparisons, "MAX_PRINTED", 3)
+    assert repr(release.count(by=("sex", "age"))) == f"<{len(rows) - 1} estimates by sex, age: see frame()>"
+
+
+def test_numbers_without_an_interval_are_printed_with_the_reason():
+    release = made()
+    mixed = fn.combine(release, same_records=True).count() - release.count()
+    assert str(mixed).startswith("<1 estimate: ")
+    with pytest.raises(ReleaseError) as caught:
+        mixed.frame()
+    assert str(mixed) == f"<1 estimate: {caught.value}>"
+
+
 def test_covariances_are_those_of_estimates_of_sums():
     found = made().count(by=["state", "sex"])
     matrix = found.covariance()
@@ -441,8 +494,8 @@ def test_estimates_are_added_and_multiplied():
     picked = release.count(by=["sex", "state"])["male", ["B", "A"]]
     assert picked.labels == {"state": ("B", "A")}
     np.testing.assert_allclose(picked.value, men.value[::-1])
-    assert repr(picked) == "<2 estimates by state>"
-    assert repr(release.count()) == "<1 estimate>"
+    assert picked.summary == "2 estimates by state"
+    assert release.count().summary == "1 estimate"
 
 
 def test_intervals_of_many_hold_together():
@@ -699,7 +752,7 @@ def test_ratios_are_rates_and_growth():
     one = share["A"]
     assert one.told
     assert one.interval() == pytest.approx((frame["low"][0], frame["high"][0]))
-    assert repr(share) == "<2 ratios by state>"
+    assert share.summary == "2 ratios by state"
     assert len(one) == 1
     growth = later.count() / release.count() - 1
     own = growth._law.covariances[0]

@@ -1940,7 +1940,7 @@ def test_a_cap_on_mu_is_set_and_enforced_and_says_how_much_still_fits(run, here,
     assert "no cap is set: any number of releases of this plan fits" in run("ledger", "free.db", *asked[2:])[1]
     shown = run("ledger", "budget.db")[1]  # a cap of another kind is told as what it is, and not in rho
     told = [re.split("  +", line.strip()) for line in shown.splitlines() if re.match(r" +[0-9]", line)]
-    assert re.search(r"^entry +time +kind +account +rho", shown, re.MULTILINE)
+    assert re.search(r"^entry +time +kind +account +unit +rho", shown, re.MULTILINE)
     assert [x[2] for x in told] == [
         f"cap on mu = {float(cap):g}",
         *["charge"] * 2,
@@ -1948,8 +1948,8 @@ def test_a_cap_on_mu_is_set_and_enforced_and_says_how_much_still_fits(run, here,
         "cap",
         "cap on epsilon = 9",
     ]
-    assert [len(x) for x in (told[0], told[-1])] == [4, 5]
-    assert told[-2][4] == f"{float(total):.7f}"
+    assert [len(x) for x in (told[0], told[-1])] == [5, 6]
+    assert told[-2][5] == f"{float(total):.7f}"
     code, _, err = run("ledger", "budget.db", "--source", "people", "--mu-cap", "1/2", "--cap", "1")
     assert (code, "give one of them. Nothing was changed" in err) == (2, True)
 

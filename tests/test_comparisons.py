@@ -199,7 +199,7 @@ def test_both_ratios_are_in_their_intervals_at_once(privacy):
     assert found.interval(0.5)[1] < found.interval()[1] < found.interval(0.99)[1]
     moved = (1000 * (1 - ratio) / 2).frame().iloc[0]
     assert list(moved) == pytest.approx([500 * (1 - x) for x in (ratio.value, *ratio.interval()[::-1])])
-    assert (repr(found), repr(ratio)) == ("<1 difference of ratios>", "<1 ratio of ratios>")
+    assert (found.summary, ratio.summary) == ("1 difference of ratios", "1 ratio of ratios")
 
 
 def test_whole_tables_are_compared():
@@ -323,7 +323,7 @@ def test_an_index_is_in_the_range_of_ratios_that_are_all_in_their_intervals(priv
     assert times.interval() == pytest.approx((a * c, b * d))
     known = parts[0] * (0 * parts[1] + 2)
     assert known.interval() == pytest.approx(tuple(2 * x for x in parts[0].interval()))
-    assert (repr(index), index.universe) == ("<1 number made of ratios>", "what was computed of several counts")
+    assert (index.summary, index.universe) == ("1 number made of ratios", "what was computed of several counts")
 
 
 def test_indices_are_told_apart_by_what_their_ratios_are():

@@ -622,6 +622,38 @@ def test_a_column_of_the_wrong_type_is_refused_before_records_are_read(kind, tmp
         assert "SECRET" not in str(caught.value).upper()
 
 
+MONTHS = pd.period_range("2024-01", periods=2, freq="M")
+
+UNREAD = {
+    "periods": (pd.Series(MONTHS), r"period\[M\].*convert with \.dt\.to_timestamp\(\)"),
+    "categories of periods": (pd.Series(MONTHS).astype("category"), r"convert with \.dt\.to_timestamp\(\)"),
+    "intervals": (pd.Series(pd.interval_range(0, 2)), r"interval.*convert to numbers"),
+    "sparse": (pd.Series(pd.arrays.SparseArray([2024, 2025])), r"Sparse.*convert with \.sparse\.to_dense\(\)"),
+    "complex": (pd.Series([1j, 2j]), "complex128.*convert to numbers"),
+    "complex of half the bytes": (pd.Series([1j, 2j], dtype="complex64"), "complex64.*convert to numbers"),
+}
+
+
+@pytest.mark.parametrize("kind", UNREAD)
+@pytest.mark.parametrize("attribute", [fn.Ordered(2020, 2030, read="year"), fn.Categorical(["2024-01"])], ids=str)
+def test_a_type_of_pandas_that_is_not_read_is_refused_by_name_with_the_conversion(kind, attribute):
+    column, pattern = UNREAD[kind]
+    counter = open_counter(
+        pd.DataFrame({"y": [0, 1], "x": column}), fn.Domain(x=attribute, y=fn.Ordered(0, 1)), DataSource()
+    )
+    for act in (lambda: counter.check(["x"]), lambda: counter.count([("y", "x")])):
+        with pytest.raises(DataError, match=rf"column 'x' is of the pandas type .*{pattern}.*\. Nothing was counted"):
+            act()
+    assert counter.count([("y",)])["y",].tolist() == [1, 1]  # another column is counted
+
+
+def test_converted_columns_of_pandas_are_counted():
+    frame = pd.DataFrame({"x": pd.Series(MONTHS).dt.to_timestamp(), "y": pd.arrays.SparseArray([0, 1])})
+    frame["y"] = frame["y"].sparse.to_dense()
+    counter = open_counter(frame, fn.Domain(x=fn.Ordered(2023, 2024, read="year"), y=fn.Ordered(0, 1)), DataSource())
+    assert counter.count([("x", "y")])["x", "y"].tolist() == [[0, 0], [1, 1]]
+
+
 def test_enumerations_and_unique_ids_are_text(tmp_path):
     with duckdb.connect(tmp_path / "x.ddb") as db:
         db.execute(

@@ -189,6 +189,10 @@ BAD = {
         lambda: fn.Domain(geo=fn.Hierarchy(["moe", "county"], ROWS)),
         "'moe' is a column of every released table",
     ),
+    "a level called as the end of an interval": (
+        lambda: fn.Domain(geo=fn.Hierarchy(["Low", "county"], ROWS)),
+        "'Low' is a column of tables made of a release; rename the attribute",
+    ),
     "a share called as an attribute": (
         lambda: fn.Domain({"geo": TREE, "county in state": fn.Ordered(0, 1)}),
         "are two attributes or levels",

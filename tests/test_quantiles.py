@@ -76,8 +76,8 @@ def test_whose_quantile_it_is_is_said():
     assert made().quantile("age", 0.5, sex="f").universe == "records chosen by sex but those with age unknown"
     assert made().quantile("age", 0.5, age=(1, 5)).universe == "records chosen by age"
     assert made().quantile("pay", 0.5).universe == "all records"
-    assert repr(made().quantile("age", 0.25, by="sex")) == "<2 quantiles at 0.25 by sex>"
-    assert repr(made().quantile("age", 0.5)) == "<1 quantile at 0.5>"
+    assert made().quantile("age", 0.25, by="sex").summary == "2 quantiles at 0.25 by sex"
+    assert made().quantile("age", 0.5).summary == "1 quantile at 0.5"
 
 
 @pytest.mark.parametrize("privacy", PROMISES)

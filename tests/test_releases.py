@@ -27,9 +27,10 @@ from fitnoise.reading import files as folders
 from fitnoise.reading import release as releases
 from fitnoise.reading.description import EntryReference, describe
 from fitnoise.reading.files import clear_leftovers, read_parquet, staged, to_json
+from fitnoise.request import workloads
 from fitnoise.request.targets import z_score
-from fitnoise.request.workloads import slug
-from laws import released
+from fitnoise.request.workloads import SLUG_BYTES, slug
+from laws import by_command, released
 from tolerances import EXACT
 
 NOTHING = "Nothing was measured and nothing was charged."
@@ -620,8 +621,9 @@ def test_an_empty_directory_that_cannot_be_replaced_is_refused_first(tmp_path, m
     assert [p.name for p in tmp_path.iterdir()] == ["volume"]
 
 
-def test_what_cannot_be_rebuilt_or_written_is_found_out_before_the_charge(tmp_path):
+def test_what_cannot_be_rebuilt_or_written_is_found_out_before_the_charge(tmp_path, monkeypatch):
     ledger = tmp_path / "ledger.db"
+    monkeypatch.setattr(workloads, "SLUG_BYTES", 1000)  # longer than a file system takes
     domain = fn.Domain(a=fn.Categorical(["x", "y"]))
     long = fn.plan(fn.Workload(domain, [fn.table("a", margin=3, name="n" * 300)]))
     with pytest.raises(ReleaseError, match=f"the release cannot be written .*{NOTHING}"):
@@ -1040,3 +1042,31 @@ def test_numbers_in_csv_files_are_those_of_python_and_none_is_minus_nothing(rows
     assert "-0.000000" in written
     assert folders.csv_text(table) == "\n".join(["label,n,value", *lines]) + "\n"
     assert folders.csv_text(pd.DataFrame(table)) == folders.csv_text(table)
+
+
+def test_names_of_any_length_are_released_verified_and_exported(tmp_path):
+    """An attribute of 300 letters, places with long names, and a table of eight attributes with long names."""
+    long = "é" * 300
+    names = [f"{'attribute with a long name ' * 3}{i}" for i in range(7)]
+    places = fn.Hierarchy(["state", "county"], [("s" * 130, "c" * 130 + i) for i in "ab"])
+    domain = fn.Domain({long: fn.Categorical(["x", "y"]), **{n: fn.Ordered(0, 1) for n in names}, "geo": places})
+    tables = [fn.table(long, margin=9), fn.table(long, *names, margin=90), fn.table("county", long, margin=9)]
+    plan = fn.plan(fn.Workload(domain, tables), gap=1e-2)
+    data = {long: ["x"], **{n: [0] for n in names}, "geo": ["c" * 130 + "a"]}
+    release = fn.release(plan, pd.DataFrame(data), ledger=tmp_path / "l.sqlite", directory=tmp_path / "r")
+    with fn.Ledger(tmp_path / "l.sqlite") as ledger:
+        assert fn.verify(tmp_path / "r", ledger=ledger).ok
+    read = fn.Release.read(tmp_path / "r")
+    for name in release:
+        pd.testing.assert_frame_equal(read[name], release[name])
+    files = [f.name for f in (tmp_path / "r" / "tables").iterdir()]
+    assert len(files) == 2 * len(tables)
+    assert max(len(name.encode()) for name in files) <= SLUG_BYTES + len(".parquet")
+    for file in ("a.xlsx", "a.tex", "package"):
+        assert fn.export(release, tmp_path / file).exists()
+    assert fn.report(release, tmp_path / "a.html").exists()
+    by_command("tables", str(tmp_path / "r"), *release, "--output", str(tmp_path / "t"))
+    assert len([*(tmp_path / "t").iterdir()]) == len(tables)
+    of_places = [n for n in release if n.startswith("county")]
+    by_command("tables", str(tmp_path / "r"), *of_places, "--by", "state", "--output", str(tmp_path / "s"))
+    assert len([*(tmp_path / "s").iterdir()]) == 1

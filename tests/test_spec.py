@@ -739,6 +739,55 @@ def test_a_file_that_is_no_specification_is_refused(tmp_path):
         Spec.parse(3)
 
 
+BACKSLASH = "a backslash in double quotes begins an escape; write a path in single quotes, as in"
+POINT = "numbers have a decimal point and nothing between the digits, such as 5.5 or 1000"
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        (r'codes_file = "C:\Users\me\codes.csv"', BACKSLASH),
+        (r'codes_file = "C:\new\table.csv"', BACKSLASH),  # valid TOML, of a name with a line break and a tabulator
+        (r'codes_file = "D:\data\x"', BACKSLASH),
+        (r'codes_file = """C:\Users"""', BACKSLASH),
+        (r"codes = ['C:\x', " + r'"C:\Users"]', BACKSLASH),
+        (r"codes_file = 'C:\Users\me\codes.csv' = 3", None),
+        (r'codes = ["a\\b"] = 3', None),
+        ("low = 5,5", POINT),
+        ("low = -5,5  # five and a half", POINT),
+        ("low = 1.000,50", POINT),
+        ("low = { a = 0,5 }", POINT),
+        ("codes = ['x = 5,5'] = 3", None),
+        ("codes = [1, 2", None),
+    ],
+)
+def test_an_error_of_toml_says_what_to_write_instead(line, hint, tmp_path):
+    text = f"[domain.x]\ntype = 'categorical'\n{line}\n\n[[tables]]\nattributes = ['x']\nmargin = 5\n"
+    path = tmp_path / "spec.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(SpecError) as caught:
+        load_spec(path)
+    assert "No data were read" in str(caught.value)
+    if hint is not None:
+        assert f"{hint}" in str(caught.value)
+    else:
+        assert BACKSLASH not in str(caught.value)
+        assert POINT not in str(caught.value)
+
+
+def test_an_error_of_a_decimal_comma_names_the_decimal_point():
+    text = f"{DOMAIN}\n[accuracy]\nconfidence = %s\n[[tables]]\nattributes = ['age']\nmargin = %s\n"
+    with pytest.raises(SpecError, match=rf"line 15, column 11\); {POINT}\. No data were read"):
+        Spec.from_toml(text % (0.9, "5,5"))
+    for number in ("5,5", "1.000,50", "-0,5"):
+        with pytest.raises(SpecError, match=f"got '{number}'; {POINT}"):
+            Spec.from_toml(text % (f"'{number}'", 3))
+        with pytest.raises(SpecError, match=f"got '{number}'; {POINT}"):
+            exact_number(number)
+    with pytest.raises(SpecError, match=r"got 'much'\. No data"):
+        Spec.from_toml(text % ("'much'", 3))
+
+
 def table(lines, domain=DOMAIN):
     return f"{domain}\n[[tables]]\nattributes = ['age']\n{lines}\n"
 

@@ -20,12 +20,13 @@ from hypothesis import strategies as st
 import fitnoise as fn
 import zoo
 from door import Replay
-from fitnoise.errors import BudgetExceeded, ReleaseError
+from fitnoise.errors import BudgetExceeded, LedgerError, ReleaseError
 from fitnoise.kernel import noise
 from fitnoise.kernel.ledger import Price
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.planning.plan import Plan
 from fitnoise.reading import release as releases
+from fitnoise.reading import verification
 from fitnoise.reading.description import describe
 from fitnoise.reading.files import csv_text, write_parquet
 from laws import check_plan, released
@@ -298,10 +299,19 @@ def test_an_entry_that_no_ledger_has_is_reported(folder, name, value):
         fn.Release.read(folder)
 
 
-def test_a_ledger_is_an_open_one_and_for_a_release(good, ledger):
-    for closed in ("ledger.db", good.with_name("ledger.db"), 3):
-        with pytest.raises(ReleaseError, match=r"an open one, fitnoise.Ledger\(file\), not .*Nothing was verified"):
-            fn.verify(good, ledger=closed)
+def test_a_ledger_is_its_file_or_an_open_one_and_for_a_release(good, ledger, tmp_path):
+    book = good.with_name("ledger.db")
+    for file in (book, str(book)):
+        assert fn.verify(good, ledger=file) == fn.verify(good, ledger=ledger)
+    missing = tmp_path / "none.db"
+    for file in (missing, str(missing), tmp_path, ":memory:", "", "\0"):
+        with pytest.raises(LedgerError, match=r"there is no ledger '.*'\. Nothing was verified"):
+            fn.verify(good, ledger=file)
+    assert not missing.exists()
+    with pytest.raises(ReleaseError, match=r"an open one, fitnoise.Ledger\(file\), not int.*Nothing was verified"):
+        fn.verify(good, ledger=3)
+    with pytest.raises(ReleaseError, match=r"an open one, fitnoise.Ledger\(file\), not str"):
+        verification.verify(good, ledger=str(book))  # readers below open no ledger
     with pytest.raises(
         ReleaseError, match=r"'plan.json' is a plan, .* give a release directory\. Nothing was verified"
     ):

@@ -1,3 +1,4 @@
+import hashlib
 import itertools
 import math
 import re
@@ -17,7 +18,7 @@ from fitnoise.kernel.selections import Selection
 from fitnoise.planning import what_if
 from fitnoise.request import workloads
 from fitnoise.request.targets import Kind
-from fitnoise.request.workloads import Family, Recode, Tables, slug, some
+from fitnoise.request.workloads import SLUG_BYTES, Family, Recode, Tables, slug, some
 from tolerances import EXACT
 
 DOMAIN = fn.Domain(
@@ -222,6 +223,28 @@ def test_tables_of_any_script_have_files_of_their_own():
     w = fn.Workload(DOMAIN, [fn.table("state", margin=1, name="東京"), fn.table("sex", margin=1, name="大阪")])
     assert [slug(t.name) for t in w.tables] == ["東京", "大阪"]
     assert slug("State by Sex / 2014") == "state_by_sex_2014"
+
+
+def test_file_names_are_short_and_differ_where_names_are_long():
+    for letter in ("a", "ä", "東", "𝒳"):
+        for n in (SLUG_BYTES // 4, SLUG_BYTES, 300):
+            names = [slug(letter * n + end) for end in ("", " x", " y")]
+            assert len({*names}) == 3
+            assert all(len(x.encode()) <= SLUG_BYTES and x == slug(x) for x in names)
+    assert slug("b" * SLUG_BYTES) == "b" * SLUG_BYTES
+    digits = hashlib.sha256(b"b" * (SLUG_BYTES + 1)).hexdigest()[:12]
+    assert slug("b" * (SLUG_BYTES + 1)) == f"{'b' * (SLUG_BYTES - 13)}_{digits}"
+
+
+def test_files_of_a_pattern_are_shortened_as_those_of_its_tables(monkeypatch):
+    among = [f"a long name of attribute {i} of {'many' * i}" for i in range(8)]
+    for family in (fn.all_tables(4, among, margin=1), fn.all_tables(2, among[:5], prefix=among[5], margin=1, name="x")):
+        assert family.slugs() == [slug(n) for n in family.names()]
+        assert len({*family.slugs()}) == len(family)
+        assert max(len(x.encode()) for x in family.slugs()) <= SLUG_BYTES
+    monkeypatch.setattr(workloads, "SLUG_BYTES", 20)
+    few = fn.all_tables(3, ["one", "two", "three", "four"], margin=1)
+    assert few.slugs() == [slug(n) for n in few.names()]
 
 
 def test_targets_out_of_range_and_large_queries():

@@ -31,14 +31,13 @@ if TYPE_CHECKING:  # for type checkers and editors, name by name what the tables
     from fitnoise.planning.choosing import Alternative, Comparison, compare, plan
     from fitnoise.planning.free import free
     from fitnoise.planning.plan import Plan
-    from fitnoise.publishing import PeriodStatus, count, new_keys, period, periods, release
+    from fitnoise.publishing import PeriodStatus, count, new_keys, period, periods, release, verify
     from fitnoise.reading.bands import Bands
     from fitnoise.reading.combining import Combination, combine
     from fitnoise.reading.comparisons import CombinedRatios, ComparedRatios
     from fitnoise.reading.estimates import Estimate, Estimates, Ratios
     from fitnoise.reading.quantiles import Quantiles
     from fitnoise.reading.release import FiniteAnswer, Release
-    from fitnoise.reading.verification import verify
     from fitnoise.reading.whole import Whole, whole
     from fitnoise.request.documents import Spec, load_spec
     from fitnoise.request.publication import (
@@ -132,14 +131,13 @@ _ROOMS = {
     "planning.choosing": ("Alternative", "Comparison", "compare", "plan"),
     "planning.free": ("free",),
     "planning.plan": ("Plan",),
-    "publishing": ("PeriodStatus", "count", "new_keys", "period", "periods", "release"),
+    "publishing": ("PeriodStatus", "count", "new_keys", "period", "periods", "release", "verify"),
     "reading.bands": ("Bands",),
     "reading.combining": ("Combination", "combine"),
     "reading.comparisons": ("CombinedRatios", "ComparedRatios"),
     "reading.estimates": ("Estimate", "Estimates", "Ratios"),
     "reading.quantiles": ("Quantiles",),
     "reading.release": ("FiniteAnswer", "Release"),
-    "reading.verification": ("verify",),
     "reading.whole": ("Whole", "whole"),
     "request.documents": ("Spec", "load_spec"),
     "request.publication": (

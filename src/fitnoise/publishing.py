@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any, ParamSpec, TypeVar, final
 
 import numpy as np
 
@@ -23,12 +24,43 @@ from fitnoise.kernel.series import again as draw_again
 from fitnoise.kernel.series import draw, kept, touched
 from fitnoise.mechanisms.gaussian.series import joined
 from fitnoise.planning.plan import Plan, read_back
+from fitnoise.reading import verification
 from fitnoise.reading.files import clear_leftovers, replace_file, staged
 from fitnoise.reading.release import Release, to_write
 from fitnoise.request.workloads import some
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
-@checked(ReleaseError, "Nothing was measured, nothing was charged.")
+
+def _with_ledger_file(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a function take the file of a ledger in place of an open one. Readers below cannot open ledgers."""
+
+    @functools.wraps(function)
+    def opening(*args: P.args, **kwargs: P.kwargs) -> R:
+        file: Any = kwargs.get("ledger")
+        if not isinstance(file, str | os.PathLike):
+            return function(*args, **kwargs)
+        if not Path(file).is_file():  # a ledger that is made here would know nothing
+            raise LedgerError(f"there is no ledger {Path(file).name!r}. Nothing was verified.")
+        with Ledger(file) as book:
+            kwargs["ledger"] = book
+            return function(*args, **kwargs)
+
+    return opening
+
+
+verify = _with_ledger_file(verification.verify)
+
+UNSEEDED = dict.fromkeys(
+    ("seed", "random_seed", "random_state", "rng"),
+    "Noise has no seed, because anyone who knew the seed could subtract the noise. To test code reproducibly, make a "
+    "release of answers of your own, without data and without a charge: fitnoise.Release(plan, answers).",
+)
+"""The reason why functions that draw noise take no seed, by the names that other libraries give it."""
+
+
+@checked(ReleaseError, "Nothing was measured, nothing was charged.", absent=UNSEEDED)
 def release(
     plan: Plan,
     data: Any,
@@ -172,7 +204,7 @@ def periods(
     return tuple(out)
 
 
-@checked(ReleaseError, "Nothing was written.")
+@checked(ReleaseError, "Nothing was written.", absent=UNSEEDED)
 def period(
     plan: Plan,
     period: str | int,

@@ -735,12 +735,12 @@ def _check_outside(release: Path, place: Path) -> None:
         raise ReleaseError("a release is never changed: choose a folder outside of it. Nothing was written.")
 
 
-def _pieces(result: Release, name: str, by: str | None) -> Iterator[tuple[str, str | int, pd.DataFrame]]:
-    """Return the files of a table: the file's name without its ending, the place that it is of, and what is in it."""
+def _pieces(result: Release, name: str, by: str | None) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Return the files of a table, without endings, and their rows. by: A level with a file for each place."""
     if by is None:
-        yield from ((file, "", pd.DataFrame(columns)) for _, file, columns in result.files([name]))
+        yield from ((file, pd.DataFrame(columns)) for _, file, columns in result.files([name]))
     else:
-        yield from ((slug(name), place, frame) for place, frame in result.apart(name, by))
+        yield from ((slug(f"{name} {place}"), frame) for place, frame in result.apart(name, by))
 
 
 def _write_tables(result: Release, names: Sequence[str], folder: Path, directory: Path, by: str | None) -> list[str]:
@@ -756,8 +756,8 @@ def _write_tables(result: Release, names: Sequence[str], folder: Path, directory
                 folder.mkdir(parents=True)
                 undo.callback(folder.rmdir)
             for name in names:
-                for made, place, frame in _pieces(result, name, by):
-                    file = f"{made}{f'_{slug(str(place))}' if by is not None else ''}.csv"
+                for made, frame in _pieces(result, name, by):
+                    file = f"{made}.csv"
                     if file in files:
                         raise ReleaseError(f"two places have files called {file!r}. Nothing was written.")
                     with (folder / file).open("x", encoding="utf-8", newline="") as stream:

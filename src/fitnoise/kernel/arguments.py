@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import builtins
 import collections.abc
+import difflib
 import enum
 import functools
 import inspect
@@ -17,7 +18,7 @@ import os
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from decimal import Decimal
 from fractions import Fraction
@@ -37,13 +38,19 @@ Given = tuple[str, Any, Any]
 """A name, what is given under it, and an annotation."""
 
 
-def checked(error: type[Exception], fate: str, *only: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def checked(
+    error: type[Exception], fate: str, *only: str, absent: Mapping[str, str] | None = None
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Compare what a function is given with its annotations, before it runs.
 
     Args:
         error: what is raised.
         fate: what did not happen, a sentence.
         only: names of those that are compared, where the function says more of the others itself; all, if none.
+        absent: Names of arguments that the function lacks on purpose, each with the reason in sentences.
+
+    **Guarantees**
+        * An argument too many, unknown, missing or given twice raises the error, and the function does not run.
     """
 
     def wrap(function: Callable[P, R]) -> Callable[P, R]:
@@ -53,8 +60,9 @@ def checked(error: type[Exception], fate: str, *only: str) -> Callable[[Callable
         def called(*args: P.args, **kwargs: P.kwargs) -> R:
             try:
                 given = signature.bind(*args, **kwargs).arguments
-            except TypeError:
-                return function(*args, **kwargs)  # Python says what is missing, or too much
+            except TypeError as misfit:
+                why = _unknown(function, kwargs, absent or {}) or f"{_name(function)} is called wrongly: {misfit}."
+                raise error(f"{why} {fate}") from None
             hints = _hints(function)
             for name, value in given.items():
                 if only and name not in only:
@@ -67,6 +75,24 @@ def checked(error: type[Exception], fate: str, *only: str) -> Callable[[Callable
         return called
 
     return wrap
+
+
+def _name(function: Callable[..., Any]) -> str:
+    """The name of a function as its caller writes it, with brackets."""
+    return function.__qualname__.rpartition("<locals>.")[2].removesuffix(".__init__") + "()"
+
+
+def _unknown(function: Callable[..., Any], keywords: Iterable[str], absent: Mapping[str, str]) -> str | None:
+    """Return a sentence about the first name that is no argument of a function; None if all are."""
+    names = [name for name in inspect.signature(function).parameters if name != "self"]
+    unknown = next((name for name in keywords if name not in names), None)
+    if unknown is None:
+        return None
+    if unknown in absent:
+        return f"{_name(function)} has no argument {unknown!r}. {absent[unknown]}"
+    similar = difflib.get_close_matches(unknown, names, 1)
+    meant = f" Did you mean {similar[0]!r}?" if similar else ""
+    return f"{_name(function)} has no argument {unknown!r}; its arguments are {', '.join(names)}.{meant}"
 
 
 def refuse_unless_fields_fit(record: Any, error: type[Exception], fate: str) -> None:

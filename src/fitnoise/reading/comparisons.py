@@ -31,11 +31,22 @@ from fitnoise.kernel.checks import is_real, is_whole
 from fitnoise.reading.asking import SEVERAL
 from fitnoise.reading.laws import law, level
 from fitnoise.reading.similar import SPARED, difference, product, quotient, ranges
-from fitnoise.reporting import Displayed
+from fitnoise.reporting import Column, Displayed, Kind, Table, aligned, heading_beside
 from fitnoise.request.targets import checked_confidence, z_score
 
 if TYPE_CHECKING:
     from fitnoise.reading.estimates import Ratios, Rows
+
+
+ROWS_PRINTED = 20
+"""Rows that a console shows of numbers that are broken down; of more, the first."""
+
+MAX_PRINTED = 5_000
+"""Numbers whose intervals are computed for a console; of more, it shows none."""
+
+
+def _open(x: object) -> bool:
+    return isinstance(x, float) and not math.isfinite(x)
 
 
 def is_number(x: object) -> bool:
@@ -75,6 +86,7 @@ class Told(Displayed, abc.ABC):
     confidence: float
     _rows: Rows
     _called: tuple[str, str] = ("number", "")
+    _kind: Kind = Kind.NUMBER
 
     @abc.abstractmethod
     def frame(self, confidence: float | None = None, *, simultaneous: bool = False) -> pd.DataFrame:
@@ -88,9 +100,43 @@ class Told(Displayed, abc.ABC):
     def __len__(self) -> int:
         return math.prod(self._rows.shape)
 
-    def __repr__(self) -> str:
+    @property
+    def summary(self) -> str:
+        """The number of numbers, their kind, and the names that break them down: 3 estimates by area."""
         (one, more), by = self._called, f" by {', '.join(self.labels)}" if self.labels else ""
-        return f"<{len(self)} {one}{'s' * (len(self) != 1)}{more}{by}>"
+        return f"{len(self)} {one}{'s' * (len(self) != 1)}{more}{by}"
+
+    def table(self, frame: pd.DataFrame) -> Table:
+        """Return the rows of a frame of these numbers as a table for people and programs, with None for an open end."""
+        kinds = {"value": self._kind, "std_error": Kind.PEOPLE, "moe": Kind.PEOPLE} | dict.fromkeys(
+            ("low", "high"), Kind.NUMBER
+        )
+        headings = {"value": "value", "std_error": "standard error", "moe": "margin ±", "low": "from", "high": "to"}
+        labels = [*self._rows.labels]
+        columns = [Column(name, name) for name in labels]
+        for name in frame.columns.drop(labels):
+            heading = heading_beside(headings[name], labels) if name in headings else None
+            columns.append(Column(name, heading, kinds.get(name, Kind.TEXT)))
+        rows = ({k: None if _open(x) else x for k, x in row.items()} for row in frame.to_dict("records"))
+        return Table.of("rows", columns, rows)
+
+    def __repr__(self) -> str:
+        """The numbers with their margins or intervals at the confidence of the release; of many, the first."""
+        if len(self) > MAX_PRINTED:
+            return f"<{self.summary}: see frame()>"
+        try:
+            frame = self.frame()
+        except ReleaseError as error:  # a combination together with a release in it has no interval
+            return f"<{self.summary}: {error}>"
+        level = Kind.LEVEL.words(self.confidence)
+        table = self.table(frame.head(ROWS_PRINTED))
+        if not self._rows.labels:
+            texts = {column.name: column.kind.words(x) for column, x in table.cells[0]}
+            interval = f"± {texts['moe']}" if "moe" in texts else f"from {texts['low']} to {texts['high']}"
+            return f"<{self.summary}: {texts['value']} {interval} at {level}>"
+        remaining = len(frame) - len(table.rows)
+        ends = [f"… {remaining:,} more: see frame()"] if remaining else []
+        return "\n".join([f"{self.summary}, each interval at {level}:", *aligned(table), *ends])
 
     def __pow__(self, power: object) -> Any:
         return unknown("of powers of noisy numbers no interval of proven coverage that is worth its width is known")

@@ -38,6 +38,7 @@ from fitnoise.reading.files import label_frame
 from fitnoise.reading.forms import Forms
 from fitnoise.reading.laws import Law, law, level
 from fitnoise.reading.similar import difference
+from fitnoise.reporting import Kind
 from fitnoise.request.targets import checked_confidence, z_score
 from fitnoise.request.workloads import Table
 
@@ -218,6 +219,7 @@ class Estimates(Told):
     """
 
     _called = ("estimate", "")
+    _kind = Kind.ESTIMATE
 
     def __init__(
         self, forms: Forms, rows: Rows, confidence: float, asked: Question | None = None, *, counts: bool = False

@@ -116,7 +116,7 @@ class Entries(Protocol):
 def verify(
     path: str | os.PathLike[str],
     *,
-    ledger: Entries | None = None,
+    ledger: Entries | str | os.PathLike[str] | None = None,
     whole: str | os.PathLike[str] | None = None,
     combination: str | os.PathLike[str] | None = None,
     also: Sequence[str | os.PathLike[str]] = (),
@@ -125,7 +125,8 @@ def verify(
 
     Args:
         path: plan.json, or a release directory.
-        ledger: an open ledger, :class:`fitnoise.Ledger`, to find the charge of the release in.
+        ledger: The ledger with the charge of the release: an open :class:`fitnoise.Ledger`, or its file, which
+            `fitnoise.verify` opens.
         whole: a folder of whole tables that were made of the release (:func:`fitnoise.whole`), to be checked after it.
         combination: a folder of tables that were made of the release and of others (:func:`fitnoise.combine`).
         also: the directories of these others, which are verified likewise; without the ledger.
@@ -173,7 +174,7 @@ def verify(
             "other releases are verified with the combination that was made of them; none is given. Nothing was "
             "verified."
         )
-    if ledger is not None and not hasattr(ledger, "entries"):
+    if isinstance(ledger, str | os.PathLike) or (ledger is not None and not hasattr(ledger, "entries")):
         raise ReleaseError(
             f"a ledger to verify against is an open one, fitnoise.Ledger(file), not {type(ledger).__name__}. "
             "Nothing was verified."

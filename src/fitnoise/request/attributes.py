@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from fitnoise.errors import SpecError
 from fitnoise.kernel.domain import Amount, Attribute, Binned, Categorical, Hierarchy, Ordered
-from fitnoise.request.parts import Part
+from fitnoise.request.parts import BACKSLASH, Part
 from fitnoise.request.targets import By
 
 _Code = bool | int | str
@@ -185,6 +185,8 @@ class HierarchySpec(_WithMissing):
 
 def file_beside(folder: Path | None, key: str, name: str) -> Path:
     """A file beside the specification."""
+    if any(ord(c) < ord(" ") for c in name):  # what \n and \t in "C:\new\table.csv" are
+        raise SpecError(f"{key} = {name!r} is no name of a file: {BACKSLASH}.")
     if folder is None:
         raise SpecError(
             f"{key} = {name!r} names a file beside the specification, and its folder is not known here; give the "

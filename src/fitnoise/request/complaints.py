@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from pydantic_core import ErrorDetails
 
 from fitnoise.request.attributes import KINDS
+from fitnoise.request.parts import BACKSLASH
 
 _WANTED = {
     "float_type": "a number",
@@ -23,6 +25,35 @@ _WANTED = {
     "enum": "{expected}",
 }
 """What each of pydantic's "this is of another kind" would have taken."""
+
+
+DECIMAL_POINT = "numbers have a decimal point and nothing between the digits, such as 5.5 or 1000"
+"""The way to write numbers, for messages about a number with a comma."""
+
+_COMMA = re.compile(r"\s*[+-]?[0-9][0-9.]*,[0-9]+\s*")
+_ASSIGNED_COMMA = re.compile(r"=\s*[+-]?[0-9][0-9_.]*,[0-9]")
+_TEXTS = re.compile(r""" "(?:[^"\\]|\\.)*" | '[^']*' """, re.VERBOSE)
+
+
+def toml_complaint(text: str, error: ValueError) -> str:
+    """Return the reason why a text is no TOML, and what to write instead where that is known.
+
+    Args:
+        text: The text.
+        error: What the reader of TOML raised for it.
+    """
+    position = re.search(r"\(at line ([0-9]+), column ([0-9]+)\)", str(error))
+    if position is None:
+        return str(error)
+    line = text.split("\n")[int(position[1]) - 1]
+    if _ASSIGNED_COMMA.search(_TEXTS.sub("", line)):
+        return f"{error}; {DECIMAL_POINT}"
+    return f"{error}; {BACKSLASH}" if "\\" in _TEXTS.sub("", line[: int(position[2])]) else str(error)
+
+
+def comma_complaint(text: str) -> str:
+    """Return a hint, with a semicolon before it, for a number with a decimal comma; nothing for other texts."""
+    return f"; {DECIMAL_POINT}" if _COMMA.fullmatch(text) else ""
 
 
 def complaints(errors: Sequence[ErrorDetails], document: Any) -> list[str]:
@@ -41,7 +72,9 @@ def complaints(errors: Sequence[ErrorDetails], document: Any) -> list[str]:
             kinds = wanted.setdefault(place, (e["input"], []))[1]
             kinds.append(_WANTED[e["type"]].format(**e.get("ctx", {})))
     for place, (given, kinds) in wanted.items():
-        sentences.append(f"{_path(place)} must be {' or '.join(dict.fromkeys(kinds))}; got {_shown(given)}")
+        number = isinstance(given, str) and any("number" in kind for kind in kinds)
+        hint = comma_complaint(given) if number else ""
+        sentences.append(f"{_path(place)} must be {' or '.join(dict.fromkeys(kinds))}; got {_shown(given)}{hint}")
     return sentences
 
 

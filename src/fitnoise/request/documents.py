@@ -42,7 +42,7 @@ from fitnoise.kernel.units import (
     Region,
 )
 from fitnoise.request.attributes import AttributeSpec, BySpec, file_beside
-from fitnoise.request.complaints import complaints
+from fitnoise.request.complaints import comma_complaint, complaints, toml_complaint
 from fitnoise.request.parts import Part
 from fitnoise.request.publication import (
     Budget,
@@ -322,7 +322,10 @@ def exact_number(text: str) -> Fraction:
             return Fraction(text)
     except (ValueError, ZeroDivisionError):  # more digits than Python reads, or x/0
         pass
-    raise SpecError(f"a number such as 0.05, or a fraction such as '1/28', is needed; got {reprlib.repr(text)}.")
+    raise SpecError(
+        f"a number such as 0.05, or a fraction such as '1/28', is needed; got {reprlib.repr(text)}"
+        f"{comma_complaint(text)}."
+    )
 
 
 _Bound = int | float | date | str
@@ -713,7 +716,8 @@ class Spec(Part):
         try:
             document = tomllib.loads(text)
         except ValueError as error:  # TOMLDecodeError, or a whole number of more digits than Python reads
-            raise SpecError(f"the specification is not valid TOML: {error}. No data were read.") from None
+            why = toml_complaint(text, error)
+            raise SpecError(f"the specification is not valid TOML: {why}. No data were read.") from None
         except RecursionError:
             raise SpecError("the specification is nested too deeply to be read. No data were read.") from None
         return cls.parse(document)

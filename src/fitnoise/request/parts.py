@@ -9,6 +9,12 @@ from typing import Any, ClassVar, Self
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
+BACKSLASH = (
+    r"a backslash in double quotes begins an escape; write a path in single quotes, as in 'C:\data\codes.csv', "
+    "or with /"
+)
+"""The reason why a Windows path in double quotes is no TOML, or another text, and what to write instead."""
+
 
 class Part(BaseModel):
     """Keys of one place of the document: of no other kinds than said, and none that are not known."""

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from fitnoise.errors import SpecError
-from fitnoise.request.complaints import complaints
+from fitnoise.request.complaints import complaints, toml_complaint
 from fitnoise.request.parts import Part
 
 _Words = Annotated[str, Field(min_length=1)]
@@ -44,7 +44,11 @@ def load_words(path: str | Path) -> RecordSpec:
     """
     path = Path(path)
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        text = path.read_text(encoding="utf-8-sig")
+        try:
+            document = tomllib.loads(text)
+        except ValueError as error:
+            raise ValueError(toml_complaint(text, error)) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise SpecError(f"the words of {path.name!r} cannot be read: {reason}. No record was made.") from None

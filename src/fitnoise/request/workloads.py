@@ -7,6 +7,7 @@ combination; a matrix workload asks any linear queries about the cells of a doma
 from __future__ import annotations
 
 import abc
+import hashlib
 import itertools
 import math
 import re
@@ -36,6 +37,12 @@ _T = TypeVar("_T")
 
 _NAMED = ("prefix", "ranges", "recode", "change", "average", "to_date", "count", "sum")
 """Arguments of which an error says what they are, in words of their own."""
+
+SLUG_BYTES = 120
+"""Largest number of bytes of a table's file name without its ending: file systems take 143 to 255 with the ending."""
+
+SLUG_DIGITS = 12
+"""Hexadecimal digits of a SHA-256 that end a shortened file name."""
 
 MAX_TABLES = 2**21
 """Tables of one pattern: planning takes some hundred bytes for each of them and each of its margins."""
@@ -752,8 +759,21 @@ def _refuse_two_levels(domain: Domain, attributes: Sequence[str]) -> None:
 
 
 def slug(name: str) -> str:
-    """A table's file name without its ending: lower-case letters of any script, digits and underscores."""
-    return _underscored(name).strip("_") or "table"
+    """Return a table's file name without its ending: lower-case letters of any script, digits and underscores.
+
+    **Guarantees**
+        * A file name has at most :data:`SLUG_BYTES` bytes of UTF-8: a longer one ends in digits of its SHA-256.
+    """
+    return _fitting(_underscored(name))
+
+
+def _fitting(text: str) -> str:
+    """Return a file name that every file system takes: the text without outer underscores, shortened if need be."""
+    text = text.strip("_") or "table"
+    if len(text) <= SLUG_BYTES // 4 or len(text.encode()) <= SLUG_BYTES:  # a letter has at most 4 bytes
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()[:SLUG_DIGITS]
+    return f"{text.encode()[: SLUG_BYTES - SLUG_DIGITS - 1].decode(errors='ignore').rstrip('_')}_{digest}"
 
 
 def _underscored(text: str) -> str:
@@ -1055,13 +1075,13 @@ class Family(MadeOnDemand[Table]):
 
     def slugs(self) -> list[str]:
         """The names of all tables' files, without their endings: as :func:`slug` makes them."""
-        parts = [slug(a) for a in self.among]
+        parts = [_underscored(a).strip("_") for a in self.among]
         head, tail = self._around
         if not all(re.search(r"[^\W_]", a) for a in self.among):
             return [slug(name) for name in self.names()]
         before, after = _underscored(head), _underscored(tail)
         words = np.array(parts, dtype=object)[self.combinations].tolist()
-        return [f"{before}{'_by_'.join(w)}{after}".strip("_") for w in words]
+        return [_fitting(f"{before}{'_by_'.join(w)}{after}") for w in words]
 
     def cells(self, domain: Domain) -> NDArray[np.float64]:
         """How many numbers each table has, (T,).

@@ -66,7 +66,7 @@ def _(found: Comparison) -> str:
 
 @_inner.register
 def _(asked: Told) -> str:
-    return _numbers(asked.frame(), list(asked.labels), asked.confidence, repr(asked))
+    return _numbers(asked.frame(), list(asked.labels), asked.confidence, asked.summary)
 
 
 @_inner.register

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -27,7 +26,7 @@ from fitnoise.reading.quantiles import Quantiles
 from fitnoise.reading.release import FiniteAnswer, Release
 from fitnoise.reading.verification import Verification
 from fitnoise.reading.whole import Whole
-from fitnoise.reporting import Column, Kind, Report, Section, Table, Value, heading_beside
+from fitnoise.reporting import Column, Kind, Report, Section, Table, Value
 from fitnoise.request.workloads import Table as Asked
 from fitnoise.request.workloads import Tables
 
@@ -175,24 +174,8 @@ def asked_report(
 
     Numbers that nothing tells (of a denominator that is estimated as 0), and ends that are open, are None.
     """
-    people = isinstance(found, Estimates)
-    kinds = {
-        "value": Kind.ESTIMATE if people else Kind.NUMBER,
-        "std_error": Kind.PEOPLE,
-        "moe": Kind.PEOPLE,
-        "low": Kind.NUMBER,
-        "high": Kind.NUMBER,
-        "told": Kind.TEXT,
-    }
-    shown = {name: kinds[name] for name in frame.columns if name not in found.labels}
-    words = {"value": "value", "std_error": "standard error", "moe": "margin ±", "low": "from", "high": "to"}
-    words = {name: heading_beside(heading, found.labels) for name, heading in words.items()}
-    columns = (
-        *(Column(name, name) for name in found.labels),
-        *(Column(name, words.get(name), kind) for name, kind in shown.items()),
-    )
-    rows = [{k: None if _open(x) else x for k, x in row.items()} for row in frame.to_dict("records")]
-    open_ones = any(x is None for row in rows for x in row.values())
+    table = found.table(frame)
+    open_ones = any(x is None for row in table.rows for x in row)
     together = "all intervals hold at once" if simultaneous else "each interval holds"
     values = (
         Value("plan", release.plan.hash),
@@ -208,16 +191,12 @@ def asked_report(
     return Report(
         release.plan.publication.title,
         (
-            Section("", tables=(Table.of("rows", columns, rows),)),
+            Section("", tables=(table,)),
             said,
             replace(whom(release.plan, release.version, every=False), tables=()),
             Section("intervals", sentences, values),
         ),
     )
-
-
-def _open(x: object) -> bool:
-    return isinstance(x, float) and not math.isfinite(x)
 
 
 def whole_report(found: Whole, directory: Path) -> Report:

@@ -20,6 +20,7 @@ from fitnoise.interfaces.studio.folder import checked_name
 from fitnoise.interfaces.studio.guard import Form
 from fitnoise.kernel.checks import is_plain
 from fitnoise.kernel.codings import number
+from fitnoise.request.complaints import comma_complaint, toml_complaint
 from fitnoise.request.documents import exact_number
 from fitnoise.request.written import toml
 
@@ -76,7 +77,8 @@ def parse(text: str) -> Document:
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise SpecError(f"the draft is not valid TOML: {error}. Nothing was changed.") from None
+        why = toml_complaint(text, error) if isinstance(error, ValueError) else str(error)
+        raise SpecError(f"the draft is not valid TOML: {why}. Nothing was changed.") from None
     _checked(document)
     if isinstance(document.get("privacy"), str):
         document["privacy"] = {"definition": document["privacy"]}
@@ -167,7 +169,7 @@ def real(text: str, what: str) -> float:
     """
     x = _read(text)
     if not (math.isfinite(x) and x > 0):
-        raise SpecError(f"{what} is a number above 0, such as 15 or 0.5; got {_short(text)}. Nothing was changed.")
+        raise SpecError(f"{what} is a number above 0, such as 15 or 0.5; got {_got(text)}. Nothing was changed.")
     return x
 
 
@@ -179,7 +181,7 @@ def signed(text: str, what: str) -> float:
     """
     x = _read(text)
     if not math.isfinite(x):
-        raise SpecError(f"{what} is a number, such as 20 or 0.5; got {_short(text)}. Nothing was changed.")
+        raise SpecError(f"{what} is a number, such as 20 or 0.5; got {_got(text)}. Nothing was changed.")
     return x
 
 
@@ -202,6 +204,11 @@ def whole(text: str, what: str) -> int:
 
 def _short(text: str) -> str:
     return repr(text if len(text) <= 40 else text[:40] + "…")
+
+
+def _got(text: str) -> str:
+    """Return the text of a field for a message, with a hint where it is a number with a decimal comma."""
+    return f"{_short(text)}{comma_complaint(text)}"
 
 
 def _chosen(form: Form, name: str, among: Sequence[str]) -> str:

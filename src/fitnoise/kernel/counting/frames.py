@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -18,6 +18,15 @@ from fitnoise.kernel.dates import dated
 
 PEOPLE: Final = "fitnoise_people"
 """What a frame is called inside the engine."""
+
+_CONVERSIONS: Mapping[type, str] = {
+    pd.PeriodDtype: "convert with .dt.to_timestamp()",
+    pd.IntervalDtype: "convert to numbers, such as .array.left",
+    pd.SparseDtype: "convert with .sparse.to_dense()",
+    np.dtypes.Complex64DType: "convert to numbers, such as .to_numpy().real",
+    np.dtypes.Complex128DType: "convert to numbers, such as .to_numpy().real",
+}
+"""Types of pandas columns that the engine does not read, and the conversion to one that it reads."""
 
 _ADVICE = "convert its columns to numbers, text or true/false, or read it into a table first"
 
@@ -79,7 +88,14 @@ class PandasRecords(Records):
         person: int | None = None,
         dates: Collection[int] = (),
     ) -> str:
-        """The columns by position, without the index."""
+        """The columns by position, without the index; DataError for a type of pandas that the engine does not read."""
+        for p in positions:
+            way = next((way for kind, way in _CONVERSIONS.items() if isinstance(self._dtype(p), kind)), None)
+            if way is not None:
+                raise DataError(
+                    f"column {self.names[p]!r} is of the pandas type {self._dtype(p)}, which is not read; {way}. "
+                    "Nothing was counted."
+                )
         frame = self.frame.iloc[:0] if schema else self.frame
         texts = {i: named if i == person else dated if i in dates else written for i in range(len(positions))}
         columns = {f"c{i}": _plain(frame.iloc[:, p], texts[i]) for i, p in enumerate(positions)}
@@ -88,9 +104,12 @@ class PandasRecords(Records):
 
     def untyped(self, position: int) -> bool:
         """Columns of Python objects, or of categories that are Python objects."""
+        return bool(self._dtype(position) == np.dtype(object))
+
+    def _dtype(self, position: int) -> Any:
+        """The type of a column; of a column of categories the type of these."""
         dtype = self.frame.dtypes.iloc[position]
-        plain = dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
-        return bool(plain == np.dtype(object))
+        return dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
 
     def known(self, connection: duckdb.DuckDBPyConnection) -> int | None:
         """Always."""
