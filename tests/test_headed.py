@@ -85,7 +85,7 @@ def books(tmp_path, monkeypatch):
     """A studio with a ledger of two accounts: a charge to each, and a cap."""
     with opened(filled(tmp_path / "f", SPEC), monkeypatch) as client:
         with fn.Ledger(client.folder.root / "budget.sqlite") as book:
-            one, two = fn.Account("census", "one person"), fn.Account("register", "one household")
+            one, two = (fn.Account(s, fn.PrivacyUnit(u)) for s, u in (("census", "person"), ("register", "household")))
             book.charge(one, loss(SPENT), {"plan": "a" * 64})
             book.charge(two, loss(SPENT / 2), {"plan": "b" * 64})
             book.set_cap(two, rho=CAP)
@@ -99,7 +99,7 @@ def expected_of(entries):
         "time": [e.time for e in entries],
         "kind": [e.kind for e in entries],
         "account": [e.account.source for e in entries],
-        "unit": [e.account.unit for e in entries],
+        "unit": [e.account.sentence for e in entries],
         "rho": [f"{float(e.rho):.7f}" for e in entries],
         "plan": [str(e.detail.get("plan", ""))[:12] for e in entries],
     }
@@ -109,7 +109,7 @@ def test_a_ledger_says_under_each_heading_what_it_says(books, capsys):
     client, entries = books
     expected = expected_of(entries)
     assert {*expected["account"]} == {"census", "register"}
-    assert {*expected["unit"]} == {"one person", "one household"}
+    assert [x.split(" (")[0] for x in expected["unit"]] == ["one person", *["one household"] * 2]
     assert expected["rho"][0] == "0.0156250"
     (columns,) = html_columns(client.page("/ledger"))
     assert columns == expected
@@ -119,7 +119,7 @@ def test_a_ledger_says_under_each_heading_what_it_says(books, capsys):
     by_command("ledger", str(path), "--json")
     read = json.loads(capsys.readouterr().out)["entries"]
     assert [(e["sequence"], e["time"], e["kind"], e["source"], e["privacy_unit"], e["rho_exact"]) for e in read] == [
-        (e.sequence, e.time, e.kind, e.account.source, e.account.unit, str(e.rho)) for e in entries
+        (e.sequence, e.time, e.kind, e.account.source, e.account.sentence, str(e.rho)) for e in entries
     ]
 
 
