@@ -43,6 +43,7 @@ KERNEL = {
     "test_conditions", "test_counting", "test_counting_margins", "test_counting_streams", "test_counting_tables",
     "test_databases", "test_dates",
     "test_designs",
+    "test_dropped",
     "test_domain", "test_exact", "test_exact_curve", "test_finite_graphs", "test_finite_lazy", "test_finite_mechanisms",
     "test_finite_queries", "test_hierarchies", "test_immutable", "test_ledger", "test_ledger_steps", "test_losses",
     "test_margins", "test_measure", "test_merge", "test_noise", "test_order", "test_parts", "test_paths",

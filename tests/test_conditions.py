@@ -23,7 +23,7 @@ from fitnoise.interfaces.render import lines
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel.codings import Interval, place
 from fitnoise.kernel.conditions import Condition, conditions
-from fitnoise.kernel.counting import HistogramCounter, open_counter, sql
+from fitnoise.kernel.counting import Dropped, HistogramCounter, open_counter, sql
 from fitnoise.kernel.counting.dialects import DIALECTS, Kind
 from fitnoise.kernel.counting.statements import Field, Person, _real, prepared
 from fitnoise.kernel.counting.trial import refuse_unless_right
@@ -172,6 +172,9 @@ def test_every_source_counts_the_records_that_meet_a_condition(source, asked, tm
     assert dropping.drops
     assert dropping.where == conditions(where)
     same_counts(dropping.count(margins), counted(domain, cells, margins))
+    out = {a: c < 0 for a, c in cells.items()}
+    by = {a: int(x.sum()) for a, x in out.items() if x.any()}
+    assert dropping.dropped == Dropped(int(met.sum()), int(np.any([*out.values()], axis=0).sum()), by)
     telling = open_counter(data, domain, DataSource(table=made.table, outside_domain=REFUSE, where=where))
     assert telling.drops
     outside = int((cells["x"] < 0).sum())

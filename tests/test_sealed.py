@@ -340,7 +340,9 @@ def test_on_the_command_line(tmp_path, monkeypatch, plan, capsys):
     made = ["count", "plan.json", "visits.csv", "-o"]
     assert _run([*made, "counts.sealed", "--for", "own.key.pub", "--json"]) == 0
     told = capsys.readouterr()
-    assert json.loads(told.out) == {"plan": plan.hash, "file": "counts.sealed", "sealed": True}
+    dropped = {"records": 30, "dropped": 8, "attributes": {"town": 8}, "without_id": 0}
+    wanted = {"plan": plan.hash, "file": "counts.sealed", "sealed": True, "dropped": dropped}
+    assert json.loads(told.out) == wanted
     assert "wrote counts.sealed, which holds exact counts, sealed" in told.err
     assert _run([*made, "counts.plain", "--plain"]) == 0
     told = capsys.readouterr()

@@ -21,7 +21,7 @@ import fitnoise as fn
 from engines import SPARK
 from engines import spark as real
 from fitnoise.errors import DataError
-from fitnoise.kernel.counting import open_counter, spark
+from fitnoise.kernel.counting import Dropped, open_counter, spark
 from fitnoise.kernel.counting.dialects import DIALECTS, Kind
 from fitnoise.kernel.counting.sources import quietly
 from fitnoise.kernel.units import Bound, DataSource
@@ -256,7 +256,8 @@ def test_a_session_counts_a_table_and_is_left_as_it_was(kind):
     assert counts[()] == 3
     assert session.settings == before
     assert len(session.released) == 2 * (kind is Remote)  # to open it, and to count
-    assert len(session.told) == 2  # the trial, and one statement
+    assert len(session.told) == 3  # the trial, one statement, and one of those that are dropped
+    assert counter.dropped == Dropped(4, 1, {"x": 1})
     assert session.kept == []
 
 
@@ -379,7 +380,7 @@ def test_persons_are_bounded_by_the_same_rule():
     session = Session(*PEOPLE, tables=STORED)
     counts = open_counter(session, DOMAIN, SOURCE, Bound("p", 1)).count([("x",), ()])
     assert counts[()] == 2
-    assert len(session.told) == 3  # both trials, and one statement
+    assert len(session.told) == 4  # both trials, one statement, and one of those that are dropped
 
 
 @pytest.mark.usefixtures("duck")

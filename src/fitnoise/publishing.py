@@ -14,7 +14,7 @@ import numpy as np
 
 from fitnoise.errors import DataError, LedgerError, PlanError, ReleaseError
 from fitnoise.kernel.arguments import checked
-from fitnoise.kernel.counting import Counter, open_counter
+from fitnoise.kernel.counting import Counter, Dropped, open_counter
 from fitnoise.kernel.counting.sealed import PUBLIC, is_sealed, key_pair, read_key
 from fitnoise.kernel.ledger import Entry, Ledger
 from fitnoise.kernel.losses import rounded_up
@@ -74,6 +74,7 @@ def release(
     series: str | os.PathLike[str] | None = None,
     progress: Callable[[str], None] | None = None,
     notice: Callable[[str], None] | None = None,
+    dropped: Callable[[Dropped], None] | None = None,
 ) -> Release:
     """Measure a plan on data, once, and release its tables; of a series those of the next period.
 
@@ -94,7 +95,9 @@ def release(
             period, for its owner alone.
         progress: told the name of each stage.
         notice: told, a sentence each, of folders that killed releases to this directory left beside it. They are
-            removed, but for those in use and those with a whole release.
+            removed, but for those in use and those with a whole release. Once the release is in place, it also gets
+            the number of records left out as outside the domain, where the plan drops such records.
+        dropped: receives this number, by attribute. It is exact, and for the operator alone: no file holds it.
 
     Raises:
         DataError: the data do not fit the domain; nothing measured, nothing charged.
@@ -145,7 +148,17 @@ def release(
                 result._fill(stage, written)
     except ReleaseError as error:
         raise ReleaseError(f"{error} {fate}") from error
+    _tell_dropped(counter, notice, dropped)
     return result
+
+
+def _tell_dropped(
+    counter: Counter, notice: Callable[[str], None] | None, dropped: Callable[[Dropped], None] | None
+) -> None:
+    """Give the operator the number of records that were dropped; last of all, because a callback may fail."""
+    if (found := counter.dropped) is not None:
+        (notice or (lambda _: None))(str(found))
+        (dropped or (lambda _: None))(found)
 
 
 @final
@@ -368,6 +381,8 @@ def count(
     plain: bool = False,
     table: str | None = None,
     progress: Callable[[str], None] | None = None,
+    notice: Callable[[str], None] | None = None,
+    dropped: Callable[[Dropped], None] | None = None,
 ) -> Path:
     """Count for a plan where the data are, to release it elsewhere: ``release(plan, file, private_key=…)``.
 
@@ -382,6 +397,9 @@ def count(
         plain: do not seal them; only the owner of the file may read it.
         table: of a database or a DuckDB file; overrides the plan's.
         progress: told the name of each stage.
+        notice: receives a sentence with the number of records left out as outside the domain, as in :func:`release`.
+            The file does not hold this number.
+        dropped: receives this number, by attribute.
 
     Raises:
         DataError: the data do not fit the domain, or there is no such key; nothing written.
@@ -403,6 +421,7 @@ def count(
     tell("counting")
     content = sealed(plan.order, counter, public_key, progress=lambda x: tell(f"counting, {x:.0%}"))
     replace_file(path, content, 0o600)
+    _tell_dropped(counter, notice, dropped)
     return path
 
 

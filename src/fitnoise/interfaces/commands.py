@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from fitnoise.interfaces.reports.releases import (
     verification_report,
     whole_report,
 )
+from fitnoise.kernel.counting import Dropped
 from fitnoise.kernel.ledger import Group, Ledger
 from fitnoise.kernel.losses import rounded_up
 from fitnoise.kernel.order import account
@@ -278,11 +279,27 @@ def count_command(
 ) -> None:
     """Count for a plan; of the counts nothing is shown."""
     plan = Plan.from_json(read_text(plan_file))
+    found: list[Dropped] = []
     with progress("counting") as tell:
-        count(plan, _data(data), output, public_key=public_key, plain=plain, table=table, progress=tell)
+        count(
+            plan,
+            _data(data),
+            output,
+            public_key=public_key,
+            plain=plain,
+            table=table,
+            progress=tell,
+            notice=say,
+            dropped=found.append,
+        )
     say(f"wrote {output}, which holds exact counts{': keep it as the data are kept' if plain else ', sealed'}")
     if as_json:
-        emit_json({"plan": plan.hash, "file": str(output), "sealed": not plain})
+        emit_json({"plan": plan.hash, "file": str(output), "sealed": not plain, **_dropped(found)})
+
+
+def _dropped(found: Sequence[Dropped]) -> dict[str, Any]:
+    """The records that were dropped, for programs of the operator."""
+    return {"dropped": asdict(found[0])} if found else {}
 
 
 def _data(given: tuple[str, ...]) -> str | tuple[str, ...]:
@@ -311,6 +328,7 @@ def release_command(
     plan = Plan.from_json(read_text(plan_file))
     price = ceil_dyadic(plan.exact_rho)
     before = _spent(ledger_file, plan.order.account) if plan.publication.beside else None
+    found: list[Dropped] = []
     with progress("releasing") as tell:
         done = release(
             plan,
@@ -324,6 +342,7 @@ def release_command(
             series=series,
             progress=tell,
             notice=say,
+            dropped=found.append,
         )
     with Ledger(ledger_file) as ledger:
         balance = ledger.balance(plan.order.account)
@@ -332,7 +351,9 @@ def release_command(
         plan, rise = done.plan, done.charge.rho
     say(f"wrote {output}")
     answers = done.finite.values() if plan.finite else ()
-    _tell(receipt_report(plan, answers, output, to_write(plan, chosen), rise, balance), as_json)
+    receipt = receipt_report(plan, answers, output, to_write(plan, chosen), rise, balance)
+    values = tuple(Value(key, x) for key, x in _dropped(found).items())
+    _tell(replace(receipt, sections=(*receipt.sections, Section("", values=values))), as_json)
 
 
 def series_status_command(plan_file: Path, series: Path, ledger_file: Path, as_json: bool) -> None:

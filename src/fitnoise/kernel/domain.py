@@ -1209,7 +1209,16 @@ class Domain(Mapping[str, Attribute]):
             source: of the records, with its conditions.
             bound: how many records of a unit are counted, and by what it is known whose they are.
         """
-        return bool(source.where) or bool(self.drops(source.drops)) or (source.drops and bound is not None)
+        return bool(source.where) or self.drops_values(source, bound)
+
+    def drops_values(self, source: DataSource, bound: Bound | None) -> bool:
+        """Return True if records may be left out of all tables for a value, or because they have no id.
+
+        Args:
+            source: of the records.
+            bound: how many records of a unit are counted, and by what it is known whose they are.
+        """
+        return bool(self.drops(source.drops)) or (source.drops and bound is not None)
 
     def column(self, name: str) -> str:
         """The column of the data that holds this attribute.

@@ -178,6 +178,7 @@ def _counted(
     margins = counter.count(asked, progress)
     if any(counts.shape != tuple(sizes[a] for a in m) for m, counts in margins.items()):
         raise DataError("the counts are of another domain than the plan's. Nothing was measured, nothing was charged.")
+    _refuse_dropped(order, counter)
     records = int(next(iter(margins.values())).sum()) if margins else 0
     for size in order.sizes:
         size.refuse(records)
@@ -189,6 +190,30 @@ def _counted(
             "step, and plan again. Nothing was measured and nothing was charged."
         )
     return margins, counter.left_out() if any(d.asks_left_out for d in order.designs) else None
+
+
+def _refuse_dropped(order: Order, counter: Counter) -> None:
+    """Raise DataError if a larger share of the records was dropped than the source allows.
+
+    Only the operator sees this refusal, which depends on the data. Sealed counts passed it where they were made.
+    """
+    most, found = order.source.max_dropped, counter.dropped
+    drops = order.domain.drops_values(order.source, order.unit.bound)
+    if most is None or not drops or counter.of is not None:
+        return
+    if found is None:
+        raise DataError(
+            f"the source allows at most {most:.6g} of all records to be left out as outside the domain (max_dropped), "
+            "and these data, such as an array of counts, do not hold this number: hand over the records, or plan "
+            "without max_dropped. Nothing was measured and nothing was charged."
+        )
+    if found.exceeds(most):
+        raise DataError(
+            f"{found.dropped:,} of {found.records:,} records have a value outside the domain, or no id, and would be "
+            f"left out of every table: by attribute {found.by}. The source allows a share of {most:.6g} "
+            "(max_dropped). Correct the data or the domain, or allow a larger share. These numbers are exact: do not "
+            "publish them. Nothing was measured and nothing was charged."
+        )
 
 
 def _exact(order: Order, wanted: _Wanted, margins: Margins, left_out: int | None, times: int = 1) -> list[Answers]:

@@ -578,6 +578,9 @@ class DataSource:
             (:meth:`fitnoise.kernel.order.Order.most_records`) and shares. Nothing else compares it with the data.
         account: the name under which a ledger sums up charges: one for all sources about the same people, such
             as the quarters of a survey; None where it is that of the source.
+        max_dropped: the largest share of records, from 0 to 1, that may be left out of every table because they are
+            outside the domain, or have no id; where more are, the count stops before anything is charged. None (the
+            default): any share. Only the operator sees it, and how many there are: what is published never says.
         where: which records are counted at all, by their own columns: {column: value, values or bounds}, such as
             {"country": "SI", "year": {"at_least": 2020, "below": 2025}, "kind": ["a", "b"]}. All must be met;
             what is missing meets none. Whose data they are it does not change: the account is the same.
@@ -592,9 +595,13 @@ class DataSource:
     max_records: int = MAX_RECORDS
     account: str | None = None
     where: tuple[Condition, ...] | Mapping[str, Any] = ()
+    max_dropped: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "where", conditions(self.where))
+        most = self.max_dropped
+        if most is not None and (isinstance(most, bool) or not isinstance(most, int | float) or not 0 <= most <= 1):
+            raise SpecError(f"max_dropped is a share of the records, a number from 0 to 1, such as 0.01; got {most!r}.")
         try:
             object.__setattr__(self, "outside_domain", OutsideDomain(self.outside_domain))
         except ValueError:

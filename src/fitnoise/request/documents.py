@@ -357,6 +357,11 @@ class DataSpec(Part):
     table: str | None = Field(None, description="table of a database or a DuckDB file: table, or schema.table")
     outside_domain: OutsideDomain = Field(OutsideDomain.REFUSE, strict=False)
     max_records: int = Field(MAX_RECORDS, description="public bound on the number of records")
+    max_dropped: float | None = Field(
+        None,
+        description="largest share of records, from 0 to 1, that may be left out as outside the domain, or without an "
+        "id: above it the count stops before anything is charged; default any",
+    )
     where: dict[str, _Value | date | list[_Value] | BoundsSpec] = Field(
         {},
         description="which records are counted: for each column a value, texts of which one, {values} of which one, or "
@@ -763,7 +768,9 @@ class Spec(Part):
             )
         units = wrong.each(p.also, "privacy.also", lambda other: other.build(unit))
         with wrong.at("data"):
-            source = DataSource(d.source, d.table, d.outside_domain, d.max_records, d.account, d.conditions())
+            source = DataSource(
+                d.source, d.table, d.outside_domain, d.max_records, d.account, d.conditions(), d.max_dropped
+            )
         with wrong.at("projection"):
             small = _small(self.mechanism, self.size, self.projection)
         with wrong.at("accuracy"):
@@ -849,6 +856,7 @@ class Spec(Part):
                 "table": s.table,
                 "outside_domain": s.outside_domain,
                 "max_records": s.max_records,
+                "max_dropped": s.max_dropped,
                 "where": {c.column: c.document for c in s.conditions},
             },
             "privacy": {

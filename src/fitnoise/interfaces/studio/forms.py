@@ -40,6 +40,7 @@ DEFAULTS: Mapping[tuple[str, ...], Any] = {
     ("data", "table"): None,
     ("data", "max_records"): None,
     ("data", "outside_domain"): "refuse",
+    ("data", "max_dropped"): None,
     ("privacy", "unit"): "record",
     ("privacy", "id"): None,
     ("privacy", "max_records"): 1,
@@ -65,7 +66,7 @@ DIGITS = 18
 
 _WHOLE = {("data", "max_records"), ("privacy", "max_records")}
 _CODED = {"codes", "labels", "missing", "absent", "cuts", "levels", "places", "children"}
-_NUMBERS = {("privacy", "delta"), ("accuracy", "confidence"), ("accuracy", "gap")}
+_NUMBERS = {("data", "max_dropped"), ("privacy", "delta"), ("accuracy", "confidence"), ("accuracy", "gap")}
 
 
 def parse(text: str) -> Document:

@@ -373,22 +373,28 @@ def run(root: Path, number: str) -> None:
                 tell(stage=kind)
         said.append(kind)
 
+    def notice(text: str) -> None:
+        """Show the operator a sentence, through the pipe: it may be of the data."""
+        with contextlib.suppress(OSError):  # the studio may be gone
+            sys.stdout.write(f"{text}\n")
+            sys.stdout.flush()
+
     try:
-        done = _released(folder, intent, stage)
+        done = _released(folder, intent, stage, notice)
     except Exception as error:
         text = str(error) if isinstance(error, FitnoiseError) else "an error inside fitnoise"
         with contextlib.suppress(OSError):
             tell(end="ended")
-        with contextlib.suppress(OSError):  # the studio may be gone
-            sys.stdout.write(f"{type(error).__name__}: {text}\n")
-            sys.stdout.flush()
+        notice(f"{type(error).__name__}: {text}")
         return
     entry = done.entry
     with contextlib.suppress(OSError):
         tell(end="released", entry=str(entry.sequence if entry else ""))
 
 
-def _released(folder: Folder, intent: dict[str, Any], stage: Callable[[str], None]) -> Any:
+def _released(
+    folder: Folder, intent: dict[str, Any], stage: Callable[[str], None], notice: Callable[[str], None]
+) -> Any:
     data = intent["data"]
     if [seen(folder, name, intent["salt"]) for name in data] != intent["seen"]:
         raise Changed("the data are not those that were asked for: they were changed since. Nothing was measured.")
@@ -407,6 +413,7 @@ def _released(folder: Folder, intent: dict[str, Any], stage: Callable[[str], Non
         directory=folder.target(intent["out"]),
         table=intent["table"],
         progress=stage,
+        notice=notice,
     )
 
 

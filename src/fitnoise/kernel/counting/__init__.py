@@ -13,7 +13,7 @@ import numpy as np
 
 from fitnoise.errors import DataError, DomainError
 from fitnoise.kernel.codings import uncut
-from fitnoise.kernel.counting._base import Counter, Margin, Margins, Progress
+from fitnoise.kernel.counting._base import Counter, Dropped, Margin, Margins, Progress
 from fitnoise.kernel.counting.databases import database, is_database
 from fitnoise.kernel.counting.duck import DuckCounter
 from fitnoise.kernel.counting.histogram import HistogramCounter
@@ -26,6 +26,7 @@ from fitnoise.kernel.units import Bound, DataSource
 
 __all__ = [
     "Counter",
+    "Dropped",
     "DuckCounter",
     "HistogramCounter",
     "Margin",

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, final
 
+import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import DataError
+from fitnoise.kernel.codings import DROPPED, OUTSIDE
 from fitnoise.kernel.conditions import Condition
+from fitnoise.kernel.counting.persons import PERSON
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import Bound, DataSource
 
@@ -19,6 +24,79 @@ Margins = dict[Margin, NDArray[Any]]
 
 Progress = Callable[[float], None]
 """Told how much of the counting is done, from 0 to 1, rising. It follows the number of records: for a console only."""
+
+
+@final
+@dataclass(frozen=True)
+class Dropped:
+    """The number of records that a count left out of every table because of their values.
+
+    The numbers are exact: they are for the operator alone, as the records are, and never published.
+
+    Attributes:
+        records: number of records that meet the conditions (`where`), with those that a bound leaves out.
+        dropped: number of these that have a value outside the domain in an attribute that drops such records, or no id
+            where the source drops. Records that a condition or a bound on persons leaves out are not among them.
+        attributes: number of these by attribute; a record can be outside in several. Attributes without one are absent.
+        without_id: number of these that have no id.
+    """
+
+    records: int
+    dropped: int
+    attributes: Mapping[str, int]
+    without_id: int = 0
+
+    @property
+    def by(self) -> str:
+        """The numbers by attribute, in words."""
+        own = [f"{a!r} {n:,}" for a, n in self.attributes.items()]
+        return ", ".join([*own, *([f"without an id {self.without_id:,}"] if self.without_id else [])])
+
+    def exceeds(self, share: float) -> bool:
+        """Return True if more than a share of the records is dropped; the share is read as written, 0.29 as 29/100."""
+        return self.dropped > Fraction(str(share)) * self.records
+
+    def __str__(self) -> str:
+        """A sentence for the operator."""
+        told = f"{self.dropped:,} of {self.records:,} records are left out of every table, outside the declared domain"
+        return f"{told}{f': by attribute {self.by}' if self.dropped else ''}. This is for you, and is not published."
+
+
+@final
+class Lost:
+    """Adds up the records that are dropped, while they are read."""
+
+    def __init__(self) -> None:
+        self.records = self.dropped = 0
+        self._by: dict[str, int] = {}
+
+    def find(self, cells: Mapping[str, NDArray[Any]], records: int, *, drop: bool) -> NDArray[np.bool_] | None:
+        """Add records by their cells; return which are dropped, or None where none is.
+
+        Args:
+            cells: shape (records,) each, by attribute; below 0 where a record has none (`codings`).
+            records: their number.
+            drop: whether OUTSIDE is dropped, as DROPPED is.
+        """
+        lost = (DROPPED, OUTSIDE) if drop else (DROPPED,)
+        signed = {a: c for a, c in cells.items() if c.dtype.kind == "i" and records and c.min() < 0}
+        out = {a: np.logical_or.reduce([c == x for x in lost]) for a, c in signed.items()}
+        every = np.logical_or.reduce([*out.values()]) if out else np.zeros(0, dtype=np.bool_)
+        dropped = int(every.sum())
+        self.add(records, dropped, {a: int(x.sum()) for a, x in out.items()})
+        return every if dropped else None
+
+    def add(self, records: int, dropped: int, by: Mapping[str, int]) -> None:
+        """Add a number of records, those dropped among them, and these by attribute; `PERSON` stands for the id."""
+        self.records += records
+        self.dropped += dropped
+        for a, n in by.items():
+            self._by[a] = self._by.get(a, 0) + n
+
+    def told(self, domain: Domain) -> Dropped:
+        """Return the numbers by attribute; a level of a hierarchy counts for the hierarchy."""
+        own = {domain.home(a): n for a, n in self._by.items() if n and a != PERSON}
+        return Dropped(self.records, self.dropped, own, self._by.get(PERSON, 0))
 
 
 class Counter(abc.ABC):
@@ -59,6 +137,11 @@ class Counter(abc.ABC):
     @property
     def of(self) -> str | None:
         """What alone it has counts of (:func:`fitnoise.kernel.measure.sealed`); None: of whatever is asked."""
+        return None
+
+    @property
+    def dropped(self) -> Dropped | None:
+        """The number of records that the last count dropped; None where none can be, or the data do not hold it."""
         return None
 
     @abc.abstractmethod
@@ -105,6 +188,18 @@ class DeclaredCounter(Counter):
 
     def __init__(self, domain: Domain, source: DataSource, bound: Bound | None) -> None:
         self._domain, self._source, self._bound = domain, source, bound
+        self._dropped: Dropped | None = None
+
+    @property
+    def dropped(self) -> Dropped | None:
+        """The number that the last count found."""
+        return self._dropped
+
+    @final
+    @property
+    def _drops_values(self) -> bool:
+        """True if records may be dropped for a value, or because they have no id."""
+        return self._domain.drops_values(self._source, self._bound)
 
     @property
     def drops(self) -> bool:

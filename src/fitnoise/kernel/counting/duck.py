@@ -41,12 +41,13 @@ from fitnoise.kernel.codings import (
     Steps,
     Values,
     classified_by,
+    dropped,
     ranges_of,
     read_as,
     uncut,
     without_cell,
 )
-from fitnoise.kernel.counting._base import DeclaredCounter, Gauge, Margin, Margins, Progress
+from fitnoise.kernel.counting._base import DeclaredCounter, Dropped, Gauge, Lost, Margin, Margins, Progress
 from fitnoise.kernel.counting.dialects import LARGEST, Kind
 from fitnoise.kernel.counting.files import from_path
 from fitnoise.kernel.counting.frames import from_frame
@@ -230,10 +231,11 @@ class DuckCounter(DeclaredCounter):
 
         Records that several readers cannot read side by side are read once more, by one.
         """
+        self._dropped = None
         if not margins:
             return {}
         gauge = Gauge(progress)
-        counts = self._read(lambda own: own._counted(margins, gauge, informed=progress is not None))
+        counts, self._dropped = self._read(lambda own: own._counted(margins, gauge, informed=progress is not None))
         gauge.finish()
         return counts
 
@@ -259,7 +261,7 @@ class DuckCounter(DeclaredCounter):
             again = DuckCounter(alone, self._domain, self._source, bound=self._bound, memory_limit=self._memory_limit)
             return action(again)
 
-    def _counted(self, margins: Sequence[Margin], gauge: Gauge, *, informed: bool) -> Margins:
+    def _counted(self, margins: Sequence[Margin], gauge: Gauge, *, informed: bool) -> tuple[Margins, Dropped | None]:
         drop = self._source.drops
         sizes = counted_by(self._domain, margins, self._bound, drop=drop)
         names = [a for a in sizes if a != PERSON]
@@ -269,18 +271,39 @@ class DuckCounter(DeclaredCounter):
             while chunk := self._safely(partial(next, stream, None)):
                 tables.take(*chunk, drop=drop)
         self._records.refuse(self._domain, tables.outside, self._bound)
-        counts = tables.finish()
-        return {m: counts[m] for m in margins}
+        counts, lost = tables.finish(), None
+        if self._drops_values:
+            lost = (tables.lost if self._bound is None else self._lost(names, self._bound)).told(self._domain)
+        return {m: counts[m] for m in margins}, lost
+
+    def _lost(self, names: Sequence[str], bound: Bound) -> Lost:
+        """The records that are dropped, in one pass more: with a bound the engine does not hand them over."""
+        drop = self._source.drops
+        out = {a: dropped(self._domain[a].coding, drop=drop) for a in names}
+
+        def asked(sql: str, every: Mapping[str, str]) -> str:
+            own = [f"{every[a]} IN ({', '.join(map(str, sorted(x)))})" for a, x in out.items() if x]
+            own += [f"NOT coalesce({_NAMED}, false)"] if drop else []
+            sums = ", ".join(f"count(*) FILTER (WHERE {x})" for x in [" OR ".join(own), *own])
+            return f"SELECT count(*), {sums} FROM ({sql}) coded"
+
+        records, lost, *by = self._row(names, asked)
+        found = Lost()
+        found.add(records, lost, dict(zip([*(a for a, x in out.items() if x), PERSON], by, strict=False)))
+        return found
 
     def _uncounted(self, bound: Bound) -> int:
         used = [a for a in counted_by(self._domain, [], bound, drop=self._source.drops) if a != PERSON]
+        return self._row(used, lambda sql, every: _beyond(sql, every, self._domain, bound))[0]
+
+    def _row(self, used: Sequence[str], asked: Callable[[str, Mapping[str, str]], str]) -> list[int]:
+        """The numbers in the one row of a statement about the cells of all records (`_cells`)."""
         with engine(self._memory_limit) as connection:
             for setting in _SETTINGS:
                 connection.execute(f"SET {setting}")
             sql, every, codes = self._cells(used, *self._relation(connection, used))
-            sql = _beyond(sql, every, self._domain, bound)
-            rows = self._safely(lambda: connection.execute(sql, codes).fetchall())
-        return int(rows[0][0])
+            rows = self._safely(lambda: connection.execute(asked(sql, every), codes).fetchall())
+        return [int(x) for x in rows[0]]
 
     def _safely(self, action: Callable[[], _T]) -> _T:
         return quietly(action, f"the records of {self._records.what} cannot be counted", self._records.advice)

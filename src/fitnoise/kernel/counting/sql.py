@@ -8,7 +8,7 @@ from typing import final
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import Beside, Coding, read_as
 from fitnoise.kernel.conditions import Condition
-from fitnoise.kernel.counting._base import DeclaredCounter, Gauge, Margin, Margins, Progress
+from fitnoise.kernel.counting._base import DeclaredCounter, Gauge, Lost, Margin, Margins, Progress
 from fitnoise.kernel.counting.databases import Database, Session
 from fitnoise.kernel.counting.dialects import FITTING, Kind, coded
 from fitnoise.kernel.counting.persons import PERSON, counted_by
@@ -67,9 +67,10 @@ class SqlCounter(DeclaredCounter):
                 into one statement.
         """
         margins = list(dict.fromkeys(margins))
+        self._dropped = None
         if not margins:
             return {}
-        gauge = Gauge(progress)
+        gauge, lost = Gauge(progress), Lost() if self._drops_values else None
         with self._database.session(self._source.table) as session:
             relation, fields, person = self._tried(session, margins)
             drop, used = self._source.drops, {a for m in margins for a in m}
@@ -78,9 +79,19 @@ class SqlCounter(DeclaredCounter):
             asked, d = [*margins, *told], session.dialect
             with standing(session.what, session.state):
                 counts, outside = count(
-                    session.fetch, d, relation, fields, asked, gauge, drop=drop, person=person, pages=session.pages
+                    session.fetch,
+                    d,
+                    relation,
+                    fields,
+                    asked,
+                    gauge,
+                    drop=drop,
+                    person=person,
+                    pages=session.pages,
+                    lost=lost,
                 )
         session.refuse(self._domain, outside, self._bound)
+        self._dropped = None if lost is None else lost.told(self._domain)
         gauge.finish()
         return {m: counts[m] for m in margins}
 

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import (
-    DROPPED,
     FURTHEST,
     MOST_CELLS,
     OUTSIDE,
@@ -46,7 +45,7 @@ from fitnoise.kernel.codings import (
     without_cell,
 )
 from fitnoise.kernel.codings import cells_of as width
-from fitnoise.kernel.counting._base import Gauge, Margin, Margins
+from fitnoise.kernel.counting._base import Gauge, Lost, Margin, Margins
 from fitnoise.kernel.counting.dialects import Dialect, Kind, as_whole, between, coded
 from fitnoise.kernel.counting.margins import blank
 from fitnoise.kernel.counting.persons import LONGEST, PERSON, SHARE, Persons
@@ -147,6 +146,7 @@ def count(
     person: Person | None = None,
     pages: int = 0,
     known: bool = False,
+    lost: Lost | None = None,
 ) -> tuple[Margins, dict[str, int]]:
     """The counts over margins of these fields, and of every attribute how many records are outside.
 
@@ -163,6 +163,8 @@ def count(
     share, but for amounts. Where an engine reads several times, and somebody writes meanwhile, that mostly tells. Of
     records that are `known`, literals of the statement, it tells of the engine, and whoever knows them does.
 
+    lost: where the records that are dropped are added up: while they are read, or by a statement of its own.
+
     Raises:
         DataError: more joint tables are needed than `MOST_TABLES`, or one of more than 2⁶³ places; nothing was read. Or
             joint tables are not of the same records.
@@ -171,7 +173,7 @@ def count(
         sizes = {a: width(f.coding) for a, f in fields.items()} | ({} if person is None else {PERSON: 1})
         sizes |= {SHARE: PARTS + 1} if person is not None and person.most is None else {}
         steps = {a: k for a, f in fields.items() if (k := steps_of(f.coding))}
-        tables = Tables(margins, sizes, gauge, steps)
+        tables = Tables(margins, sizes, gauge, steps, lost)
         if person is not None:
             return _stream_persons(fetch, relation, fields, tables, person, drop=drop)
         return _stream(fetch, relation, fields, tables, drop=drop)
@@ -217,7 +219,24 @@ def count(
             "have been counted in two places. Count again when nobody writes to it, or count a copy. Nothing was "
             "measured and nothing was charged."
         )
+    if lost is not None:
+        _lose(fetch, d, relation, fields if person is None else person.read(fields), lost, drop=drop)
     return counts, outside
+
+
+def _lose(fetch: Fetch, d: Dialect, relation: str, fields: Mapping[str, Field], lost: Lost, *, drop: bool) -> None:
+    """Add up the records that are dropped, by a statement of its own: of fields of which one drops, at least."""
+    read, keys, _ = _keyed(d, fields, drop=drop)
+    kept = {a: c for a, f in fields.items() if (c := d.kept(f.coding, f.kind, keys[a], drop=drop))}
+    flags = ", ".join(f"CASE WHEN {c} THEN 0 ELSE 1 END AS l{i}" for i, c in enumerate(kept.values()))
+    out = " + ".join(f"l{i}" for i in range(len(kept)))
+    each = [f"CASE WHEN {out} > 0 THEN 1 ELSE 0 END", *(f"l{i}" for i in range(len(kept)))]
+    sums = ", ".join(f"{d.whole.format(x=f'COALESCE(SUM({x}), 0)')} AS n{i}" for i, x in enumerate(each))
+    told = f"SELECT {flags} FROM (SELECT {read} FROM {relation} source) told"
+    statement = f"SELECT {d.whole.format(x=d.count)} AS n, {sums} FROM ({told}) lost{d.ending}"
+    numbers = [x for rows in fetch(statement) for row in rows for x in row]
+    records, dropped, *by = _whole_numbers([(0, 0, x) for x in numbers], [1])[2].tolist()
+    lost.add(records, dropped, dict(zip(kept, by, strict=True)))
 
 
 def left_out(
@@ -651,9 +670,9 @@ def _stream_persons(
     persons, order = _persons(person, fields)
     outside = dict.fromkeys([*fields, PERSON], 0)
     for names, cells in _read_persons(fetch, relation, fields, person, order):
-        left = np.any([(c == DROPPED) | (drop & (c == OUTSIDE)) for c in cells.values()], axis=0)
+        left = tables.lost.find(cells, len(names), drop=drop)
         for a, c in cells.items():
-            outside[a] += int(((c < 0) & ~left).sum())
+            outside[a] += int((c < 0).sum() if left is None else ((c < 0) & ~left).sum())
         _add(persons, names, cells, order)
     for some in persons.counted():
         kept, n = np.array([c for c, _ in some]), np.array([n for _, n in some])

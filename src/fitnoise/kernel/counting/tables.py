@@ -17,8 +17,7 @@ from typing import Any, Final, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fitnoise.kernel.codings import DROPPED, OUTSIDE
-from fitnoise.kernel.counting._base import Gauge, Margin, Margins
+from fitnoise.kernel.counting._base import Gauge, Lost, Margin, Margins
 from fitnoise.kernel.counting.margins import blank, summed
 from fitnoise.kernel.counting.persons import SHARE
 
@@ -73,6 +72,7 @@ class Tables:
         gauge: told how much of what was read is counted.
         steps: of the attributes that are amounts K_s, how many there are from each knot to the next; a record comes as
             its step j, or as K + 1 and so on for the cells beside the knots.
+        lost: where records that are left out are added up; default an own one.
 
     Raises:
         DataError: the counts exceed the memory of the machine.
@@ -90,7 +90,9 @@ class Tables:
         sizes: Mapping[str, int],
         gauge: Gauge,
         steps: Mapping[str, tuple[int, ...]] | None = None,
+        lost: Lost | None = None,
     ) -> None:
+        self.lost = Lost() if lost is None else lost
         self._counts = blank(margins, sizes)
         self._used = {a: sizes[a] for m in margins for a in m}
         self._steps = {a: k for a, k in (steps or {}).items() if a in self._used}
@@ -111,13 +113,11 @@ class Tables:
         OUTSIDE is left out with `drop`. Of what is told only how much there is is of interest from the first such
         record on: `outside`.
         """
-        lost = {DROPPED, OUTSIDE} if drop else {DROPPED}
-        wrong = [c for c in cells.values() if c.dtype.kind == "i" and records and c.min() < 0]
-        left = [c == x for c in wrong for x in lost]
-        if left and (out := np.logical_or.reduce(left)).any():
+        if (out := self.lost.find(cells, records, drop=drop)) is not None:
             cells, records = {a: c[~out] for a, c in cells.items()}, int((~out).sum())
-        for a, c in cells.items() if wrong else ():
-            self.outside[a] += int((c < 0).sum())
+        for a, c in cells.items():
+            if c.dtype.kind == "i" and records and c.min() < 0:
+                self.outside[a] += int((c < 0).sum())
         if not any(self.outside.values()):
             self.add(cells, records, read)
 

@@ -1,0 +1,242 @@
+"""Records that are left out of every table: how many, by attribute, told to the operator alone; and when it stops."""
+
+import json
+import sqlite3
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fitnoise as fn
+import zoo
+from engines import ENGINES
+from fitnoise.errors import DataError, SpecError
+from fitnoise.interfaces.cli import main
+from fitnoise.kernel.counting import Dropped, HistogramCounter, open_counter, sql
+from fitnoise.kernel.ledger import Ledger
+from fitnoise.kernel.units import Bound, DataSource
+from fitnoise.planning.plan import Plan
+from fitnoise.request.documents import Spec
+from laws import DROP
+from records import Records
+
+DOMAIN = fn.Domain(x=fn.Ordered(0, 2), y=fn.Categorical(["u", "v"], absent="drop", outside="drop"))
+ROWS = [(x, y, p) for x in (0, 1, 2, 9, -1) for y in ("u", "v", "w") for p in ("a", "b", "", "c")]
+"""Records (x, y, person): of 60 records 24 are outside in x, 20 in y, 15 have no id."""
+
+
+def of(source, folder, columns, bound=None, domain=DOMAIN, **said):
+    """A counter of such records in a source."""
+    made = zoo.COUNTERS[source]
+    whole = fn.Domain(**{a: domain[a] for a in domain}, p=fn.Categorical(["-"], column="p"))
+    kinds = {a: "int64" if a == "x" else "string" for a in whole}
+    data = made.make(Records(whole, dict(zip(whole, columns, strict=True)), kinds), folder)
+    known = DataSource(table=made.table, outside_domain=DROP, **said)
+    return open_counter(data, domain, known, bound)
+
+
+@pytest.fixture
+def untried(one_engine, monkeypatch):
+    """Engines that were tried elsewhere."""
+    monkeypatch.setattr(sql, "refuse_unless_right", lambda *_, **__: None)
+    monkeypatch.setattr(sql, "refuse_unless_bounded", lambda *_, **__: None)
+
+
+# --- what is counted --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("most", [1, 3, None])
+@pytest.mark.parametrize("source", ["csv", "parquet", "arrow table", *ENGINES])
+def test_records_without_an_id_are_dropped_and_those_beyond_a_bound_are_not(source, most, tmp_path, untried):
+    """Each source tells of the same records: all that meet the conditions, whether the bound counts them or not."""
+    counter = of(source, tmp_path, zip(*ROWS, strict=True), Bound("p", most))
+    assert counter.dropped is None
+    counter.count([("x",)])
+    out = [(x not in (0, 1, 2), y == "w", p == "") for x, y, p in ROWS]
+    assert counter.dropped == Dropped(60, sum(map(any, out)), {"x": 24, "y": 20}, 15)
+    assert counter.dropped.by == "'x' 24, 'y' 20, without an id 15"
+    counter.count([])
+    assert counter.dropped is None  # of the last count: nothing was read
+
+
+@pytest.mark.parametrize("source", ["csv", "parquet", *ENGINES])
+def test_nothing_is_told_where_nothing_can_be_dropped(source, tmp_path, untried):
+    """Also with conditions, by which records come and go: they are none that are dropped."""
+    made = zoo.COUNTERS[source]
+    domain = fn.Domain(x=fn.Ordered(0, 2))
+    data = made.make(Records(domain, {"x": [0, 1, 2, 2]}, {"x": "int64"}), tmp_path)
+    counter = open_counter(data, domain, DataSource(table=made.table, where={"x": {"above": 0}}))
+    counter.count([("x",)])
+    assert counter.drops
+    assert counter.dropped is None
+
+
+def test_an_attribute_that_says_it_itself_drops_and_others_refuse(tmp_path):
+    frame = pd.DataFrame({"x": [0, 1, 2, 2], "y": ["u", "w", "v", None], "p": "a"})
+    counter = open_counter(frame, DOMAIN, DataSource(), Bound("p", 1))
+    counter.count([("x",)])
+    assert counter.dropped == Dropped(4, 2, {"y": 2})
+    with pytest.raises(DataError, match=r"'x' 1 \(attribute 'x'\)"):
+        open_counter(frame.assign(x=[0, 1, 7, 2]), DOMAIN, DataSource()).count([("x",)])
+
+
+def test_a_level_stands_for_its_attribute():
+    domain = fn.Domain(place=fn.Hierarchy(["region", "town"], [("n", "a"), ("n", "b"), ("s", "c")]))
+    counter = open_counter(pd.DataFrame({"place": ["a", "b", "q", "c"]}), domain, DataSource(outside_domain=DROP))
+    counter.count([("region",)])
+    assert counter.dropped == Dropped(4, 1, {"place": 1})
+
+
+def test_what_the_operator_is_told():
+    assert str(Dropped(60_000, 1234, {"age": 1200, "sex": 40}, 5)) == (
+        "1,234 of 60,000 records are left out of every table, outside the declared domain: by attribute 'age' 1,200, "
+        "'sex' 40, without an id 5. This is for you, and is not published."
+    )
+    assert str(Dropped(7, 0, {})) == (
+        "0 of 7 records are left out of every table, outside the declared domain. "
+        "This is for you, and is not published."
+    )
+
+
+@pytest.mark.parametrize(
+    ("dropped", "share", "exceeds"), [(29, 0.29, False), (30, 0.29, True), (0, 0, False), (1, 0, True)]
+)
+def test_a_share_is_read_as_it_is_written(dropped, share, exceeds):
+    """Detects 29 of 100 that are more than the double beside 0.29."""
+    assert Fraction(0.29) < Fraction(29, 100)
+    assert Dropped(100, dropped, {}).exceeds(share) == exceeds
+
+
+# --- where it stops ---------------------------------------------------------------------------------------------------
+
+
+def planned(most=None, domain=DOMAIN, **said):
+    workload = fn.Workload(domain, [fn.table("x", margin=3)])
+    return fn.plan(workload, source=DataSource("people", outside_domain=DROP, max_dropped=most), **said)
+
+
+def people(outside, n=100):
+    return pd.DataFrame({"x": [9] * outside + [1] * (n - outside), "y": "u"})
+
+
+def test_above_the_share_nothing_is_counted_or_charged(tmp_path):
+    plan = planned(0.29)
+    told = []
+    with pytest.raises(DataError, match=r"30 of 100 records have a value outside.*attribute 'x' 30.*of 0.29") as caught:
+        fn.release(plan, people(30), ledger=tmp_path / "l.db", directory=tmp_path / "r", dropped=told.append)
+    assert str(caught.value).endswith("Nothing was measured and nothing was charged.")
+    assert told == []
+    assert not (tmp_path / "r").exists()
+    with Ledger(tmp_path / "l.db") as ledger:
+        assert list(ledger.entries()) == []
+    with pytest.raises(DataError, match=r"30 of 100 records"):
+        fn.count(plan, people(30), tmp_path / "counts", plain=True)
+    assert not (tmp_path / "counts").exists()
+    fn.release(plan, people(29), ledger=tmp_path / "l.db", directory=tmp_path / "r", dropped=told.append)
+    assert told == [Dropped(100, 29, {"x": 29})]
+
+
+def test_data_that_do_not_tell_are_refused_where_a_share_is_set(tmp_path):
+    plan = planned(0.5)
+    counts = HistogramCounter(np.ones(DOMAIN.shape, dtype=int), DOMAIN, drops=True)
+    with pytest.raises(DataError, match=r"at most 0.5 of all records.*an array of counts.*nothing was charged"):
+        fn.release(plan, counts, ledger=tmp_path / "l.db")
+    free = fn.Domain(x=fn.Ordered(0, 2))
+    own = fn.plan(fn.Workload(free, [fn.table("x", margin=3)]), source=DataSource("people", max_dropped=0.5))
+    assert own.publication.source.max_dropped == 0.5
+    assert len(fn.release(own, np.ones(3, dtype=int), ledger=tmp_path / "l.db")["x"]) == 3  # where nothing can be dropped
+
+
+def test_sealed_counts_were_asked_where_they_were_made(tmp_path):
+    plan, told = planned(0.1), []
+    fn.count(plan, people(7), tmp_path / "counts", plain=True, notice=told.append)
+    assert told == [str(Dropped(100, 7, {"x": 7}))]
+    assert fn.release(plan, tmp_path / "counts", ledger=tmp_path / "l.db", notice=told.append).charge is not None
+    assert len(told) == 1  # whoever releases them is told nothing
+    with pytest.raises(DataError, match="made for another plan"):
+        fn.release(planned(0.2), tmp_path / "counts", ledger=tmp_path / "l.db")
+
+
+# --- who hears of it --------------------------------------------------------------------------------------------------
+
+SPEC = """
+[data]
+source = "people"
+outside_domain = "drop"
+max_dropped = 0.75
+
+[domain]
+x = { type = "ordered", low = 0, high = 2 }
+
+[[tables]]
+attributes = ["x"]
+margin = 3.0
+"""
+
+
+def ran(*words):
+    try:
+        main(list(words))
+    except SystemExit as end:
+        return end.code
+    return 0
+
+
+def test_the_operator_is_told_and_no_file_is(tmp_path, monkeypatch, capsys):
+    """Detects the number anywhere in the release, in the ledger, or in what verify or the report say."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "spec.toml").write_text(SPEC)
+    people(7919, 12_347).to_csv("people.csv", index=False)
+    assert ran("plan", "spec.toml", "-o", "plan.json") == 0
+    capsys.readouterr()
+    assert ran("count", "plan.json", "people.csv", "--plain", "-o", "counts", "--json") == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)["dropped"] == {
+        "records": 12_347, "dropped": 7919, "attributes": {"x": 7919}, "without_id": 0,
+    }  # fmt: skip
+    assert "7,919 of 12,347 records are left out of every table" in told.err
+    released = ("release", "plan.json", "people.csv", "--ledger", "l.db", "-o", "r")
+    assert ran(*released, "--json") == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)["dropped"]["dropped"] == 7919
+    assert "7,919 of 12,347 records" in told.err
+    assert ran("release", "plan.json", "people.csv", "--ledger", "m.db", "-o", "s") == 0
+    told = capsys.readouterr()
+    assert "7,919 of 12,347 records" in told.err
+    assert "7,919" not in told.out
+    kept = [*(tmp_path / "r").rglob("*"), tmp_path / "l.db", tmp_path / "plan.json"]
+    for number in (
+        b"7919",
+        b"7,919",
+        b"12347",
+        b"12,347",
+        (7919).to_bytes(4, "little"),
+        (12_347).to_bytes(4, "little"),
+    ):
+        assert not [p.name for p in kept if p.is_file() and p.suffix != ".parquet" and number in p.read_bytes()]
+    with sqlite3.connect(tmp_path / "l.db") as db:
+        assert "7919" not in "".join(db.iterdump())
+
+
+def test_it_is_told_when_the_release_is_in_place(tmp_path):
+    """Whoever listens may fail: then nothing is lost."""
+
+    def fail(_):
+        assert (tmp_path / "r" / "release.json").exists()
+        raise BlockingIOError
+
+    with pytest.raises(BlockingIOError):
+        fn.release(planned(), people(1), ledger=tmp_path / "l.db", directory=tmp_path / "r", notice=fail)
+    assert fn.verify(tmp_path / "r").ok
+
+
+def test_a_share_is_part_of_the_plan():
+    plan, other = planned(0.25), planned()
+    assert plan.hash != other.hash
+    again = Plan.from_json(plan.to_json())
+    assert again.publication.source.max_dropped == 0.25
+    assert Spec.from_toml(SPEC).publication().source.max_dropped == 0.75
+    for wrong in (1.5, -0.1, "0.1", True, float("nan")):
+        with pytest.raises(SpecError, match="max_dropped is a share of the records, a number from 0 to 1"):
+            DataSource(max_dropped=wrong)
