@@ -15,6 +15,13 @@ from typing import final
 import uvicorn
 
 from fitnoise.interfaces.studio.app import application
+from fitnoise.interfaces.studio.connections import (
+    ACCEPTED,
+    MAX_STRANGERS,
+    Connections,
+    SweepingServer,
+    protocol_of,
+)
 from fitnoise.interfaces.studio.folder import Folder
 from fitnoise.interfaces.studio.guard import PATIENCE, Guard, Session, opening_page
 from fitnoise.interfaces.studio.state import Studio
@@ -23,7 +30,7 @@ IDLE = 8 * 3600.0
 """Seconds without a request after which it ends."""
 
 CONNECTED = 100
-"""Connections at once; a page that is open has one."""
+"""Connections of the owner at once; a page that is open has one."""
 
 ENDED_BY = [getattr(signal, x) for x in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, x)]
 """Signals: Ctrl-C, a system that shuts down, a terminal that is closed."""
@@ -46,6 +53,7 @@ class Server:
         self._clock = clock
         self.page = folder.page(opening_page(self.session))
         self.code = self.session.shown
+        registry = Connections(self.session)
         config = uvicorn.Config(
             Guard(application(self.studio), self.session, self._opened),
             log_level="critical",
@@ -53,9 +61,12 @@ class Server:
             server_header=False,
             date_header=False,
             timeout_graceful_shutdown=2,
-            limit_concurrency=CONNECTED,
+            limit_concurrency=CONNECTED + MAX_STRANGERS,
+            backlog=ACCEPTED,
+            http=protocol_of(registry),
+            ws="none",
         )
-        self._server = uvicorn.Server(config)
+        self._server = SweepingServer(config, registry)
         self._until = clock() + PATIENCE
 
     def _opened(self) -> None:
