@@ -15,8 +15,12 @@ import pytest
 import fitnoise as fn
 from fitnoise.errors import DataError, LedgerError, PlanError, ReleaseError, SpecError
 from fitnoise.interfaces.cli import main
+from fitnoise.interfaces.pages import words as languages
 from fitnoise.interfaces.pages.report import page
-from fitnoise.interfaces.reports.releases import periods_report
+from fitnoise.interfaces.render import document, lines
+from fitnoise.interfaces.reports.ledgers import ledger_report
+from fitnoise.interfaces.reports.plans import plan_report
+from fitnoise.interfaces.reports.releases import periods_report, release_report
 from fitnoise.mechanisms.gaussian.series import Past, refuse_out_of_time
 from fitnoise.planning.plan import Plan
 from fitnoise.reading import estimates
@@ -25,6 +29,7 @@ from fitnoise.reading.layouts import layout
 from fitnoise.reading.registry import registry_record
 from fitnoise.request.documents import Spec
 from fitnoise.request.publication import Publication
+from laws import check_report
 
 pytestmark = pytest.mark.usefixtures("one_duckdb")
 
@@ -82,6 +87,48 @@ def released(place, upto):
 def year(tmp_path_factory):
     place = tmp_path_factory.mktemp("year")
     return place, released(place, 3)
+
+
+STAYS = "from draw to draw of a series every record stays in its cells, and is counted in one period"
+ONE_ID = "from draw to draw of a series one id stands for one unit"
+ASSUMED = {
+    "records": (fn.PrivacyUnit(), STAYS),
+    "persons": (UNIT, STAYS),
+    "persons by an id": (replace(UNIT, id="pid"), ONE_ID),
+}
+
+
+@pytest.mark.parametrize("name", ASSUMED)
+def test_what_must_hold_between_the_draws_is_said_wherever_promises_are(name, tmp_path):
+    """Of every unit, also of a record; in English and German; of plans that are released at once nothing is said."""
+    unit, assumed = ASSUMED[name]
+    said = f"{assumed}: promised, not checked"
+    made = plan(unit=unit)
+    once = plan(unit=unit, series=None)
+    told = document(plan_report(made))["records_of_units"]
+    assert said == unit.between_draws == told[-1].rpartition("; ")[2]
+    assert (len(told), "from draw to draw" in json.dumps(document(plan_report(once)))) == (1, False)
+    assert any(line.endswith(said) for line in lines(plan_report(made)))
+    data = records([1]).assign(pid=range(len(records([1]))))
+    release = fn.release(made, data, period=MONTHS[0], directory=tmp_path / "1", **ways(tmp_path))
+    charge = json.loads((tmp_path / "1" / "release.json").read_text(encoding="utf-8"))["charge"]
+    assert charge["records"].endswith(said)
+    assert f"{said[0].upper()}{said[1:]}" in json.dumps(registry_record(release))
+    assert said in " ".join(lines(release_report(release)))
+    english, german = (page(release, language=language) for language in ("en", "de"))
+    assert "from draw to draw" in english
+    assert f"{assumed.partition('series ')[2]}; this is promised by the publisher, and not checked" in english
+    assert "von Ziehung zu Ziehung" in german
+    assert "from draw to draw" not in page(once)
+    with fn.Ledger(tmp_path / "ledger.db") as ledger:
+        ledger.charge(fn.Account("other", fn.PrivacyUnit()), plan(series=None).loss, {})
+        shown = ledger_report(ledger.entries(), (), ledger.head())
+    assert document(shown)["series"] == [{"entries": [1], "assumption": said}]
+    assert any(line.endswith(f"entry 1: {said}") for line in lines(shown))
+    assert "Buchung 1: Von Ziehung zu Ziehung einer Reihe" in " ".join(
+        told.text for section in shown.sections for told in languages.words("de").section(section)
+    )
+    check_report(shown)
 
 
 # --- plans ----------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from fitnoise.kernel.privacy import pure_mu
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.kernel.units import PrivacyUnit
 from fitnoise.mechanisms.laplace import planning as matrix
-from fitnoise.planning.accounting import curve
+from fitnoise.planning.accounting import FIXED_IN_ADVANCE, curve
 from fitnoise.reading import release as releases
 from fitnoise.reading.files import csv_text, staged
 from fitnoise.reporting import Column, Kind, Report, Section, Table
@@ -1965,12 +1965,16 @@ def test_all_that_was_released_is_added_up_to_one_curve(run, here, promised):
     code, out, err = run("ledger", "budget.db", "--delta", "1e-9", "--plot", "curve.svg", "--json")
     (told,) = json.loads(out)["together"]
     assert (code, told["delta"], "wrote curve.svg" in err) == (0, 1e-9, True)
+    assert told["assumption"] == FIXED_IN_ADVANCE
+    assert FIXED_IN_ADVANCE in (here / "curve.svg").read_text()
     with fn.Ledger("budget.db") as ledger:
         assert told["epsilon"] == curve(ledger.groups(gaussian.order.account), gaussian.order.account).epsilon(1e-9)
     assert told["epsilon"] < (gaussian.loss + pure.loss + gaussian.loss).epsilon_at(1e-9)
     assert f"people ({UNIT}): ε = {told['epsilon']:.3g} at δ = 1e-09" in (here / "curve.svg").read_text()
     shown = run("ledger", "budget.db", "--delta", "1e-9")[1]
-    assert f"epsilon = {told['epsilon']:.4f} at delta = 1e-09, of plans that depended on no answers before" in shown
+    assert (
+        f"epsilon = {told['epsilon']:.4f} at delta = 1e-09, if all plans were fixed in advance, none after an" in shown
+    )
     assert "no cap: bookkeeping, no promise" in shown
     run("ledger", "budget.db", "--source", "people", "--cap", "9")
     assert "the cap holds whatever is chosen next" in run("ledger", "budget.db", "--delta", "1e-9")[1]
@@ -1978,7 +1982,7 @@ def test_all_that_was_released_is_added_up_to_one_curve(run, here, promised):
     code, _, err = run("ledger", "budget.db", "--delta", "1")
     assert (code, "--delta is a number between 0 and 1" in err) == (2, True)
     assert run("ledger", "budget.db", "--plot", "curve.txt")[0] != 0
-    # of what an earlier version charged, only rho is known
+    # of Gaussian noise on a coarse lattice only rho is known
     with fn.Ledger("budget.db") as ledger:
         ledger.charge(gaussian.order.account, Loss.concentrated(Fraction(1, 8)), {})
     assert f"people ({UNIT}): entry 5 says ρ alone" in run("ledger", "budget.db", "--delta", "1e-9")[1]

@@ -270,6 +270,10 @@ def test_how_it_is_kept_that_a_unit_has_no_more_records_is_said():
     assert PrivacyUnit("record", 2).kept == "at most 2 records of each record: promised, not checked"
     assert PrivacyUnit("person").kept == "at most 1 record of each person: promised, not checked"
     assert "at most 3 records of each person: enforced, column 'pid'; " in BY_ID.kept
+    for unit in (PrivacyUnit(), PrivacyUnit("person", 12, once_per=["m"])):
+        assert unit.between_draws.startswith("from draw to draw of a series every record stays in its cells, and is")
+    assert BY_ID.between_draws.startswith("from draw to draw of a series one id stands for one unit")
+    assert all(x.between_draws.endswith(": promised, not checked") for x in (PrivacyUnit(), BY_ID))
 
 
 def test_a_person_by_an_id_comes_or_goes_even_where_one_is_replaced():

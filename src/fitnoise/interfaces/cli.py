@@ -590,7 +590,11 @@ def verify_command(context: click.Context, /, **asked: Any) -> None:
     help="Open the account of --plan with the cap, or another unit of one, and say what earlier releases cost it.",
 )
 @click.option("--reason", help="Why the cap is set; kept in the ledger.")
-@click.option("--delta", type=_FLOAT, help="Say the epsilon at this delta of all that each account released together.")
+@click.option(
+    "--delta",
+    type=_FLOAT,
+    help="Say the epsilon at this delta of all that each account released, if its plans were fixed in advance.",
+)
 @click.option("--plot", type=_FILE, help="Draw that epsilon against delta (svg, pdf, png); delta is 1e-6 by default.")
 @_AS_JSON
 def ledger_command(**asked: Any) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fitnoise.errors import ReleaseError
-from fitnoise.planning.accounting import Curve
+from fitnoise.planning.accounting import FIXED_IN_ADVANCE, Curve
 from fitnoise.planning.plan import Plan
 from fitnoise.planning.what_if import FACTORS, Sweep, Told, privacy_curve, sweeps
 from fitnoise.reading.files import replace_file
@@ -127,7 +127,7 @@ def account_figure(curves: Mapping[str, Curve], delta: float) -> Figure:
         here = axes.axvline(delta, color="#333333", linestyle=":", linewidth=1.4)
         axes.set_xscale("log")
         axes.set_ylim(bottom=0)
-        axes.set_title("What all releases promise together")
+        axes.set_title(f"What all releases promise together,\n{FIXED_IN_ADVANCE}")
         axes.set_xlabel("δ (a probability)")
         axes.set_ylabel("ε (privacy loss, natural logarithm of odds)")
         _legend(axes, [*lines, here], [*names, "δ of the table"])

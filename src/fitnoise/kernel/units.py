@@ -364,6 +364,27 @@ class PrivacyUnit:
             f"more, a rule chooses from its own records which are counted, and {UNSAID}"
         )
 
+    @property
+    def between_draws(self) -> str:
+        """The assumption about the records of a unit between two draws of a series, in words.
+
+        A period is drawn from frozen counts of earlier periods (:mod:`fitnoise.kernel.series`). All draws together have
+        the price of the records that were counted in them. A record that moves to another period between two draws is
+        counted twice, and one that moves to another cell of an attribute breaks what its unit has in common. This holds
+        for every unit, also for a single record. With an id each period enforces the bound on its own records, and what
+        was counted before changes nothing: then an id stands for one unit in all periods.
+
+        **Guarantees**
+
+        - The sentence says that nobody checks the assumption.
+        """
+        if self.id is not None:
+            return "from draw to draw of a series one id stands for one unit: promised, not checked"
+        return (
+            "from draw to draw of a series every record stays in its cells, and is counted in one period: promised, "
+            "not checked"
+        )
+
     def cost_factor(self) -> int:
         """How many times the cost of one record one unit costs: g², with g = `max_records`.
 

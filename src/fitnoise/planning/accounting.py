@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import Any, Protocol, final
+from typing import Any, Final, Protocol, final
 
 import numpy as np
 from scipy import special
@@ -32,6 +32,9 @@ from fitnoise.errors import LedgerError
 from fitnoise.kernel import privacy
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.units import Account
+
+FIXED_IN_ADVANCE: Final = "if all plans were fixed in advance, none after an answer of another one"
+"""The condition under which a curve holds: it is printed wherever a number of the curve is."""
 
 _POINTS = 2**14
 """Points of a grid on either side of 0, at most."""
@@ -246,6 +249,9 @@ class Curve:
 
 def curve(groups: Iterable[Group], account: Account) -> Curve:
     """Of all that was charged to the accounts of a name, what it costs the unit of one of them.
+
+    The curve holds if all plans were fixed in advance. For plans that were chosen after answers of earlier releases
+    only a cap promises anything.
 
     Args:
         groups: of the name, as :meth:`fitnoise.kernel.ledger.Ledger.groups` tells them.

@@ -230,11 +230,17 @@ def shares(plan: Plan) -> dict[str, str]:
 
 
 def kept(plan: Plan, unit: PrivacyUnit) -> str | None:
-    """How it is kept that a unit has no more records; None for a record, which is one."""
+    """How it is kept that a unit has no more records, and of a series what is assumed between its draws.
+
+    None for a record, which is one, of a plan that is released at once.
+    """
     asked = [f"{q.name!r}" for q in plan.publication.finite if q.question is Question.LEFT_OUT]
-    if unit.kept is None or unit.id is None or not asked:
-        return unit.kept
-    return unit.kept.replace(UNSAID, f"of how many some are left out, tells {asked[0]}")
+    said = unit.kept
+    if said is not None and unit.id is not None and asked:
+        said = said.replace(UNSAID, f"of how many some are left out, tells {asked[0]}")
+    if plan.publication.series is None:
+        return said
+    return unit.between_draws if said is None else f"{said}; {unit.between_draws}"
 
 
 def _kept(plan: Plan, unit: PrivacyUnit, version: int) -> dict[str, str]:

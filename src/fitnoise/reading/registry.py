@@ -117,6 +117,8 @@ def _neighbours(plan: Plan, unit: PrivacyUnit) -> Iterator[str]:
     yield f"Two data sets are adjacent if they differ {how}"
     if unit.kept is not None:
         yield f"That there are {unit.kept}" if unit.parts == 1 else f"Counted are {unit.kept}"
+    if plan.publication.series is not None:
+        yield f"{unit.between_draws[0].upper()}{unit.between_draws[1:]}"
     for other, loss in plan.other_losses:
         yield f"For {other.describe()}, rho is {float(loss.rho):.6g}"
 

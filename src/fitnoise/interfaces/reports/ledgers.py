@@ -9,6 +9,7 @@ from fitnoise.kernel import privacy
 from fitnoise.kernel.ledger import Entry, Quote
 from fitnoise.kernel.losses import Loss, best_guess
 from fitnoise.kernel.units import Account
+from fitnoise.planning.accounting import FIXED_IN_ADVANCE
 from fitnoise.planning.protection import ALMOST_CERTAIN_GUESS
 from fitnoise.reporting import Column, Kind, Plain, Report, Section, Table, Value
 
@@ -46,10 +47,21 @@ def ledger_report(
         (
             *(accounts or [Section("", values=(Value("balances", []),))]),
             Section("", tables=(Table.of("entries", columns, map(_row, entries)),)),
+            *_series(entries),
             Section("", values=last, place=("head",)),
             Section("unfinished" if left else "", told, rest),
         ),
     )
+
+
+def _series(entries: Sequence[Entry]) -> Iterator[Section]:
+    """What is assumed between the draws of the series that were charged, for every unit."""
+    begun = [e for e in entries if e.kind == "charge" and e.drawn is not None and e.drawn.period == 1]
+    said = dict.fromkeys(e.account.unit.between_draws for e in begun)
+    for i, assumption in enumerate(said):
+        own = [e.sequence for e in begun if e.account.unit.between_draws == assumption]
+        values = (Value("entries", own), Value("assumption", assumption))
+        yield Section("" if i else "series", (f"entry {{entries}}: {assumption}",), values, place=("series", i))
 
 
 def balance_section(name: str, balance: Quote, place: tuple[str | int, ...] = ("balance",)) -> Section:
@@ -148,10 +160,12 @@ def together(balances: Sequence[Quote], told: Mapping[Account, float | str], del
         else:
             capped = balance.cap is not None
             kept = "the cap holds whatever is chosen next" if capped else "no cap: bookkeeping, no promise"
-            sentence = (
-                f"epsilon = {{epsilon}} at delta = {{delta}}, of plans that depended on no answers before; {kept}"
+            sentence = f"epsilon = {{epsilon}} at delta = {{delta}}, {{assumption}}; {kept}"
+            values = (
+                Value("epsilon", found, Kind.COMPARED),
+                Value("delta", delta, Kind.NUMBER),
+                Value("assumption", FIXED_IN_ADVANCE),
             )
-            values = (Value("epsilon", found, Kind.COMPARED), Value("delta", delta, Kind.NUMBER))
         sentence = f"{{source}} ({{privacy_unit}}): {sentence}"
         yield Section("" if i else "together", (sentence,), (*whom, *values), place=("together", i))
 

@@ -50,6 +50,7 @@ def plan_report(plan: Plan) -> Report:
         _amounts(plan),
         means(plan),
         records(plan),
+        *charged_to(plan),
         *units(plan),
         *_series(plan.whole or plan),
         _cap(plan),
@@ -338,6 +339,14 @@ def records(plan: Plan) -> Section:
     """How it is kept that units have no more records than they are priced for."""
     told = list(dict.fromkeys(filter(None, (kept(plan, unit) for unit, _ in _charged_for(plan)))))
     return Section("records", tuple(told), (Value("records_of_units", told),) if told else ())
+
+
+def charged_to(plan: Plan) -> Iterator[Section]:
+    """The account of a plan as a ledger prints it, where a pattern is promised: its digits stand for the cells."""
+    account = plan.order.account
+    if account.digits is not None:
+        told = "{account}; the digits stand for the cells that the promise is about"
+        yield Section("account", (told,), (Value("account", f"{account.source} ({account.sentence})"),))
 
 
 def _series(plan: Plan) -> Iterator[Section]:
