@@ -464,7 +464,8 @@ def test_what_is_free_is_charged_only_where_nothing_grows():
 
 def test_axes_are_charged_under_the_whole_definition_of_an_attribute():
     made = order(SECTORS, TOTALS)
-    document = json.dumps(attribute_document(DOMAIN["o"]), sort_keys=True, separators=(",", ":")).encode("ascii")
+    whole = attribute_document(DOMAIN["o"]) | {"column": "o"}
+    document = json.dumps(whole, sort_keys=True, separators=(",", ":")).encode("ascii")
     key = f"o:{hashlib.sha256(document).hexdigest()}"
     assert axis_key(DOMAIN, "o") == key
     assert made.charged() == replace(made.loss, axes=((key, 2),))

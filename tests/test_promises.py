@@ -159,12 +159,34 @@ def test_two_definitions_of_an_attribute_are_two_accounts(pattern):
         assert accounts[one].sentence != accounts[other].sentence
 
 
+def test_two_definitions_of_an_attribute_are_two_axes():
+    """Costs are added up cell by cell where the keys of attributes are equal, and there alone."""
+    keys = [axis_key(fn.Domain(month=a, ward=WARD), "month") for a in ATTRIBUTES.values()]
+    assert len(set(keys)) == len(keys)
+
+
+def test_levels_of_one_name_in_two_columns_are_two_axes(tmp_path):
+    """Who lives north and works south pays for both: 0.0384, and not the dearer of them."""
+    places = [(region, f"{region}{i}") for region in "ns" for i in range(3)]
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        before: tuple[str, ...] = ()
+        for home, region in (("home", "n"), ("work", "s")):
+            domain = fn.Domain({home: fn.Hierarchy(["region", "town"], places), "ward": WARD})
+            table = fn.table("ward", recode={"region": {"own": [region]}}, margin=10)
+            plan = fn.plan(fn.Publication(fn.Workload(domain, [table]), beside=before))
+            entry = released(plan, ledger)
+            ((key, size),) = entry.profile.axes
+            assert (key.partition(":")[0], size) == ("region", 2)
+            before = (plan.hash,)
+        assert ledger.balance(plan.order.account).spent == 2 * entry.rho
+        assert float(2 * entry.rho) == pytest.approx(0.0384, abs=5e-5)
+
+
 def test_how_cells_are_called_is_no_part_of_a_promise():
     """Who mends a misspelt label keeps the account; profiles, which name cells in files, tell both apart."""
     pairs = [
         (fn.Categorical({1: "Janaury", 2: "February"}), fn.Categorical({1: "January", 2: "February"})),
         (fn.Categorical({1: "one", 2: "two"}), fn.Categorical([1, 2])),
-        (fn.Ordered(1, 12), fn.Ordered(1, 12, column="month")),
         (
             fn.Ordered(1, 12, missing={"unknwon": [99], "refused": [98]}, absent="unknwon", outside="refused"),
             fn.Ordered(1, 12, missing={"unknown": [99], "no": [98]}, absent="unknown", outside="no"),
@@ -174,6 +196,8 @@ def test_how_cells_are_called_is_no_part_of_a_promise():
         one, other = (fn.Domain(month=a) for a in pair)
         assert cell_key(one, "month") == cell_key(other, "month")
         assert axis_key(one, "month") != axis_key(other, "month")
+    own, named = (fn.Domain(month=fn.Ordered(1, 12, column=c)) for c in (None, "month"))
+    assert (cell_key(own, "month"), axis_key(own, "month")) == (cell_key(named, "month"), axis_key(named, "month"))
 
 
 def test_names_are_kept_apart_from_what_they_stand_for():

@@ -381,10 +381,11 @@ def axis_key(domain: Domain, name: str) -> str:
     """An attribute's name with the SHA-256 of its whole definition: in two plans the same key, the same cells.
 
     Cells for missing values are numbered as they are declared, and written as pairs, whose order no sorting changes. In
-    which cell of an amount a record is may go by another attribute: then that belongs to its definition.
+    which cell of an amount a record is may go by another attribute: then that belongs to its definition. The column is
+    that of the data: two hierarchies in two columns may have levels of one name.
     """
     a = domain[name]
-    whole = attribute_document(a) | ({"missing": a.missing} if a.beside else {})
+    whole = attribute_document(a) | ({"missing": a.missing} if a.beside else {}) | {"column": domain.column(name)}
     by = classified_by(a.coding)
     whole |= {} if by is None else {"class": axis_key(domain, by)}
     document = json.dumps(whole, sort_keys=True, separators=(",", ":"), allow_nan=False)
