@@ -178,7 +178,9 @@ def test_the_whole_path_for_people(run):
     assert "spent, no cap is set" in out
     code, out, err = run("verify", "release")
     assert (code, err) == (0, "verifying …\n")
-    assert [line.split()[0] for line in out.splitlines()[1:]] == ["ok"] * 11
+    checks, left = out.split("\n\n")
+    assert [line.split()[0] for line in checks.splitlines()[1:]] == ["ok"] * 11
+    assert left.startswith("unchecked  the charge, without the ledger (--ledger)\n")
     code, out, err = run("ledger", "budget.db")
     assert code == 0
     assert f"people ({UNIT}): rho 0." in out
@@ -1683,7 +1685,9 @@ def test_the_whole_pure_path_for_people(run, here, promised):
     assert f"spent (epsilon {plan.epsilon():.7f}, pure), no cap is set" in out
     code, out, err = run("verify", "release")
     assert (code, err) == (0, "verifying …\n")
-    assert [line.split()[0] for line in out.splitlines()[1:]] == ["ok"] * 11
+    checks, left = out.split("\n\n")
+    assert [line.split()[0] for line in checks.splitlines()[1:]] == ["ok"] * 11
+    assert left.startswith("unchecked  the charge, without the ledger (--ledger)\n")
     code, out, _ = run("ledger", "budget.db")
     assert f"people ({UNIT}): rho {plan.rho:.7f} spent (epsilon {plan.epsilon():.7f}, pure), no cap is set" in out
     _, out, _ = run("tables", "release")

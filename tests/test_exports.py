@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import re
+import shutil
 import sys
 import zipfile
 
@@ -14,8 +15,12 @@ import pytest
 
 import fitnoise as fn
 from fitnoise.errors import ReleaseError
-from fitnoise.interfaces.exports import export, latex
+from fitnoise.interfaces.exports import export, latex, manifests
+from fitnoise.interfaces.exports.manifests import CLAIMS, manifest_place
+from fitnoise.reading import verification
+from fitnoise.reading.files import to_json
 from fitnoise.reading.layouts import layout
+from fitnoise.reading.verification import UNCHECKED
 from laws import answered, by_command
 from test_pages import MADE, RULE, demo, small
 
@@ -177,8 +182,190 @@ def test_tables_are_exported_by_command(tmp_path, capsys):
     by_command("export", str(folder), "-o", str(tmp_path / "a.tex"), "--table", "all", "--bands", "5,20", "--json")
     assert json.loads(capsys.readouterr().out) == {"plan": small().plan.hash, "file": str(tmp_path / "a.tex")}
     by_command("export", str(folder), "-o", str(tmp_path / "p"), "--licence", "CC0-1.0")
-    assert sorted(p.name for p in (tmp_path / "p").iterdir()) == ["datapackage.json", "tables"]
+    assert sorted(p.name for p in (tmp_path / "p").iterdir()) == ["datapackage.json", "manifest.json", "tables"]
     assert "wrote" in capsys.readouterr().err
+
+
+# --- manifests ------------------------------------------------------------------------------------------
+
+
+PLACES = {"workbook": "a.xlsx", "latex": "a.tex", "package": "a"}
+ASKED = {"language": "de", "bands": RULE, "totals": True, "licence": "CC0-1.0"}
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A release, and its exports, each in a folder of its own with its manifest."""
+    place = tmp_path_factory.mktemp("exported")
+    small().write(place / "release")
+    for kind, name in PLACES.items():
+        (place / kind).mkdir()
+        fn.export(small(), place / kind / name, **ASKED)
+    return place
+
+
+@pytest.fixture
+def a_copy(exported, tmp_path):
+    return shutil.copytree(exported, tmp_path / "copy", symlinks=True)
+
+
+def wrong(what, place):
+    """The claims that do not hold."""
+    return {c.claim: c.found for c in fn.verify_export(what, place).checks if not c.holds}
+
+
+FILES, OF, AGAIN = CLAIMS
+
+
+@pytest.mark.parametrize("kind", PLACES)
+def test_an_export_is_verified_by_its_manifest(kind, a_copy):
+    checked = fn.verify_export(small(), a_copy / kind / PLACES[kind])
+    assert [c.claim for c in checked.checks] == list(CLAIMS)
+    assert checked.ok
+
+
+@pytest.mark.parametrize("kind", PLACES)
+def test_every_altered_byte_of_an_export_is_noticed(kind, a_copy):
+    """With the manifest as it was, and with one that has the hash of the altered file."""
+    place = a_copy / kind / PLACES[kind]
+    told = manifest_place(place)
+    text = told.read_text()
+    files = [place] if place.is_file() else [p for p in sorted(place.rglob("*")) if p.is_file() and p != told]
+    for file in files:
+        raw = file.read_bytes()
+        for at in (0, len(raw) // 2, len(raw) - 1):
+            other = raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :]
+            file.write_bytes(other)
+            assert wrong(small(), place) == {FILES: f"{file.relative_to(told.parent).as_posix()!r} has another hash"}
+            told.write_text(text.replace(hashlib.sha256(raw).hexdigest(), hashlib.sha256(other).hexdigest()))
+            assert wrong(small(), place) == {AGAIN: "it differs"}
+            told.write_text(text)
+        file.write_bytes(raw)
+    assert not wrong(small(), place)
+
+
+STATED = {
+    "another plan": (lambda d: d["releases"][0].update(plan="0" * 64), OF, "another release"),
+    "other answers": (lambda d: d["releases"][0].update(answers="0" * 64), OF, "another release"),
+    "another entry": (lambda d: d["releases"][0].update(ledger={"sequence": 1, "digest": "0" * 64}), OF, "another"),
+    "more releases": (lambda d: d["releases"].append(d["releases"][0]), OF, "another release"),
+    "other tables": (lambda d: d.update(of="the whole tables"), OF, "other tables"),
+    "another language": (lambda d: d["options"].update(language="en", totals=False), AGAIN, "it differs"),
+    "no such language": (lambda d: d["options"].update(language="fr"), AGAIN, "in en or de"),
+    "no such table": (lambda d: d["options"]["tables"].append("none"), AGAIN, "no table 'none'"),
+    "a table less": (lambda d: d["options"]["tables"].pop(), AGAIN, "it differs"),
+    "tables as a text": (lambda d: d["options"].update(tables="all"), FILES, "damaged"),
+    "other bands": (lambda d: d["options"].update(bands=[0.3, 0.1]), FILES, "bands of reliability"),
+    "no bands": (lambda d: d["options"].update(bands=3), FILES, "damaged"),
+    "another word": (lambda d: d["options"].update(more=1), FILES, "damaged"),
+    "a file more": (lambda d: d["files"].append({"path": "b", "bytes": 0, "sha256": ""}), FILES, "missing: ['b']"),
+    "a file above": (lambda d: d["files"][0].update(path="../a"), FILES, "'../a'"),
+    "a file twice": (lambda d: d["files"].append(d["files"][0]), FILES, "damaged"),
+    "no file": (lambda d: d.update(files=[]), FILES, "not in the manifest"),
+    "another version": (lambda d: d.update(fitnoise_export=2), FILES, "of version 2"),
+    "a version of no number": (lambda d: d.update(fitnoise_export=True), FILES, "damaged"),
+    "a key less": (lambda d: d.pop("versions"), FILES, "damaged"),
+    "a list": (lambda d: d.update(options=[]), FILES, "damaged"),
+}
+
+
+@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize("what", STATED)
+def test_a_manifest_that_says_otherwise_is_noticed(what, kind, a_copy):
+    change, claim, told = STATED[what]
+    place = a_copy / kind / PLACES[kind]
+    document = json.loads(manifest_place(place).read_text())
+    change(document)
+    manifest_place(place).write_text(to_json(document))
+    found = wrong(small(), place)
+    if kind == "package" and what == "another language":  # a package is in English, and has no totals
+        assert found == {AGAIN: "it differs"} or not found
+        return
+    assert list(found) == [claim]
+    assert told in found[claim]
+
+
+def test_files_that_are_missing_unlisted_or_links_are_noticed(a_copy):
+    place = a_copy / "package" / "a"
+    (place / "more.csv").write_text("")
+    assert wrong(small(), place) == {FILES: "missing: []; not in the manifest: ['more.csv']"}
+    (place / "more.csv").rename(place / "tables" / "more.csv")
+    assert wrong(small(), place) == {FILES: "missing: []; not in the manifest: ['tables/more.csv']"}
+    (place / "tables" / "more.csv").unlink()
+    (place / "datapackage.json").rename(a_copy / "elsewhere")
+    assert wrong(small(), place) == {FILES: "missing: ['datapackage.json']; not in the manifest: []"}
+    (place / "datapackage.json").symlink_to(a_copy / "elsewhere")
+    assert "links: ['datapackage.json']" in wrong(small(), place)[FILES]
+    (place / "manifest.json").unlink()
+    assert "missing or unreadable" in wrong(small(), place)[FILES]
+    other = a_copy / "latex" / "a.tex"
+    manifest_place(other).write_text("[" * 10**5)
+    assert "damaged" in wrong(small(), other)[FILES]
+    assert list(wrong(small(), a_copy / "nothing.xlsx")) == [FILES]
+
+
+def test_another_version_of_what_writes_workbooks_is_named(a_copy, monkeypatch):
+    place = a_copy / "workbook" / "a.xlsx"
+    told = manifest_place(place)
+    document = json.loads(told.read_text())
+    own = document["versions"]["xlsxwriter"]
+    document["versions"]["xlsxwriter"] = "0.1"
+    told.write_text(to_json(document))
+    assert fn.verify_export(small(), place).ok  # who wrote it is the maker's word
+    place.write_bytes(place.read_bytes() + b" ")
+    document["files"][0] |= {
+        "bytes": place.stat().st_size, "sha256": hashlib.sha256(place.read_bytes()).hexdigest()
+    }  # fmt: skip
+    told.write_text(to_json(document))
+    assert wrong(small(), place) == {AGAIN: f"it differs; xlsxwriter 0.1 wrote it, and this is {own}"}
+    document["versions"].pop("xlsxwriter")
+    told.write_text(to_json(document))
+    assert "xlsxwriter of no stated version wrote it" in wrong(small(), place)[AGAIN]
+
+    def unreadable(*_):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(manifests, "_sha256", unreadable)
+    assert wrong(small(), place) == {FILES: "a file of the export cannot be read (Input/output error)"}
+
+
+def test_an_export_of_made_tables_is_theirs_alone(exported, tmp_path):
+    for i, made in enumerate(MADE.values()):
+        tables = made()
+        for name in PLACES.values():
+            place = fn.export(tables, tmp_path / f"{i}{name}")
+            assert fn.verify_export(tables, place).ok
+            assert list(wrong(small(), place)) == [OF]
+    assert list(wrong(tables, exported / "latex" / "a.tex")) == [OF]
+
+
+def test_exports_are_verified_by_command_and_what_is_not_is_named(exported, tmp_path, capsys):
+    release = str(exported / "release")
+    by_command("verify", release, "--export", str(exported / "workbook" / "a.xlsx"), "--json")
+    said = json.loads(capsys.readouterr().out)
+    assert said["ok"]
+    assert [c["claim"] for c in said["checks"]][-3:] == list(CLAIMS)
+    assert said["unchecked"] == [x for x in UNCHECKED if x != verification.EXPORT]
+    assert fn.verify(exported / "release").unchecked == UNCHECKED
+    assert fn.verify(exported / "release" / "plan.json").unchecked == ()
+    other = shutil.copytree(exported / "package" / "a", tmp_path / "a")
+    (other / "datapackage.json").write_text("{}")
+    by_command("verify", release, "--export", str(other))
+    assert "'datapackage.json' has another hash" in capsys.readouterr().out
+
+
+def test_a_manifest_that_cannot_be_written_leaves_no_file(tmp_path, monkeypatch):
+    replace = export.replace_file
+
+    def full(place, raw):
+        if place.name.endswith(".manifest.json"):
+            raise ReleaseError("no space")
+        replace(place, raw)
+
+    monkeypatch.setattr(export, "replace_file", full)
+    with pytest.raises(ReleaseError, match="no space"):
+        fn.export(small(), tmp_path / "a.tex")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_cannot_be_exported_is_said(tmp_path, monkeypatch):
@@ -200,5 +387,9 @@ def test_what_cannot_be_exported_is_said(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "xlsxwriter", None)
     with pytest.raises(ReleaseError, match=r"pip install 'fitnoise\[report\]'"):
         fn.export(release, tmp_path / "b.xlsx", tables="all")
+    (tmp_path / "c.tex.manifest.json").write_text("mine")
+    with pytest.raises(ReleaseError, match=r"'c.tex.manifest.json' exists; choose another name"):
+        fn.export(release, tmp_path / "c.tex")
+    (tmp_path / "c.tex.manifest.json").unlink()
     assert [p.name for p in tmp_path.iterdir()] == ["a.tex"]
     assert place.read_text() == "mine"

@@ -16,7 +16,7 @@ from fitnoise.errors import FitnoiseError
 
 if TYPE_CHECKING:  # for type checkers and editors, name by name what the tables below say
     from fitnoise.interfaces import plots as plots
-    from fitnoise.interfaces.exports.export import export
+    from fitnoise.interfaces.exports.export import export, verify_export
     from fitnoise.interfaces.pages.report import report
     from fitnoise.kernel.designs.questions import FiniteQuery
     from fitnoise.kernel.domain import Amount, Binned, Categorical, Domain, Hierarchy, Ordered
@@ -118,11 +118,12 @@ __all__ = [
     "report",
     "table",
     "verify",
+    "verify_export",
     "whole",
 ]
 
 _ROOMS = {
-    "interfaces.exports.export": ("export",),
+    "interfaces.exports.export": ("export", "verify_export"),
     "interfaces.pages.report": ("report",),
     "kernel.designs.questions": ("FiniteQuery",),
     "kernel.domain": ("Amount", "Binned", "Categorical", "Domain", "Hierarchy", "Ordered"),

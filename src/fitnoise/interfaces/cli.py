@@ -532,6 +532,7 @@ def export_command(**asked: Any) -> None:
         "fitnoise verify release/ --ledger budget.sqlite",
         "fitnoise verify release/ --combination combined/ --also later/",
         "fitnoise verify release/ --whole whole/ --report whole.html",
+        "fitnoise verify release/ --export tables.xlsx",
         "fitnoise verify plan.json --json",
     ),
 )
@@ -543,6 +544,9 @@ def export_command(**asked: Any) -> None:
     "--combination", type=_FILE, help="Check too what was combined in this folder, of the release and --also."
 )
 @click.option("--also", type=_FILE, multiple=True, help="Another release of the combination, verified likewise.")
+@click.option(
+    "--export", "export_place", type=_FILE, help="Check too a workbook, LaTeX file or data package, by its manifest."
+)
 @_AS_JSON
 @click.pass_context
 def verify_command(context: click.Context, /, **asked: Any) -> None:

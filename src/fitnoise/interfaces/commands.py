@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
@@ -17,7 +17,8 @@ import pandas as pd
 from fitnoise.errors import LedgerError, ReleaseError
 from fitnoise.interfaces import demo, plots
 from fitnoise.interfaces.console import emit, emit_csv, emit_json, progress, say, show, show_document
-from fitnoise.interfaces.exports.export import export
+from fitnoise.interfaces.exports.export import contents, export
+from fitnoise.interfaces.exports.manifests import check_export
 from fitnoise.interfaces.pages.report import report as write_report
 from fitnoise.interfaces.pages.report import same
 from fitnoise.interfaces.pages.words import words
@@ -57,7 +58,7 @@ from fitnoise.reading.expressions import ask
 from fitnoise.reading.files import csv_text, leftovers, read_text, replace_file
 from fitnoise.reading.release import Release, to_write
 from fitnoise.reading.tables import Made
-from fitnoise.reading.verification import Verification, verify
+from fitnoise.reading.verification import EXPORT, REPORT, Check, Verification, verify
 from fitnoise.reading.whole import Whole, read_whole, whole
 from fitnoise.reporting import Report, Section, Value
 from fitnoise.request.beginning import KINDS, begun
@@ -582,9 +583,15 @@ def verify_command(
     whole_folder: Path | None,
     combination: Path | None,
     also: tuple[Path, ...],
+    export_place: Path | None,
     as_json: bool,
 ) -> bool:
     """Recompute every claim, and show the checks; whether all hold."""
+    if export_place is not None and path.is_file():
+        raise click.UsageError(
+            f"{path.name!r} is a plan, of which no tables are exported; with --export give a release directory. "
+            "Nothing was verified."
+        )
     if ledger_file is not None and not ledger_file.exists():
         raise LedgerError(f"there is no ledger {ledger_file.name!r}. Nothing was verified.")
     with progress("verifying"), contextlib.ExitStack() as stack:
@@ -593,11 +600,19 @@ def verify_command(
         if report_file is not None and checked.ok:
             own = _read(path)
             verified = [own, *_made(own, whole_folder, combination, also)]
-            checked = Verification((*checked.checks, same(verified, report_file)))
+            checked = _with(checked, REPORT, [same(verified, report_file)])
+        if export_place is not None and checked.ok:
+            verified_tables = [release := Release.read(path), *_made(release, whole_folder, combination, also)]
+            checked = _with(checked, EXPORT, check_export(verified_tables, export_place, contents))
     _tell(verification_report(checked), as_json)
     if not checked.ok:
         say("at least one claim does not hold")
     return checked.ok
+
+
+def _with(checked: Verification, what: str, checks: Iterable[Check]) -> Verification:
+    """Return a verification with further checks, of a thing that it did not cover before."""
+    return Verification((*checked.checks, *checks), tuple(x for x in checked.unchecked if x != what))
 
 
 def ledger_command(

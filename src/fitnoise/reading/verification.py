@@ -87,14 +87,35 @@ class Check:
 @final
 @dataclass(frozen=True)
 class Verification:
-    """All claims of a plan or release. `ok` when every one holds."""
+    """All claims of a plan or release. `ok` when every one holds.
+
+    Attributes:
+        checks: One for each claim.
+        unchecked: Things that no check looked at, in words: the charge where no ledger was given, and files made of the
+            release that lie elsewhere.
+    """
 
     checks: tuple[Check, ...]
+    unchecked: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
         """Whether every claim holds."""
         return all(c.holds for c in self.checks)
+
+
+CHARGE = "the charge, without the ledger (--ledger)"
+
+DERIVED = "integer tables and combinations made of the release (--whole, --combination)"
+
+REPORT = "reports of the release (--report)"
+
+EXPORT = "workbooks, LaTeX files and data packages of the release (--export)"
+
+RECORD = "records for a registry, figures, answers to questions: make these again and compare"
+
+UNCHECKED = (CHARGE, DERIVED, REPORT, EXPORT, RECORD)
+"""Things that the checks of a release directory alone do not cover, each with the option that checks it."""
 
 
 class Entry(Charge, Line, Protocol):
@@ -164,6 +185,9 @@ def verify(
         * of a period of a series, only if the whole plan is, and all of the above holds of its tables as far as they
           go; with a ledger, only if the entry says that this period was drawn, and the series was charged before;
         * a folder in which a release is still being written, or was when its process was killed, is not accepted.
+
+    Not covered are files made of the release that lie elsewhere, and the charge where no ledger is given:
+    `Verification.unchecked` names them. :func:`verify_export` checks workbooks, LaTeX files and data packages.
     """
     path = Path(path)
     others = [also] if isinstance(also, str | os.PathLike) else list(also)
@@ -185,7 +209,8 @@ def verify(
             found = Verification((*found.checks, *_verify_whole(Release.read(path), Path(whole)).checks))
         if combination is not None and found.ok:
             found = _verify_combined(found, [path, *map(Path, others)], Path(combination))
-        return found
+        options = {CHARGE: ledger, DERIVED: whole if combination is None else combination}
+        return replace(found, unchecked=tuple(x for x in UNCHECKED if options.get(x) is None))
     if path.is_file():
         if any(x is not None for x in (ledger, whole, combination)):
             raise ReleaseError(

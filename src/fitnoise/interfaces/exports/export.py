@@ -3,17 +3,21 @@
 NAME.xlsx   a sheet for each table, as the report lays it out
 NAME.tex    a longtable for each, to be put into a document
 NAME        a folder: a CSV file for each, and datapackage.json, which says what its columns mean
+
+With each goes a manifest (:mod:`fitnoise.interfaces.exports.manifests`), by which it can be verified.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.exports.latex import latex
+from fitnoise.interfaces.exports.manifests import IN_FOLDER, check_export, manifest, manifest_place, versions_for
 from fitnoise.interfaces.exports.packages import package
 from fitnoise.interfaces.exports.workbooks import workbook
 from fitnoise.interfaces.pages.words import words
@@ -23,6 +27,7 @@ from fitnoise.reading.files import replace_file, write_texts
 from fitnoise.reading.layouts import Tabled, layout, publication_of
 from fitnoise.reading.release import Release
 from fitnoise.reading.tables import Made
+from fitnoise.reading.verification import Verification
 from fitnoise.request.workloads import some
 
 MOST_NUMBERS = 1_000_000
@@ -63,6 +68,8 @@ def export(
         * nothing in it depends on the data but the noisy answers, and it is the same whenever it is written;
         * numbers have 16 digits in workbooks, the decimals of the release's own files in data packages, and as many as
           their margins bear in LaTeX; a text is never a formula;
+        * a manifest in the folder, or next to the file as NAME.manifest.json, has the hash of every file and names the
+          release, so that :func:`verify_export` can check the export;
         * it is written whole or not at all.
     """
     place = Path(path)
@@ -73,13 +80,75 @@ def export(
         )
     if place.exists():
         raise ReleaseError(f"{place.name!r} exists; choose another name. Nothing was written.")
+    side = manifest_place(place)
+    if place.suffix and side.exists():
+        raise ReleaseError(f"{side.name!r} exists; choose another name. Nothing was written.")
+    names = _names(what, tables)
+    asked = {"language": language, "bands": bands, "totals": totals, "tables": names, "licence": licence}
+    files: list[tuple[str, str, int]] = []
+    rule = None if bands is None else [bands.reliable, bands.care]
+
+    def hashed() -> Iterator[tuple[str, bytes]]:
+        for name, raw in contents(what, place, **asked):
+            files.append((name, hashlib.sha256(raw).hexdigest(), len(raw)))
+            yield name, raw
+
+    if not place.suffix:
+
+        def texts() -> Iterator[tuple[str, str]]:
+            yield from ((name, raw.decode()) for name, raw in hashed())
+            yield IN_FOLDER, manifest(what, {**asked, "bands": rule}, files, versions_for(place))
+
+        return write_texts(place, texts(), "the data package")
+    ((_, raw),) = hashed()
+    replace_file(place, raw)
+    try:
+        replace_file(side, manifest(what, {**asked, "bands": rule}, files, versions_for(place)).encode())
+    except ReleaseError:
+        place.unlink(missing_ok=True)
+        raise
+    return place
+
+
+@checked(ReleaseError, "Nothing was verified.")
+def verify_export(what: Release | Made, path: str | os.PathLike[str]) -> Verification:
+    """Check an export against its manifest, and against the tables of which it is.
+
+    Args:
+        what: The release, integer tables, or combination of which the export is. Verify these first: an export is
+            compared with them.
+        path: The workbook or the LaTeX file, whose manifest lies next to it, or the folder of a data package.
+
+    Returns:
+        One check per claim. Nothing is raised for a claim that fails.
+
+    **Guarantees**
+        * an export is accepted only if it has the files of its manifest and no others, none of them a link, with their
+          hashes; if its manifest names the plans, the noisy answers and the ledger's entries of `what`; and if the
+          export and its manifest, written again as the manifest says, are the same, byte for byte;
+        * a workbook that another version of XlsxWriter or of zlib wrote may differ, and is not accepted then: the check
+          names both versions.
+    """
+    return Verification(check_export([what], Path(path), contents))
+
+
+def contents(
+    what: Release | Made,
+    place: Path,
+    *,
+    language: str,
+    bands: Bands | None,
+    totals: bool,
+    tables: list[str],
+    licence: str | None,
+) -> Iterator[tuple[str, bytes]]:
+    """The files of an export by name, relative to its folder."""
     told, names = words(language), _names(what, tables)
     if not place.suffix:
-        return write_texts(place, package(what, names, bands, licence), "the data package")
+        yield from ((name, text.encode()) for name, text in package(what, names, bands, licence))
+        return
     laid = (layout(what, name, totals=totals, bands=bands) for name in names)
-    write = workbook if place.suffix == ".xlsx" else latex
-    replace_file(place, write(what, laid, told, bands))
-    return place
+    yield place.name, (workbook if place.suffix == ".xlsx" else latex)(what, laid, told, bands)
 
 
 def _names(what: Tabled, tables: str | Iterable[str] | None) -> list[str]:

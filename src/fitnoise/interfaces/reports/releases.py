@@ -251,7 +251,8 @@ def verification_report(checked: Verification) -> Report:
     """What was checked, and what was found."""
     columns = (Column("holds", "", Kind.CHECK), Column("claim", "claim"), Column("found", "found"))
     table = Table.of("checks", columns, map(vars, checked.checks))
-    return Report("", (Section("", values=(Value("ok", checked.ok, Kind.CHECK),), tables=(table,)),))
+    left = Section("unchecked", checked.unchecked, (Value("unchecked", list(checked.unchecked)),))
+    return Report("", (Section("", values=(Value("ok", checked.ok, Kind.CHECK),), tables=(table,)), left))
 
 
 def tables_line(groups: Sequence[Tables]) -> str:

@@ -1,0 +1,200 @@
+"""Manifests of exports: the release of an export, the options it was written with, and the hash of every file.
+
+A manifest lies next to a workbook or a LaTeX file, as NAME.manifest.json, and in the folder of a data package. With it
+anyone who has the release writes the export again and compares it, byte for byte.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from fitnoise import __version__
+from fitnoise.errors import ReleaseError
+from fitnoise.mechanisms.documents import parse
+from fitnoise.reading.bands import Bands
+from fitnoise.reading.files import links, read_text, to_json
+from fitnoise.reading.layouts import Tabled, releases
+from fitnoise.reading.release import answers_digest, outputs_digest
+from fitnoise.reading.tables import TOLD, Made
+from fitnoise.reading.verification import Check
+
+FORMAT = 1
+"""Version of a manifest."""
+
+OPTION_NAMES = ("language", "bands", "totals", "tables", "licence")
+"""The arguments of :func:`fitnoise.export` that a manifest has, in this order."""
+
+IN_FOLDER = "manifest.json"
+"""The name of the manifest of a data package."""
+
+KEYS = ("fitnoise_export", "of", "releases", "options", "files", "versions")
+"""Keys of a manifest, in this order."""
+
+CLAIMS = (
+    "the files of the export are those of its manifest",
+    "the export is of what was verified",
+    "the export, written again, is the same",
+)
+
+Contents = Callable[..., Iterator[tuple[str, bytes]]]
+"""Function that writes the files of an export, from tables, a place and options."""
+
+
+def manifest_place(export: Path) -> Path:
+    """The place of the manifest of an export: in its folder, or next to its file."""
+    return export.with_name(f"{export.name}.manifest.json") if export.suffix else export / IN_FOLDER
+
+
+def manifest(
+    source: Tabled, options: Mapping[str, Any], files: Iterable[tuple[str, str, int]], versions: Mapping[str, str]
+) -> str:
+    """Write a manifest.
+
+    Args:
+        source: The release, or the tables made of releases, that was exported.
+        options: Language, bands, totals, tables and licence, as :func:`fitnoise.export` takes them.
+        files: Name, SHA-256 and bytes of each file.
+        versions: Versions of the programs that wrote the files.
+    """
+    listed = [{"path": path, "bytes": size, "sha256": digest} for path, digest, size in files]
+    values = (FORMAT, _kind(source), [_identity(r) for r in releases(source)], dict(options), listed, dict(versions))
+    return to_json(dict(zip(KEYS, values, strict=True)))
+
+
+def versions_for(export: Path) -> dict[str, str]:
+    """The versions of the programs on which the bytes of an export depend, on this machine."""
+    if export.suffix != ".xlsx":
+        return {"fitnoise": __version__}
+    return {"fitnoise": __version__, "xlsxwriter": metadata.version("xlsxwriter"), "zlib": zlib.ZLIB_RUNTIME_VERSION}
+
+
+def check_export(verified: Sequence[Tabled], export: Path, contents: Contents) -> tuple[Check, ...]:
+    """Check an export against its manifest, and against what was verified.
+
+    Args:
+        verified: The release, and the tables made of releases; the export is of one of them.
+        export: The file, or the folder of a data package.
+        contents: Writes the files of an export again.
+
+    Returns:
+        A check for each claim of `CLAIMS`, up to the first that fails.
+    """
+    checks: list[Check] = []
+
+    def add(problem: str | None, good: str) -> bool:
+        checks.append(Check(CLAIMS[len(checks)], problem is None, good if problem is None else problem))
+        return problem is None
+
+    try:
+        text = read_text(manifest_place(export))
+        stated, options, files = _parsed(text)
+        count = "1 file, with its hash" if len(files) == 1 else f"{len(files)} files, with their hashes"
+        if not add(_check_files(export, files), count):
+            return tuple(checks)
+        source = next((x for x in verified if _states(stated, x)), None)
+        problem = None if source is not None else "it is of another release, or of other tables than are given"
+        if not add(problem, stated["of"]) or source is None:
+            return tuple(checks)
+        add(_check_again(source, export, text, options, stated["versions"], contents), "every file, byte for byte")
+    except ReleaseError as error:
+        add(str(error), "")
+    except OSError as error:
+        add(f"a file of the export cannot be read ({error.strerror})", "")
+    return tuple(checks)
+
+
+def _kind(source: Tabled) -> str:
+    """The kind of tables that were exported, in words."""
+    return source.called if isinstance(source, Made) else "the release"
+
+
+def _identity(release: Any) -> dict[str, Any]:
+    """A release by its plan, its noisy answers and the entry of the ledger that charged it."""
+    digests = {"answers": answers_digest(release.answers), "outputs": outputs_digest(release.outputs)}
+    entry = {} if release.entry is None else {"ledger": release.entry.document()}
+    return {"plan": release.plan.hash, **digests, **entry}
+
+
+def _states(stated: Mapping[str, Any], source: Tabled) -> bool:
+    """Return True if a manifest says that it is of these tables."""
+    return bool(stated["of"] == _kind(source) and stated["releases"] == [_identity(r) for r in releases(source)])
+
+
+def _parsed(text: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, tuple[str, int]]]:
+    """A manifest, the arguments of :func:`fitnoise.export`, and hash and bytes of each file.
+
+    Raises:
+        ReleaseError: The text is not a manifest.
+    """
+    try:
+        stated = parse(text)
+        if list(stated) != list(KEYS) or type(stated["fitnoise_export"]) is not int:
+            raise ValueError
+        if stated["fitnoise_export"] != FORMAT:
+            raise ReleaseError(
+                f"the manifest is of version {stated['fitnoise_export']}, and this fitnoise reads version {FORMAT}"
+            )
+        options = dict(stated["options"])
+        options["bands"] = None if options["bands"] is None else Bands(*options["bands"])
+        if list(options) != list(OPTION_NAMES):
+            raise ValueError
+        texts = [options["language"], *options["tables"], *stated["versions"].values(), stated["of"]]
+        texts += [] if options["licence"] is None else [options["licence"]]
+        files = {x["path"]: (x["sha256"], x["bytes"]) for x in stated["files"]}
+        is_sound = type(options["totals"]) is bool and type(options["tables"]) is list
+        is_sound = is_sound and all(type(x) is int for _, x in files.values())
+        if not is_sound or len(files) != len(stated["files"]) or not all(isinstance(x, str) for x in [*texts, *files]):
+            raise ValueError
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise ReleaseError("the manifest is damaged: it does not say what one says") from None
+    return stated, options, files
+
+
+def _check_files(export: Path, files: Mapping[str, tuple[str, int]]) -> str | None:
+    """Return the problem where files are missing, not listed, links, or have another hash, else None."""
+    folder = export if not export.suffix else export.parent
+    parents = {p.as_posix() for name in files for p in Path(name).parents} - {"."}
+    listed = {*files} if export.suffix else {IN_FOLDER, *files, *parents}
+    paths = [export] if export.suffix else list(itertools.islice(export.rglob("*"), len(listed) + TOLD))
+    if problem := links(folder, paths):
+        return problem
+    there = {p.relative_to(folder).as_posix() for p in paths if p.exists()}
+    if there != listed:
+        return f"missing: {sorted(listed - there)}; not in the manifest: {sorted(there - listed)}"
+    for name, (digest, size) in files.items():
+        path = folder / name
+        if not path.is_file() or path.stat().st_size != size or _sha256(path) != digest:  # a pipe would wait
+            return f"{name!r} has another hash"
+    return None
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _check_again(
+    source: Tabled, export: Path, text: str, options: Mapping[str, Any], versions: Mapping[str, str], contents: Contents
+) -> str | None:
+    """Return the problem where an export differs from one that is written again, else None."""
+    folder = export if not export.suffix else export.parent
+    files, differs = [], False
+    for name, raw in contents(source, export, **options):
+        files.append((name, hashlib.sha256(raw).hexdigest(), len(raw)))
+        path = folder / name
+        differs |= not path.is_file() or path.stat().st_size != len(raw) or path.read_bytes() != raw
+    rule = options["bands"]
+    expected = manifest(
+        source, {**options, "bands": None if rule is None else [rule.reliable, rule.care]}, files, versions
+    )
+    if not differs and expected == text:
+        return None
+    here = versions_for(export)
+    other = {name: versions.get(name, "of no stated version") for name, x in here.items() if versions.get(name) != x}
+    return "; ".join(["it differs", *(f"{name} {x} wrote it, and this is {here[name]}" for name, x in other.items())])
