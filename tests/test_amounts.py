@@ -1321,7 +1321,7 @@ def test_sums_up_to_every_ceiling_are_told_and_no_others(people, without_noise, 
         np.testing.assert_allclose(total.value, true.sum(), rtol=1e-9)
         np.testing.assert_allclose(own.value, true.mean(), rtol=1e-9)
         assert f"above {t or 1000} as {t or 1000}" in own.universe
-        assert own.universe == total.universe == total["a"].universe.replace("records chosen by state", "all records")
+        assert own.universe == total.universe == total["a"].universe.replace("records with state a", "all records")
     name = "state by pay sum up to 200"
     assert list(release[name]["pay"]) == ["sum up to 200"] * 3
     np.testing.assert_allclose(release[name]["value"], pay.clip(upper=200).groupby(people["state"]).sum(), rtol=1e-9)
@@ -1335,7 +1335,7 @@ def test_sums_up_to_every_ceiling_are_told_and_no_others(people, without_noise, 
     who = "all records but those with pay none, unknown"
     assert f"records    {who} (pay: {cut.format(200)}), over {who} (pay: {cut.format(1000)})\n" in said
     part = release.total("pay", state="a") / release.total("pay")
-    assert part.universe == f"records chosen by state{who[11:]}, over {who} (pay: {cut.format(1000)})"
+    assert part.universe == f"records with state a{who[11:]}, over {who} (pay: {cut.format(1000)})"
     whole = release.total("pay") / (release.total("pay") + release.total("pay", state="a"))
     assert whole.universe == f"{who} (pay: {cut.format(1000)}), over what was computed of several counts"
     page = layout(release, name)

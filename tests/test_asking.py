@@ -332,7 +332,7 @@ def test_numbers_are_told_apart_by_values_and_levels(quiet):
     assert some.labels == {"county": ("B0", "B2")}
     np.testing.assert_allclose(some.value, COUNTS.sum(axis=(0, 1, 3))[[2, 4]], atol=1e-6)
     assert quiet.count(by="age", age=(3, 4)).labels == {"age": (3, 4)}
-    assert (found.universe, some.universe) == ("all records", "records chosen by geo")
+    assert (found.universe, some.universe) == ("all records", "records with county B0, B2")
 
 
 @pytest.mark.parametrize("privacy", ["gaussian", "pure"])

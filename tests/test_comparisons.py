@@ -248,7 +248,8 @@ def test_releases_with_different_kinds_of_noise_are_compared():
     assert (p - r).interval() == pytest.approx((a - d, b - c))
     assert (p - r).universe == "what was computed of several counts"
     means = [made(x).mean("age", sex="f") for x in ("gaussian", "pure")]
-    assert (means[0] - means[1]).universe == "records chosen by sex"
+    assert (means[0] - means[1]).universe == "records with sex f"
+    assert (means[0] - made().mean("age", sex="m")).universe == "records with sex f, and records with sex m"
 
 
 def test_what_cannot_be_compared_is_refused():

@@ -73,8 +73,8 @@ def test_quantiles_are_those_of_the_records(quiet, q):
 
 def test_whose_quantile_it_is_is_said():
     assert made().quantile("age", 0.5).universe == "all records but those with age unknown"
-    assert made().quantile("age", 0.5, sex="f").universe == "records chosen by sex but those with age unknown"
-    assert made().quantile("age", 0.5, age=(1, 5)).universe == "records chosen by age"
+    assert made().quantile("age", 0.5, sex="f").universe == "records with sex f but those with age unknown"
+    assert made().quantile("age", 0.5, age=(1, 5)).universe == "records with age 1–5"
     assert made().quantile("pay", 0.5).universe == "all records"
     assert made().quantile("age", 0.25, by="sex").summary == "2 quantiles at 0.25 by sex"
     assert made().quantile("age", 0.5).summary == "1 quantile at 0.5"
@@ -223,7 +223,7 @@ def test_a_mean_is_the_ratio_of_a_sum_and_a_count(privacy):
 
 def test_whose_mean_it_is_is_said():
     assert made().mean("age", by="sex")["f"].universe == "all records but those with age unknown"
-    assert (2 * made().mean("age", sex="m")).universe == "records chosen by sex but those with age unknown"
+    assert (2 * made().mean("age", sex="m")).universe == "records with sex m but those with age unknown"
     assert (made().count(sex="m") / made().count()).universe == "what was computed of several counts"
     domain = fn.Domain(age=fn.Ordered(0, 3, clip=True))
     clipped = released(fn.plan(fn.Workload(domain, [fn.table("age", margin=3)])), np.arange(4))

@@ -51,7 +51,7 @@ def test_records_with_a_value_are_counted_and_those_without_are_not():
         rows = rules.dense(asked.view("wages").operator(wages))
         np.testing.assert_array_equal(rows, [[1] * wages.own_size + [0]])
         assert asked.labels(fn.Domain(sex=fn.Ordered(0, 1), wages=wages))["wages"] == ("count",)
-        assert asked.not_counted(fn.Domain(sex=fn.Ordered(0, 1), wages=wages)) == {"wages": ["none"]}
+        assert asked.left_out(fn.Domain(sex=fn.Ordered(0, 1), wages=wages)) == {"wages": (wages.own_size,)}
     with pytest.raises(WorkloadError, match=r"cells for missing ones.*leave `count` out"):
         fn.Workload(fn.Domain(wages=fn.Amount(0, 9)), [fn.table(count="wages", margin=1)])
     with pytest.raises(WorkloadError, match="two views"):

@@ -24,6 +24,7 @@ from fitnoise.kernel.domain import Attribute, Domain, Hierarchy
 from fitnoise.kernel.selections import Selection
 from fitnoise.reading.areas import AREA, Areas
 from fitnoise.reading.forms import Forms, Source
+from fitnoise.request.coverage import ValueList, list_values
 from fitnoise.request.workloads import EACH, AtMost, Family, Table, View, Workload
 
 Mask = npt.NDArray[np.bool_]
@@ -35,6 +36,9 @@ SEVERAL = "what was computed of several counts"
 """Which records are counted, where no one question says it."""
 
 _WITHOUT = " but those with "
+
+MOST_CHOSEN = 4
+"""Pieces of a list of values that were chosen."""
 
 CLOSE = 1e-9
 """By how much what is made of a view's rows may be off from what is asked."""
@@ -200,18 +204,25 @@ class Question:
 
     @property
     def who(self) -> str:
-        """Which records are counted, in words: by what they are chosen, and which cells for missing values are not."""
+        """Which records are counted, in words: their values, and which cells for missing values are not."""
         chosen, without = [], []
         for home, own in self.along.items():
             attribute = self.domain[home]
             n = attribute.own_size
             if not own.chosen[:n].all():
-                chosen.append(home)
+                chosen.append(self._values(home, own).words)
             elif not own.chosen[n:].all():
                 left = [x for x, there in zip(attribute.beside, own.chosen[n:], strict=True) if not there]
                 without.append(f"{home} {', '.join(left)}")
-        said = f"records chosen by {', '.join(chosen)}" if chosen else "all records"
+        said = f"records with {'; '.join(chosen)}" if chosen else "all records"
         return f"{said}{_WITHOUT}{'; '.join(without)}" if without else said
+
+    def _values(self, home: str, own: Along) -> ValueList:
+        """The values that are chosen, on the deepest level that is named."""
+        attribute = self.domain[home]
+        name = attribute.levels[own.depth] if isinstance(attribute, Hierarchy) else home
+        cells = np.unique(leaves(self.domain, name)[own.chosen])
+        return list_values(name, self.domain[name], cells.tolist(), MOST_CHOSEN)
 
     def within(self, other: Question) -> bool:
         """Whether row by row, told apart by the same values, its records are among those of another question."""

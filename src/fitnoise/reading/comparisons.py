@@ -255,8 +255,9 @@ class ComparedRatios(Movable):
 
     @property
     def universe(self) -> str:
-        """Which records they are of, where both ratios say the same."""
-        return self._one.universe if self._one.universe == self._other.universe else SEVERAL
+        """Which records they are of, where both ratios say it."""
+        one, other = self._one.universe, self._other.universe
+        return one if one == other else SEVERAL if SEVERAL in (one, other) else f"{one}, and {other}"
 
     @property
     def value(self) -> Any:

@@ -19,6 +19,7 @@ from fitnoise.kernel.units import UNSAID, PrivacyUnit
 from fitnoise.mechanisms.summaries import FiniteSummary
 from fitnoise.planning.plan import Plan
 from fitnoise.planning.protection import warning_words
+from fitnoise.request.coverage import uncounted
 from fitnoise.request.documents import Spec
 from fitnoise.request.workloads import (
     AtMost,
@@ -183,7 +184,8 @@ def _so_far(plan: Plan) -> dict[str, Any]:
 def universe(part: Table | Family, domain: Domain) -> dict[str, dict[str, Any]]:
     """Which records a table does not count, by attribute, and as what it reads values that it does not show."""
     table = part if isinstance(part, Table) else part.template
-    said: dict[str, dict[str, Any]] = {"not_counted": {**table.not_counted(domain)}, "coded": {**part.coded(domain)}}
+    left = {own.name: own.items for own in uncounted(table, domain)}
+    said: dict[str, dict[str, Any]] = {"not_counted": left, "coded": {**part.coded(domain)}}
     return {key: found for key, found in said.items() if found}
 
 
@@ -193,13 +195,14 @@ def stated(plan: Plan, part: Table | Family, version: int = FORMAT) -> list[str]
     version: of the release that is told of.
     """
     unit, source = plan.publication.unit, plan.publication.source
-    own = [*shares(plan).values(), *counted(plan).get("counted", [])] or [f"all records of {source.name}"]
+    told = universe(part, plan.publication.workload.domain)
+    dropped = left_out(plan, version).get("left_out")
+    every = "" if "not_counted" in told or dropped or unit.bound is not None else "all "
+    own = [*shares(plan).values(), *counted(plan).get("counted", [])] or [f"{every}records of {source.name}"]
     if unit.bound is not None and unit.bound.most is not None:
         plural = "record" if unit.max_records == 1 else "records"
         own.append(f"at most {unit.max_records} {plural} of each {unit.name}{unit.pattern.words}")
     own += [] if unit.merged is None else [unit.merged]
-    told = universe(part, plan.publication.workload.domain)
-    dropped = left_out(plan, version).get("left_out")
     return [
         *(f"counted: {words}" for words in own),
         *([f"left out: records whose value is dropped, by {', '.join(dropped)}"] if dropped else []),

@@ -163,6 +163,11 @@ def _before(said: dict[str, Any]) -> Iterator[str]:
         yield f"Counted are records of which {' and '.join(said['counted'])}"
     if "left_out" in said:
         yield f"Records without a declared value are left out by {', '.join(said['left_out'])}"
+    left = {
+        f"{name} {', '.join(own)}" for table in said["tables"] for name, own in table.get("not_counted", {}).items()
+    }
+    if left:
+        yield f"Some tables do not count all values: {'; '.join(sorted(left))}"
     coded = {name: words for table in said["tables"] for name, words in table.get("coded", {}).items()}
     if coded:
         yield f"Values are coded: {'; '.join(f'{name} {words}' for name, words in coded.items())}"

@@ -82,6 +82,15 @@ class View(abc.ABC):
         """The cells for missing values that no query of the view counts, unless `missing` adds them."""
         return tuple(range(attribute.own_size, attribute.size))
 
+    def unshown(self, attribute: Attribute) -> tuple[int, ...]:
+        """Return the cells of values, in order, that no query of the view counts.
+
+        Args:
+            attribute: That the view shows.
+        """
+        del attribute
+        return ()
+
     def coded(self, attribute: Attribute) -> str | None:
         """How values that are others than those shown are read, in words; None where none are."""
         return attribute.coded
@@ -188,6 +197,16 @@ class Ranges(View):
         cells = (Selection(Form.RANGE, (a, b)).cells(attribute) for a, b in self.bounds)
         return tuple((own[0], own[-1]) for own in cells)
 
+    def unshown(self, attribute: Attribute) -> tuple[int, ...]:
+        """Return the cells that no range counts.
+
+        Args:
+            attribute: That the view shows.
+        """
+        if self.bounds is None:
+            return ()
+        return _others(attribute, (i for first, last in self._cells(attribute) for i in range(first, last + 1)))
+
     def operator(self, attribute: Attribute) -> op.Operator:
         """Interval sums."""
         return op.Intervals(attribute.size, self._cells(attribute) + tuple((i, i) for i in self._added(attribute)))
@@ -230,6 +249,14 @@ class Recode(View):
         _refuse_overlap(attribute, sorted(spans, key=lambda span: span[:2]))
         return tuple(found)
 
+    def unshown(self, attribute: Attribute) -> tuple[int, ...]:
+        """Return the cells that no group counts.
+
+        Args:
+            attribute: That the view shows.
+        """
+        return _others(attribute, itertools.chain.from_iterable(self._cells(attribute)))
+
     def operator(self, attribute: Attribute) -> op.Operator:
         """Group sums."""
         return op.Groups(attribute.size, self._cells(attribute) + tuple((i,) for i in self._added(attribute)))
@@ -254,6 +281,14 @@ class Change(View):
     steps: int = 1
     word = "change"
     signed = True
+
+    def unshown(self, attribute: Attribute) -> tuple[int, ...]:
+        """Return the cells that no change counts: those in the middle, if values are fewer than twice the steps.
+
+        Args:
+            attribute: That the view shows.
+        """
+        return tuple(range(attribute.own_size - self.steps, self.steps))
 
     def operator(self, attribute: Attribute) -> op.Operator:
         """Differences; WorkloadError when values do not follow one another, or are too few."""
@@ -468,6 +503,12 @@ def _refuse_one_label(labels: tuple[str, ...], names: tuple[str, ...]) -> None:
         )
 
 
+def _others(attribute: Attribute, counted: Iterable[int]) -> tuple[int, ...]:
+    """The cells of values that are not counted."""
+    known = set(counted)
+    return tuple(i for i in range(attribute.own_size) if i not in known)
+
+
 def _refuse_overlap(attribute: Attribute, spans: Sequence[tuple[int, int, tuple[str, Selection]]]) -> None:
     """Raise WorkloadError where two ranges overlap and neither holds the other; by first cell, the longest first."""
     around: list[tuple[int, str]] = []
@@ -558,16 +599,18 @@ class Table:
                 found[amount.by] = tuple(x * y for x, y in zip(own, before, strict=True))
         return found
 
-    def not_counted(self, domain: Domain) -> dict[str, list[str]]:
-        """The cells for missing values that no number of the table counts, by attribute.
+    def left_out(self, domain: Domain) -> dict[str, tuple[int, ...]]:
+        """Return the cells that no number of the table counts, by attribute; of a matrix none.
 
         Args:
             domain: of which it is asked.
         """
-        if self.matrix is not None:
-            return {}
-        left = {a: view.left_out(domain[a]) for a, view in self.views if not view.missing}
-        return {a: [str(domain[a].values[i]) for i in cells] for a, cells in left.items() if cells}
+        left = {}
+        for a, view in self.views:
+            beside = () if view.missing else view.left_out(domain[a])
+            if cells := (*view.unshown(domain[a]), *beside):
+                left[a] = cells
+        return left
 
     def coded(self, domain: Domain) -> dict[str, str]:
         """How values that are others than those shown are read, by attribute.

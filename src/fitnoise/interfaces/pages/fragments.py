@@ -29,6 +29,7 @@ from fitnoise.reading.bands import Band, Bands
 from fitnoise.reading.description import left_out
 from fitnoise.reading.layouts import Heading, Label, Layout, Tabled, publication_of, releases
 from fitnoise.reporting import Kind, Report, heading_beside
+from fitnoise.request.coverage import ValueList, uncounted
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -341,11 +342,15 @@ def notes(table: Layout, told: Words, of: Tabled, bands: Bands | None) -> Iterat
     conditions = [condition(told, c) for c in plan.publication.source.conditions]
     dropped = left_out(plan, release.version).get("left_out")
     asked = workload[table.name]
-    universe = [
-        told.tell("records of {source} of which {conditions}", source=source, conditions=", ".join(conditions))
-        if conditions
-        else told.tell("all records of {source}", source=source)
-    ]
+    left = uncounted(asked, workload.domain)
+    enforced = plan.publication.unit.parts == 1 and plan.publication.unit.bound is not None
+    if conditions:
+        who = told.tell("records of {source} of which {conditions}", source=source, conditions=", ".join(conditions))
+    elif left or dropped or enforced:
+        who = told.tell("records of {source}", source=source)
+    else:
+        who = told.tell("all records of {source}", source=source)
+    universe = [who]
     if plan.publication.unit.parts > 1:
         universe.append(
             told.tell("each {unit} counts one, by equal shares of all its records", unit=plan.publication.unit.name)
@@ -358,8 +363,7 @@ def notes(table: Layout, told: Words, of: Tabled, bands: Bands | None) -> Iterat
         universe += [merged(told, unit)] if unit.merge else []
     if dropped:
         universe.append(told.tell("without those whose value is dropped, by {names}", names=", ".join(dropped)))
-    for name, cells in asked.not_counted(workload.domain).items():
-        universe.append(told.tell("without those whose {name} is {cells}", name=name, cells=", ".join(cells)))
+    universe += (told.tell("not counted: {values}", values=listed(x, told)) for x in left)
     universe += (f"{name}: {told.phrase(coded).text}" for name, coded in asked.coded(workload.domain).items())
     yield told.tell("Universe: {universe}.", universe="; ".join(universe))
     plans = ", ".join(r.plan.hash[:12] for r in releases(of))
@@ -400,6 +404,12 @@ def notes(table: Layout, told: Words, of: Tabled, bands: Bands | None) -> Iterat
                 wide=wide,
             )
         )
+
+
+def listed(values: ValueList, told: Words) -> str:
+    """Return a list of values in a language."""
+    text = f"{values.name} {', '.join(values.pieces)}"
+    return told.tell("{values}, and {n} more", values=text, n=told.number(values.more)) if values.more else text
 
 
 def beside(table: Layout, told: Words, i: int, j: int, width: int = 0) -> str:

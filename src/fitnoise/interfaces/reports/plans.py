@@ -242,7 +242,7 @@ def _price(plan: Plan) -> Section:
 
 
 def whom(plan: Plan, version: int = FORMAT, *, every: bool = True) -> Section:
-    """Which records are counted; whom each table leaves out, and how values are coded; by what records are in no table.
+    """Return which records are counted, the values that each table leaves out, how values are coded, who is dropped.
 
     version: of the release that is told of. every: whether it is said, too, that tables are of all records.
     """
@@ -265,7 +265,9 @@ def whom(plan: Plan, version: int = FORMAT, *, every: bool = True) -> Section:
     unit, source = plan.publication.unit, plan.publication.source
     sentences = {
         "every": "all records of {every}",
-        "kept_of": "all records of {kept_of}, as many of one unit as are counted",
+        "kept_of": "records of {kept_of}, as many of one unit as are counted",
+        "some_of": "records of {some_of}; what single tables do not count is listed for each of them",
+        "dropping_of": "records of {dropping_of}",
         "shares": "{shares}: numbers are of shares, not of records",
         "counted": "records are counted of which {counted}; others are as if they were not there",
         "left_out": (
@@ -273,9 +275,12 @@ def whom(plan: Plan, version: int = FORMAT, *, every: bool = True) -> Section:
         ),
     }
     said: dict[str, Any] = shares(plan) | counted(plan)
+    dropped = left_out(plan, version)
     if every and plan.summaries and not said:
-        said = {"every" if unit.bound is None else "kept_of": source.name}
-    said |= left_out(plan, version)
+        some = any(row["not_counted"] for row in rows)
+        whole = "dropping_of" if dropped else "every"
+        said = {"kept_of" if unit.bound is not None else "some_of" if some else whole: source.name}
+    said |= dropped
     values = tuple(Value(key, found) for key, found in said.items())
     tables = (Table.of("universe", columns, rows),) if rows else ()
     return Section("counted", tuple(sentences[key] for key in said), values, tables)

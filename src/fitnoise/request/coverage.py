@@ -1,0 +1,106 @@
+"""The values that no number of a table counts, in words: the one place that decides what a table covers.
+
+A record is counted by some number of a table if, and only if, its values are in none of the cells that are listed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import final
+
+import numpy as np
+
+from fitnoise.kernel.domain import Attribute, Binned, Domain
+from fitnoise.request.workloads import Table
+
+MOST = 8
+"""Pieces of a list of values that are printed."""
+
+
+@final
+@dataclass(frozen=True)
+class ValueList:
+    """Values of an attribute, or of several, in few words.
+
+    name: The attribute. pieces: Runs of ordered values as "1–13", and values alone. more: The number of values that the
+    pieces leave out.
+    """
+
+    name: str
+    pieces: tuple[str, ...]
+    more: int = 0
+
+    @property
+    def items(self) -> list[str]:
+        """The pieces, and the number of further values as the last one."""
+        return [*self.pieces, *([f"and {self.more:,} more"] if self.more else [])]
+
+    @property
+    def words(self) -> str:
+        """The list in English: "age 1–13, 15–85"."""
+        return f"{self.name} {', '.join(self.items)}"
+
+
+def list_values(name: str, attribute: Attribute, cells: Iterable[int], most: int = MOST) -> ValueList:
+    """Return some values of an attribute in few words.
+
+    Args:
+        name: The name of the attribute.
+        attribute: Whose values they are.
+        cells: Their cells, each once.
+        most: The number of pieces to print of the values in order; one more is printed if it is the last.
+    """
+    cells, values = sorted(cells), attribute.values
+    own = [i for i in cells if i < attribute.own_size]
+    runs = list(_runs(own)) if attribute.ordered else [(i, i) for i in own]
+    shown = runs if len(runs) <= most + 1 else runs[:most]
+    texts = (_run_text(attribute, values, i, j) for i, j in shown)
+    beside = (str(values[i]) for i in cells[len(own) :])
+    return ValueList(name, (*texts, *beside), len(own) - sum(j - i + 1 for i, j in shown))
+
+
+def _runs(cells: list[int]) -> Iterator[tuple[int, int]]:
+    for _, run in groupby(enumerate(cells), key=lambda pair: pair[1] - pair[0]):
+        places = [i for _, i in run]
+        yield places[0], places[-1]
+
+
+def _run_text(attribute: Attribute, values: tuple[str | int, ...], first: int, last: int) -> str:
+    """Values that follow one another, as one."""
+    if first == last:
+        return str(values[first])
+    if isinstance(attribute, Binned):
+        return _bin_text(attribute, first, last)
+    ends = f"{values[first]}", f"{values[last]}"
+    return (" – " if ends[0].startswith("-") else "–").join(ends)
+
+
+def _bin_text(attribute: Binned, first: int, last: int) -> str:
+    """Bins that follow one another, as one bin."""
+    ends = attribute.cuts[max(first - 1, 0) : first] + attribute.cuts[last : last + 1]
+    if not ends:
+        return "all"
+    return str(Binned(ends).own_values[1 if first > 0 else 0])
+
+
+def uncounted(table: Table, domain: Domain) -> tuple[ValueList, ...]:
+    """Return the values that no number of a table counts, by attribute; of a matrix the combinations of values.
+
+    Args:
+        table: Whose numbers they are; of a pattern of tables, its template.
+        domain: Of the records.
+
+    **Guarantees**
+        * A record is counted, or its amount added up, if and only if none of its values is listed or among the `more`.
+    """
+    if table.matrix is None:
+        return tuple(list_values(a, domain[a], cells) for a, cells in table.left_out(domain).items())
+    zero = np.flatnonzero(~np.asarray(table.matrix.matrix).any(axis=0)).tolist()
+    if not zero or len(domain) == 1:
+        return tuple(list_values(a, domain[a], zero) for a in domain if zero)
+    shown = zero if len(zero) <= MOST + 1 else zero[:MOST]
+    places = zip(*np.unravel_index(shown, domain.shape), strict=True)
+    pieces = (" × ".join(str(x.values[i]) for x, i in zip(domain.values(), own, strict=True)) for own in places)
+    return (ValueList(" × ".join(domain), tuple(pieces), len(zero) - len(shown)),)

@@ -1,0 +1,286 @@
+"""What tables say that they do not count is what they do not count, value by value."""
+
+import contextlib
+import itertools
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import openpyxl
+import pandas as pd
+import pytest
+
+import fitnoise as fn
+import zoo
+from dense import merging, table_matrix
+from fitnoise.interfaces.cli import main
+from fitnoise.interfaces.exports.export import export
+from fitnoise.interfaces.pages import fragments
+from fitnoise.interfaces.pages.words import words
+from fitnoise.kernel.domain import Binned, Ordered
+from fitnoise.reading.layouts import layout
+from fitnoise.request.coverage import list_values, uncounted
+from fitnoise.request.workloads import Family, Sum
+
+TREE = fn.Hierarchy(["state", "county"], [(s, f"{s}{i}") for s in "abc" for i in range(12)])
+WIDE = fn.Domain(
+    age=fn.Ordered(0, 20, missing={"unknown": [99]}, absent="unknown"),
+    debt=fn.Ordered(-5, 5),
+    pay=fn.Binned([10, 20, 30.5, 40]),
+    job=fn.Categorical([f"j{i}" for i in range(16)]),
+    geo=TREE,
+)
+ASKED = {
+    "groups with gaps": {"recode": {"age": {"young": [1, 4], "one": 9, "some": {"values": [12, 14, 16]}}}},
+    "groups of all": {"recode": {"age": {"young": [0, 14], "old": [15, 20]}}},
+    "groups, and missing ones": {"recode": {"age": {"young": [0, 14]}}, "missing": True},
+    "a group of missing ones": {"recode": {"age": {"x": {"values": ["unknown", 0]}}}},
+    "every second value": {"recode": {"age": {"even": {"values": list(range(0, 21, 2))}}}},
+    "ranges": {"ranges": {"age": [(0, 3), (2, 5), (19, 19)]}},
+    "all ranges": {"ranges": "debt"},
+    "negative numbers": {"ranges": {"debt": [(0, 1)]}},
+    "prefix": {"prefix": "age"},
+    "prefix, and missing ones": {"prefix": "age", "missing": True},
+    "changes": {"change": {"age": 2}},
+    "changes over most": {"change": {"age": 13}},
+    "averages": {"average": {"age": 3}},
+    "to date": {"to_date": {"age": 4}},
+    "a sum": {"sum": "age"},
+    "counts of values": {"count": "age"},
+    "bins": {"recode": {"pay": {"x": ["10 to under 20", "20 to under 30.5"]}}},
+    "bins at the ends": {"recode": {"pay": {"x": {"values": ["under 10", "40 or more"]}}}},
+    "ranges of bins": {"ranges": {"pay": [("40 or more", "40 or more")]}},
+    "few codes": {"recode": {"job": {"x": [f"j{i}" for i in range(9)]}}},
+    "nine codes left": {"recode": {"job": {"x": [f"j{i}" for i in range(7)]}}},
+    "many codes left": {"recode": {"job": {"x": ["j3"]}}},
+    "places of a level": {"recode": {"state": {"x": ["b"]}}},
+    "places of the last level": {"recode": {"county": {"x": ["a1", "b1"]}}},
+    "two attributes": {"recode": {"job": {"x": ["j1"]}, "age": {"y": [3, 4]}}, "ranges": {"pay": [("under 10",) * 2]}},
+}
+
+
+LONG = ("many codes left", "places of the last level", "two attributes", "every second value")
+"""Those that leave out more than is listed."""
+
+
+def tables_of(workload):
+    """The tables, and one of each pattern."""
+    return [p[0] if isinstance(p, Family) else p for p in workload.tables.parts]
+
+
+def cells_said(attribute, pieces):
+    """The cells that a list of values means, read as a person reads it."""
+    found, labels = [], [str(x) for x in attribute.values]
+    for piece in pieces:
+        run = re.fullmatch(r"(-?\d+)(?:–| – )(-?\d+)", piece)
+        if run and isinstance(attribute, Ordered):
+            found += range(attribute.own_position(int(run[1])), attribute.own_position(int(run[2])) + 1)
+        elif isinstance(attribute, Binned) and piece not in attribute.beside:
+            below = re.fullmatch(r"under (.*)", piece)
+            from_to = re.fullmatch(r"(.*) to under (.*)|(.*) or more", piece)
+            low = -np.inf if below else float(from_to[1] or from_to[3])
+            high = float(below[1]) if below else float(from_to[2] or "inf")
+            edges = [-np.inf, *attribute.cuts, np.inf]
+            found += [i for i in range(len(edges) - 1) if low <= edges[i] and edges[i + 1] <= high]
+        else:
+            found.append(labels.index(piece))
+    return found
+
+
+def counted(table, domain):
+    """Which cells of the domain some row counts, (cells,): a sum counts its records also where they add 0."""
+    summed = [a for a, view in table.views if isinstance(view, Sum)]
+    if table.matrix is not None or not summed:
+        return table_matrix(table, domain).any(axis=0)
+    rest = [(a, view) for a, view in table.views if a not in summed]
+    shown = tuple(a for a in table.attributes if a not in summed)
+    there = table_matrix(replace(table, attributes=shown, views=tuple(rest)), domain).any(axis=0).reshape(domain.shape)
+    for axis, (a, attribute) in enumerate(domain.items()):
+        own = np.arange(attribute.size) < (attribute.own_size if a in summed else attribute.size)
+        there = there & own.reshape([-1 if i == axis else 1 for i in range(len(domain))])
+    return there.ravel()
+
+
+def said(table, domain):
+    """Which cells of the domain the words do not leave out, (cells,), and whether they name all that they leave out."""
+    there, exact = np.ones(domain.shape, dtype=bool), True
+    for own in uncounted(table, domain):
+        exact &= own.more == 0
+        if table.matrix is not None and len(domain) > 1:
+            pairs = [tuple(map(str, pair)) for pair in itertools.product(*(a.values for a in domain.values()))]
+            left = np.isin([" × ".join(pair) for pair in pairs], own.pieces)
+            assert left.sum() == len(own.pieces)
+            there &= ~left.reshape(domain.shape)
+            continue
+        home, attribute = domain.home(own.name), domain[own.name]
+        cells = cells_said(attribute, own.pieces)
+        assert len(set(cells)) == len(cells)
+        assert len(cells) + own.more == len(table.left_out(domain).get(own.name, ())) or table.matrix is not None
+        left = merging(domain, home, own.name)[cells].any(axis=0)
+        axis = list(domain).index(home)
+        there &= ~left.reshape([-1 if i == axis else 1 for i in range(len(domain))])
+    return there.ravel(), exact
+
+
+@pytest.mark.parametrize("name", zoo.WORKLOADS)
+def test_what_is_said_not_to_be_counted_is_what_no_row_counts(name):
+    """Exactly complementary, over every cell of the domain."""
+    workload = zoo.WORKLOADS[name]()
+    for table in tables_of(workload):
+        there, exact = said(table, workload.domain)
+        if workload.domain.size < 10_000:
+            assert exact
+            np.testing.assert_array_equal(there, counted(table, workload.domain))
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_every_kind_of_view_says_what_it_does_not_count(name):
+    table = fn.table(**ASKED[name], margin=5)
+    homes = {WIDE.home(a) for a in table.attributes}
+    domain = fn.Domain({a: WIDE[a] for a in WIDE if a in homes})
+    fn.Workload(domain, [table])
+    there, exact = said(table, domain)
+    by_rows = counted(table, domain)
+    assert exact == (
+        name not in ("many codes left", "places of the last level", "two attributes", "every second value")
+    )
+    assert not (by_rows & ~there).any()
+    if exact:
+        np.testing.assert_array_equal(there, by_rows)
+
+
+SHORT = {
+    "groups with gaps": "age 0, 5–8, 10–11, 13, 15, 17–20, unknown",
+    "groups of all": "age unknown",
+    "groups, and missing ones": "age 15–20",
+    "a group of missing ones": "age 1–20",
+    "every second value": "age 1, 3, 5, 7, 9, 11, 13, 15, unknown, and 2 more",
+    "negative numbers": "debt -5 – -1, 2–5",
+    "changes over most": "age 8–12, unknown",
+    "bins": "pay under 10, 30.5 or more",
+    "bins at the ends": "pay 10 to under 40",
+    "ranges of bins": "pay under 40",
+    "nine codes left": "job j7, j8, j9, j10, j11, j12, j13, j14, j15",
+    "many codes left": "job j0, j1, j2, j4, j5, j6, j7, j8, and 7 more",
+    "places of a level": "state a, c",
+}
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_lists_of_values_are_short(name):
+    (found,) = uncounted(fn.table(**ASKED[name], margin=5), WIDE)
+    assert found.words == SHORT[name]
+
+
+def test_all_bins_and_one_piece_too_many():
+    assert list_values("pay", WIDE["pay"], range(5)).words == "pay all"
+    assert list_values("job", WIDE["job"], range(3), most=2).items == ["j0", "j1", "j2"]
+    assert list_values("job", WIDE["job"], range(4), most=2).items == ["j0", "j1", "and 2 more"]
+
+
+def test_a_matrix_says_which_cells_no_query_is_about():
+    domain = fn.Domain(a=fn.Ordered(0, 1), b=fn.Categorical(["x", "y"]))
+    asked = fn.matrix_workload(np.array([[1, 0, -1, 0]]), variances=1, domain=domain)
+    assert [x.words for x in uncounted(asked.tables[0], domain)] == ["a × b 0 × y, 1 × y"]
+    wide = fn.matrix_workload(np.eye(1, 24, dtype=int), variances=1, domain=fn.Domain(a=fn.Ordered(0, 11), b=SEX))
+    assert uncounted(wide.tables[0], wide.domain)[0].items[-1] == "and 15 more"
+    line = fn.matrix_workload(np.array([[0, 1, 1, 0, 0]]), variances=1)
+    assert [x.words for x in uncounted(line.tables[0], line.domain)] == ["cell 0, 3–4"]
+
+
+SEX = fn.Categorical(["f", "m"])
+SPEC = """
+[data]
+source = "people"
+
+[domain.age]
+type = "ordered"
+low = 0
+high = 20
+
+[domain.sex]
+type = "categorical"
+codes = ["f", "m"]
+
+[[tables]]
+attributes = ["sex"]
+recode = { age = { baby = 0, "14-18" = [14, 18] } }
+margin = 20
+"""
+LEFT = "age 1–13, 19–20"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A release of one table that leaves ages out, by the command line."""
+    folder = tmp_path_factory.mktemp("universe")
+    (folder / "spec.toml").write_text(SPEC, encoding="utf-8")
+    frame = pd.DataFrame({"age": [a % 21 for a in range(2100)], "sex": ["f", "m"] * 1050})
+    frame.to_csv(folder / "people.csv", index=False)
+    with contextlib.chdir(folder):
+        by_command("plan", "spec.toml", "-o", "plan.json")
+        by_command("release", "plan.json", "people.csv", "--ledger", "l.sqlite", "-o", "release")
+    return folder
+
+
+def by_command(*arguments):
+    code = 0
+    try:
+        main(list(arguments))
+    except SystemExit as end:
+        code = end.code
+    assert code == 0
+
+
+def test_no_surface_says_that_all_records_are_counted(made, capsys, monkeypatch):
+    monkeypatch.chdir(made)
+    shown = {}
+    for name, arguments in {
+        "plan": ("plan", "spec.toml"),
+        "plan, as JSON": ("plan", "spec.toml", "--json"),
+        "tables": ("tables", "release"),
+        "a table": ("tables", "release", "sex by age recode"),
+        "a table, as JSON": ("tables", "release", "sex by age recode", "--json"),
+        "record": ("record", "release"),
+    }.items():
+        by_command(*arguments)
+        shown[name] = "".join(capsys.readouterr())
+    shown["release.json"] = (made / "release" / "release.json").read_text(encoding="utf-8")
+    release = fn.Release.read(made / "release")
+    for name, path in {"workbook": "t.xlsx", "latex": "t.tex", "package": "package"}.items():
+        export(release, made / path)
+        if name == "workbook":
+            book = openpyxl.load_workbook(made / path)
+            cells = (cell.value for sheet in book for row in sheet for cell in row)
+            shown[name] = " ".join(str(x) for x in cells if x is not None)
+        else:
+            file = made / path / "datapackage.json" if name == "package" else made / path
+            shown[name] = file.read_text(encoding="utf-8")
+    by_command("report", "release", "-o", "report.html")
+    shown["report"] = (made / "report.html").read_text(encoding="utf-8")
+    for name, text in shown.items():
+        plain = text.replace("\\u2013", "–")
+        for values in ("1–13", "19–20"):
+            assert values in plain, name
+        assert "all records of people" not in plain, name
+    stated = json.loads(shown["release.json"])["tables"][0]
+    assert stated["not_counted"] == {"age": ["1–13", "19–20"]}
+    assert stated["universe"] == ["counted: records of people", f"not counted: {LEFT}"]
+    assert fn.verify(made / "release").ok
+
+
+def test_the_universe_is_told_in_german(made):
+    release = fn.Release.read(made / "release")
+    laid = layout(release, "sex by age recode")
+    english, german = (next(fragments.notes(laid, words(code), release, None)) for code in ("en", "de"))
+    assert english == f"Universe: records of people; not counted: {LEFT}."
+    assert german == f"Grundgesamtheit: Fälle aus people; nicht gezählt: {LEFT}."
+    some = list_values("job", WIDE["job"], range(1500 % 16, 16), most=2)
+    assert fragments.listed(some, words("de")) == "job j12, j13 und 2 weitere"
+
+
+def test_answers_say_which_records_they_are_of(made):
+    release = fn.Release.read(made / "release")
+    assert release.count(sex="f", age=(14, 18)).universe == "records with sex f; age 14–18"
+    assert release.count(age=0).universe == "records with age 0"
