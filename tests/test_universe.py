@@ -175,8 +175,8 @@ def test_lists_of_values_are_short(name):
 
 def test_all_bins_and_one_piece_too_many():
     assert list_values("pay", WIDE["pay"], range(5)).words == "pay all"
-    assert list_values("job", WIDE["job"], range(3), most=2).items == ["j0", "j1", "j2"]
-    assert list_values("job", WIDE["job"], range(4), most=2).items == ["j0", "j1", "and 2 more"]
+    assert list_values("job", WIDE["job"], range(3), max_pieces=2).items == ["j0", "j1", "j2"]
+    assert list_values("job", WIDE["job"], range(4), max_pieces=2).items == ["j0", "j1", "and 2 more"]
 
 
 def test_a_matrix_says_which_cells_no_query_is_about():
@@ -276,7 +276,7 @@ def test_the_universe_is_told_in_german(made):
     english, german = (next(fragments.notes(laid, words(code), release, None)) for code in ("en", "de"))
     assert english == f"Universe: records of people; not counted: {LEFT}."
     assert german == f"Grundgesamtheit: Fälle aus people; nicht gezählt: {LEFT}."
-    some = list_values("job", WIDE["job"], range(1500 % 16, 16), most=2)
+    some = list_values("job", WIDE["job"], range(1500 % 16, 16), max_pieces=2)
     assert fragments.listed(some, words("de")) == "job j12, j13 und 2 weitere"
 
 

@@ -37,7 +37,7 @@ SEVERAL = "what was computed of several counts"
 
 _WITHOUT = " but those with "
 
-MOST_CHOSEN = 4
+MAX_CHOSEN_PIECES = 4
 """Pieces of a list of values that were chosen."""
 
 CLOSE = 1e-9
@@ -222,7 +222,7 @@ class Question:
         attribute = self.domain[home]
         name = attribute.levels[own.depth] if isinstance(attribute, Hierarchy) else home
         cells = np.unique(leaves(self.domain, name)[own.chosen])
-        return list_values(name, self.domain[name], cells.tolist(), MOST_CHOSEN)
+        return list_values(name, self.domain[name], cells.tolist(), MAX_CHOSEN_PIECES)
 
     def within(self, other: Question) -> bool:
         """Whether row by row, told apart by the same values, its records are among those of another question."""

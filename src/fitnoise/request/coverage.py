@@ -15,7 +15,7 @@ import numpy as np
 from fitnoise.kernel.domain import Attribute, Binned, Domain
 from fitnoise.request.workloads import Table
 
-MOST = 8
+MAX_PIECES = 8
 """Pieces of a list of values that are printed."""
 
 
@@ -43,22 +43,22 @@ class ValueList:
         return f"{self.name} {', '.join(self.items)}"
 
 
-def list_values(name: str, attribute: Attribute, cells: Iterable[int], most: int = MOST) -> ValueList:
+def list_values(name: str, attribute: Attribute, cells: Iterable[int], max_pieces: int = MAX_PIECES) -> ValueList:
     """Return some values of an attribute in few words.
 
     Args:
         name: The name of the attribute.
         attribute: Whose values they are.
         cells: Their cells, each once.
-        most: The number of pieces to print of the values in order; one more is printed if it is the last.
+        max_pieces: The number of pieces to print of the values in order; one more is printed if it is the last.
     """
     cells, values = sorted(cells), attribute.values
-    own = [i for i in cells if i < attribute.own_size]
-    runs = list(_runs(own)) if attribute.ordered else [(i, i) for i in own]
-    shown = runs if len(runs) <= most + 1 else runs[:most]
-    texts = (_run_text(attribute, values, i, j) for i, j in shown)
-    beside = (str(values[i]) for i in cells[len(own) :])
-    return ValueList(name, (*texts, *beside), len(own) - sum(j - i + 1 for i, j in shown))
+    own_cells = [i for i in cells if i < attribute.own_size]
+    runs = list(_runs(own_cells)) if attribute.ordered else [(i, i) for i in own_cells]
+    printed = runs if len(runs) <= max_pieces + 1 else runs[:max_pieces]
+    texts = (_run_text(attribute, values, i, j) for i, j in printed)
+    missing = (str(values[i]) for i in cells[len(own_cells) :])
+    return ValueList(name, (*texts, *missing), len(own_cells) - sum(j - i + 1 for i, j in printed))
 
 
 def _runs(cells: list[int]) -> Iterator[tuple[int, int]]:
@@ -100,7 +100,7 @@ def uncounted(table: Table, domain: Domain) -> tuple[ValueList, ...]:
     zero = np.flatnonzero(~np.asarray(table.matrix.matrix).any(axis=0)).tolist()
     if not zero or len(domain) == 1:
         return tuple(list_values(a, domain[a], zero) for a in domain if zero)
-    shown = zero if len(zero) <= MOST + 1 else zero[:MOST]
-    places = zip(*np.unravel_index(shown, domain.shape), strict=True)
-    pieces = (" × ".join(str(x.values[i]) for x, i in zip(domain.values(), own, strict=True)) for own in places)
-    return (ValueList(" × ".join(domain), tuple(pieces), len(zero) - len(shown)),)
+    printed = zero if len(zero) <= MAX_PIECES + 1 else zero[:MAX_PIECES]
+    places = zip(*np.unravel_index(printed, domain.shape), strict=True)
+    pieces = (" × ".join(str(x.values[i]) for x, i in zip(domain.values(), cell, strict=True)) for cell in places)
+    return (ValueList(" × ".join(domain), tuple(pieces), len(zero) - len(printed)),)
