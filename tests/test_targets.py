@@ -29,6 +29,18 @@ def test_each_way_of_saying_it():
     assert variance(Kind.CV, 0.05, reference=200) == pytest.approx(100)
 
 
+@pytest.mark.parametrize("kind", Kind)
+def test_a_kind_given_as_its_name_is_that_kind(kind):
+    """Detects a variance that is read as a margin, as the last of the ways is."""
+    reference = 100 if kind is Kind.CV else None
+    one, other = (Target(x, 5.0, reference=reference) for x in (kind, kind.value))
+    assert one == other
+    assert one.variance(np.array([5.0]), 0.9, 4) == other.variance(np.array([5.0]), 0.9, 4)
+    for wrong in ("Margin", "error", None, 3, []):
+        with pytest.raises(WorkloadError, match="a target is one of margin, std_error"):
+            Target(wrong, 5.0)
+
+
 def test_a_target_may_have_its_own_confidence():
     own = Target(Kind.MARGIN, 15, confidence=0.9)
     assert float(own.variance(np.array(15.0), 0.95, 1)) == pytest.approx((15 / z_score(0.9)) ** 2)

@@ -216,6 +216,9 @@ class Target:
         confidence: for margins and max deviations; None takes the workload's.
         reference: for a coefficient of variation, the count it refers to: one number, or a :class:`PublicTotal` spread
             over the table.
+
+    Raises:
+        WorkloadError: The kind, a number, the confidence or the reference count is none of these.
     """
 
     kind: Kind
@@ -224,6 +227,11 @@ class Target:
     reference: float | PublicTotal | None = None
 
     def __post_init__(self) -> None:
+        if self.kind not in list(Kind):
+            raise WorkloadError(
+                f"a target is one of {', '.join(Kind)}; got {self.kind!r}. Name one of these. Nothing was planned."
+            )
+        object.__setattr__(self, "kind", Kind(self.kind))
         if self.confidence is not None:
             object.__setattr__(self, "confidence", checked_confidence(self.confidence))
         numbers: list[Any]
