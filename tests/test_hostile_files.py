@@ -26,8 +26,9 @@ import mutations
 from fitnoise.errors import LedgerError, PlanError, ReleaseError
 from fitnoise.mechanisms import documents
 from fitnoise.reading import parquet
-from fitnoise.reading.files import read_columns, read_text, write_parquet
+from fitnoise.reading.files import read_text, write_parquet
 from fitnoise.reading.parquet import LEAST
+from fitnoise.reading.parquet import read as read_columns
 from laws import answered
 
 ROOM, PATIENCE = 700.0, 10.0

@@ -602,8 +602,9 @@ def verify_command(
             verified = [own, *_made(own, whole_folder, combination, also)]
             checked = _with(checked, REPORT, [same(verified, report_file)])
         if export_place is not None and checked.ok:
-            verified_tables = [release := Release.read(path), *_made(release, whole_folder, combination, also)]
-            checked = _with(checked, EXPORT, check_export(verified_tables, export_place, contents))
+            own_release = Release.read(path)
+            made = _made(own_release, whole_folder, combination, also)
+            checked = _with(checked, EXPORT, check_export([own_release, *made], export_place, contents))
     _tell(verification_report(checked), as_json)
     if not checked.ok:
         say("at least one claim does not hold")

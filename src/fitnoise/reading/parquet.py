@@ -406,7 +406,8 @@ def _values(pages: _Thrift, kind: int, rows: int, longest: int) -> NDArray[Any]:
     if width != _bits(len(listed)):
         raise ValueError
     places = _unpacked(raw[run.at :], rows, width)
-    return listed[np.left_shift(places, np.arange(width)[:, None], dtype=np.intp).sum(axis=0)]
+    values: NDArray[Any] = listed[np.left_shift(places, np.arange(width)[:, None], dtype=np.intp).sum(axis=0)]
+    return values
 
 
 def _numbers(raw: memoryview, kind: int, number: int) -> NDArray[Any]:

@@ -40,13 +40,13 @@ from fitnoise.reading.files import (
     extent,
     links,
     number_columns,
-    read_columns,
     read_text,
     says,
     to_json,
     unfinished,
 )
 from fitnoise.reading.means import file_labels
+from fitnoise.reading.parquet import read as read_columns
 from fitnoise.reading.release import (
     ANSWERS,
     GAP,

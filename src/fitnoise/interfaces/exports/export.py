@@ -14,6 +14,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.exports.latex import latex
@@ -84,7 +85,8 @@ def export(
     if place.suffix and side.exists():
         raise ReleaseError(f"{side.name!r} exists; choose another name. Nothing was written.")
     names = _names(what, tables)
-    asked = {"language": language, "bands": bands, "totals": totals, "tables": names, "licence": licence}
+    asked: dict[str, Any] = {"language": language, "bands": bands, "totals": totals, "tables": names}
+    asked["licence"] = licence
     files: list[tuple[str, str, int]] = []
     rule = None if bands is None else [bands.reliable, bands.care]
 
