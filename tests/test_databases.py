@@ -759,6 +759,49 @@ def test_tables_of_postgresql(post):
 
 
 @needs_postgresql
+@pytest.mark.parametrize(
+    ("before", "part", "after"),
+    [
+        ([], "(x INT) INHERITS (people)", []),
+        (["CREATE TABLE child () INHERITS (people)"], "(x INT) INHERITS (child)", []),
+        (["CREATE TABLE parts (x INT) PARTITION BY LIST (x)"], "PARTITION OF parts FOR VALUES IN (1)", []),
+        (
+            ["CREATE TABLE parts (x INT) PARTITION BY LIST (x)",
+             "CREATE TABLE inner_parts PARTITION OF parts FOR VALUES IN (0, 1) PARTITION BY LIST (x)",
+             "CREATE TABLE near PARTITION OF inner_parts FOR VALUES IN (0)"],
+            "PARTITION OF inner_parts FOR VALUES IN (1)",
+            ["ALTER TABLE inner_parts DETACH PARTITION far"],
+        ),
+    ],
+    ids=["inherits", "inherits from a child", "partition", "partition of a partition"],
+)  # fmt: skip
+def test_a_foreign_table_among_partitions_or_children_is_refused(post, before, part, after):
+    """As one on its own is; the tables that another one is a part of are not affected."""
+    server = f"far{next(NUMBER)}"
+    table = "parts" if "PARTITION" in part else "people"
+    url = post(
+        "CREATE TABLE people (x INT)", "INSERT INTO people VALUES (1)", *before,
+        f"CREATE FOREIGN DATA WRAPPER {server}", f"CREATE SERVER {server} FOREIGN DATA WRAPPER {server}",
+        f"CREATE FOREIGN TABLE far {part} SERVER {server}", "CREATE TABLE own (x INT)",
+        "INSERT INTO own VALUES (0), (1)",
+    )  # fmt: skip
+    schema = url.query["options"].partition("=")[2].partition(",")[0]
+    for name in (table, f"{schema}.{table}"):
+        with pytest.raises(
+            DataError, match=r"is not read: a partition of it, or a table that inherits.*Nothing was read"
+        ) as caught:
+            count_x(url, fn.Ordered(0, 1), table=name)
+        leaks_nothing(caught.value)
+    with pytest.raises(DataError, match="has no table 'far'"):
+        count_x(url, fn.Ordered(0, 1), table="far")
+    assert count_x(url, fn.Ordered(0, 1), table="own") == [1, 1]
+    with connected(url) as db:
+        for statement in after or ["DROP FOREIGN TABLE far"]:
+            db.exec_driver_sql(statement)
+    assert sum(count_x(url, fn.Ordered(0, 1), table=table)) == (1 if table == "people" else 0)
+
+
+@needs_postgresql
 def test_functions_and_orders_of_the_user_change_nothing(post):
     url = post(
         "CREATE TABLE people (x DOUBLE PRECISION)", "INSERT INTO people VALUES (1), (1.5)",
@@ -923,6 +966,9 @@ def test_tables_and_sessions_of_mariadb(monkeypatch):
     with connected(url) as db:
         for line in (
             "CREATE TABLE loose (x INT) ENGINE = MyISAM",
+            "CREATE TABLE merged (x INT) ENGINE = MERGE UNION = (loose)",
+            "CREATE TABLE parts (x INT) PARTITION BY LIST (x) (PARTITION a VALUES IN (0), PARTITION b VALUES IN (1))",
+            "INSERT INTO parts VALUES (0), (1), (1)",
             "CREATE TABLE t (c CHAR(3), v VARCHAR(9) CHARACTER SET latin1, b BOOLEAN, n INT)",
             f"INSERT INTO t VALUES ('a ', 'á', 1, 5), ('A', 'a ', 0, 7), ('{SECRET[:3]}', 'A', 2, 9)",
             "CREATE VIEW v AS SELECT n AS x FROM t",
@@ -956,8 +1002,15 @@ def test_tables_and_sessions_of_mariadb(monkeypatch):
     counts = open_counter(url, moving, DataSource(table="moving")).count([("x",), ("y",)])
     assert counts["x",].tolist() == counts["y",].tolist()  # of one state: a snapshot begins with the first read
     assert counts["x",].tolist() in ([1, 1], [0, 3])
-    with pytest.raises(DataError, match=r"table 'loose' .* only tables of the engine InnoDB.*Nothing was read"):
-        count_x(url, fn.Ordered(0, 1), table="loose")
+    for table in ("loose", "merged"):
+        with pytest.raises(DataError, match=rf"table '{table}' .* only tables of the engine InnoDB.*Nothing was read"):
+            count_x(url, fn.Ordered(0, 1), table=table)
+    assert count_x(url, fn.Ordered(0, 1), table="parts") == [1, 2]
+    with pytest.raises(sa.exc.DatabaseError, match="mix of handlers"), connected(url) as db:  # so no part is another's
+        db.exec_driver_sql(
+            "CREATE TABLE mixed (x INT) ENGINE = InnoDB PARTITION BY LIST (x) "
+            "(PARTITION a VALUES IN (0), PARTITION b VALUES IN (1) ENGINE = MyISAM)"
+        )
     with pytest.raises(DataError, match=r"has no table 'v'.*view will not do"):
         count_x(url, fn.Ordered(0, 1), table="v")
     engine.dispose()

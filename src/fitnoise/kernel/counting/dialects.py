@@ -476,6 +476,15 @@ _UNDER = f"{5**1075}e-1075"
 
 _CASTABLE = f"CASE WHEN {{c}} > -{_OVER} AND {{c}} < {_OVER} THEN "
 
+_FOREIGN_PARTS = (
+    "WITH RECURSIVE parts AS (SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+    "WHERE n.nspname = :schema AND c.relname = :name "
+    "UNION SELECT i.inhrelid FROM pg_inherits i JOIN parts p ON p.oid = i.inhparent) "
+    "SELECT count(*) FROM pg_class c JOIN parts p ON p.oid = c.oid WHERE c.relkind NOT IN ('r', 'p')"
+)
+"""How many of its partitions, and of the tables that inherit from it, at any depth, are no tables of this database: the
+statement reads them, too, and another server may answer otherwise each time."""
+
 POSTGRESQL = Dialect(
     "postgresql",
     "PostgreSQL",
@@ -526,6 +535,11 @@ POSTGRESQL = Dialect(
             "SELECT current_setting('zero_damaged_pages') || current_setting('ignore_checksum_failure')",
             "offoff",
             "settings make records of damaged pages vanish; switch zero_damaged_pages, ignore_checksum_failure off",
+        ),
+        (
+            _FOREIGN_PARTS,
+            0,
+            "a partition of it, or a table that inherits from it, is a foreign table: detach it, or store it as one",
         ),
     ),
 )  # fmt: skip
