@@ -679,10 +679,10 @@ def test_patterns_in_amounts_have_no_price(rng):
 @pytest.mark.parametrize("steps", [(4,), ((3, 1),), (2, 2)])
 @pytest.mark.parametrize(("declared", "most"), [(2**62, 2**60 - 1), (2**40, 2**40), (5, 5)])
 def test_more_records_than_are_declared_are_refused_where_amounts_are_summed(rng, steps, declared, most):
-    """In 4 steps, also beside attributes that are no amounts: of 2⁶⁰ records sums wrap, whatever is declared."""
+    """In 4 steps, sums of 2⁶⁰ records wrap, for any declared bound; the other attributes do not matter."""
     design, domain = made(rng, steps)
     own = replace(order(design, domain), source=DataSource(max_records=declared))
-    assert own.most_records() == most
+    assert own.max_records() == most
 
     class Many(Given):
         def count(self, margins, progress=None):
@@ -704,16 +704,24 @@ def test_more_records_than_are_declared_are_refused_where_amounts_are_summed(rng
 
 @pytest.mark.parametrize(("steps", "times", "most"), [(2**30, 1, 2**32 - 1), (2**30, 2, 2**31 - 1), (2**20, 1, 2**40)])
 def test_how_many_records_are_summed_exactly_is_decided_while_planning(rng, steps, times, most):
-    """From the steps and the public bound alone: a bound that is stated and fits is enough, whatever the steps."""
+    """The steps and the public bound decide it alone; a stated bound that fits is enough for any steps."""
     design, domain = made(rng, (steps,))
     own = order(design, domain)
     if most >= ENOUGH:
-        assert own.most_records(times) == most
+        assert own.max_records(times) == most
     else:
         with pytest.raises(PlanError, match=rf"add {steps:,} steps.*at most {most:,} such.*max_records to {most:,} or"):
-            own.most_records(times)
+            own.max_records(times)
     stated = replace(own, source=DataSource(max_records=2**20))
-    assert stated.most_records(times) == 2**20
+    assert stated.max_records(times) == 2**20
+
+
+def test_a_plan_of_products_needs_a_public_bound_that_fits():
+    domain = fn.Domain(pay=fn.Amount(0, 2**20), weight=fn.Amount(0, 2**15))
+    table, most = fn.table(sum=["pay", "weight"], variance=2**70), 2**27 - 1
+    with pytest.raises(PlanError, match=rf"add 34,359,738,368 steps .* at most {most:,} such.*Nothing was read and"):
+        planned(domain, table)
+    assert planned(domain, table, source=DataSource(max_records=most)).order.max_records() == most
 
 
 def test_sums_of_products_of_amounts_are_refused_while_planning_unless_few_records_are_declared(rng):
@@ -724,7 +732,7 @@ def test_sums_of_products_of_amounts_are_refused_while_planning_unless_few_recor
     ):
         order(design, domain)
     own = Order(domain, DataSource(max_records=few), PrivacyUnit(), (design,), "0" * 64, "fit-for-use")
-    assert own.most_records() == few
+    assert own.max_records() == few
     with pytest.raises(PlanError, match=f"max_records of the source is {few + 1:,}"):
         replace(own, source=DataSource(max_records=few + 1))
 

@@ -306,7 +306,7 @@ def test_a_histogram_may_hold_almost_2_to_the_62_records():
 
 @pytest.mark.parametrize("most", [1, 5, 2**40])
 def test_an_array_of_more_records_than_are_declared_is_refused(most):
-    """By the public bound, and nothing else: how many there are is not said."""
+    """The public bound decides it alone, and the error does not contain the number of records."""
     domain, source = fn.Domain(a=fn.Ordered(0, 2)), DataSource(max_records=most)
     assert open_counter(np.array([most - 1, 0, 1]), domain, source).count([()])[()] == most
     with pytest.raises(DataError, match=rf"more than {most:,} records, which is max_records.*Nothing was") as caught:
@@ -1010,7 +1010,7 @@ def test_the_engine_for_files_is_tried_with_known_values_of_every_type(name, csv
 
 
 def test_an_engine_that_reads_grouped_digits_is_refused(monkeypatch):
-    """As this one does, but for what is asked of it."""
+    """DuckDB itself does so."""
     tried = "VARCHAR", duck._Held.UNTYPED, False, int, None
     with duck.engine() as connection:
         monkeypatch.setattr(duck, "_RIGHT", set())
@@ -1032,7 +1032,7 @@ LONG_NUMBERS = {
 @example("HUGEINT", 67400821175840092, 0)
 @example("DECIMAL(38,0)", -53022990328863180, 0)
 def test_numbers_of_many_digits_are_the_nearest_doubles(started, kind, n, shift):
-    """Which the engine alone does not give of those that 64 bits do not hold."""
+    """The engine's own cast rounds numbers of more than 64 bits twice."""
     n = n if abs(n) < 2 ** LONG_NUMBERS[kind] and not shift else n >> max(shift, 128 - LONG_NUMBERS[kind])
     value = Decimal(f"{n}E-{kind.partition(',')[2].strip(')') or 0}")
     read = duck._read("people.k0", kind, int, None)

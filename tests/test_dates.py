@@ -168,7 +168,7 @@ def test_types_of_dates_are_read_as_the_dates_are(kind, part, stamps, tmp_path, 
 
 
 SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-"""Of a second, so many of each unit."""
+"""The number of units in a second."""
 
 
 def _arrow(numbers, unit, _):
@@ -194,7 +194,7 @@ FROM_NUMBERS = {
 
 
 def moments():
-    """Units, and numbers of them from 1700 to 2200, many of them beside a midnight or an hour."""
+    """Units, and numbers of them from 1700 to 2200, many of them close to a midnight or an hour."""
     far = 86_400 * 84_000
 
     def near(unit):
@@ -222,7 +222,7 @@ def day_of(number, unit):
 @given(moments(), st.integers(0, 8))
 @example(("ns", [1_706_745_599_999_999_999, -1, -(10**9), 86_399_999_999_999, -86_400 * 10**9 - 1, 0]), 0)
 def test_a_moment_lies_in_the_day_and_the_hour_that_have_begun(tmp_path, one_engine, given, i):
-    """Whatever the unit, the source, and the century: never in the next, to which it may be nearer."""
+    """For every unit, source and century: never in the next day, even if that is nearer."""
     unit, numbers = given
     bound = day_of(numbers[i % len(numbers)], unit)
     days = [day_of(n, unit) for n in numbers]

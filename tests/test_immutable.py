@@ -1,4 +1,4 @@
-"""What can change, or is not the kernel's own, is found wherever it is held."""
+"""The walk finds objects that can change, or are foreign to the kernel, at any depth."""
 
 import copy
 import pickle
@@ -36,18 +36,19 @@ class Stranger:
 
 @dataclass
 class Loose:
-    """Of the kernel, and not frozen: as no class there is."""
+    """A class of the kernel that is not frozen."""
 
     x: int = 1
 
 
 def copied(x):
-    """As one process hands it over to another, too."""
+    """Return a deep copy, and one that went through pickle."""
     return copy.deepcopy(x), pickle.loads(pickle.dumps(x))  # noqa: S301 - just written
 
 
 GOOD = {
     "plain": (None, True, 1, 1.5, "a", b"a", Fraction(1, 2), range(3), int),
+    "of NumPy": (np.str_("a"), np.float64(1.5), fn.Domain({np.str_("a"): fn.Categorical({1: np.str_("x")})})),
     "rows": ((1, "a"), (2, "b")),
     "rows of more": ((1, (2, (CLOSED,))), (3,)),
     "arrays": (CLOSED, BIG),
@@ -73,6 +74,7 @@ BAD = {
     "stranger in a mapping": (FixedMapping({1: Stranger()}), "Stranger"),
     "stranger as a key": (FixedMapping({Stranger(): 1}), "Stranger"),
     "in a dataclass": (Limit("cap", Fraction(1), designs=(0,)), None),
+    "number of NumPy that is no float": (np.float32(1.5), "float32"),
     "function": (len, "builtin_function_or_method"),
 }
 
@@ -103,7 +105,7 @@ def test_a_class_is_not_of_the_kernel_because_it_says_so(name):
 
 
 def test_kept_values_are_not_looked_at_nor_made():
-    """Ten million codes of a tree that nobody listed are not listed here."""
+    """The walk does not list the ten million codes of a regular tree."""
     domain = fn.Domain(place=fn.Hierarchy.regular(a=10, b=100_000))
     domain["a"].coding.__dict__["shared"] = [1, 2]
     assert changeable(domain) is None

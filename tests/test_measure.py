@@ -943,7 +943,7 @@ def test_by_an_id_or_beside_others_and_not_both():
 @pytest.mark.parametrize("asks", [(), (False,), (False, True)])
 def test_it_is_counted_of_how_many_records_are_left_out_where_a_design_asks(asks):
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]))
-    known = {"source": DataSource(), "unit": fn.PrivacyUnit(), "most_records": lambda times: None}
+    known = {"source": DataSource(), "unit": fn.PrivacyUnit(), "max_records": lambda times: None}
     designs = [SimpleNamespace(asks_left_out=x) for x in asks]
     order = SimpleNamespace(domain=domain, sizes=(), designs=designs, **known)
     found = measuring._counted(order, {("sex",): domain.counted(("sex",))}, Told(domain), None)
@@ -953,7 +953,7 @@ def test_it_is_counted_of_how_many_records_are_left_out_where_a_design_asks(asks
 def test_where_nothing_but_that_is_asked_no_margin_is_counted():
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]))
     design = SimpleNamespace(asks_left_out=True)
-    known = {"source": DataSource(), "unit": fn.PrivacyUnit(), "most_records": lambda times: None}
+    known = {"source": DataSource(), "unit": fn.PrivacyUnit(), "max_records": lambda times: None}
     order = SimpleNamespace(domain=domain, sizes=(Size(0, exactly=True),), designs=[design], **known)
     assert measuring._counted(order, {}, Told(domain), None) == ({}, 9)
 

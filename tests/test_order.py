@@ -61,7 +61,7 @@ def test_an_order_measures_something_and_of_its_own_domain():
         order(SECTORS, of_margins(over((4,), 2), 1.0, ((0,), [[1, 2]])))
 
 
-class Shown(str):
+class Text(str):
     """A text that is not quite one."""
 
 
@@ -97,11 +97,11 @@ ANOTHER_TYPE = {
     "source": [None, "homes", replace],
     "unit": [Freely("person", 2), None, "person"],
     "designs": [[SECTORS], SECTORS, (SECTORS, "another"), (Lying(SECTORS.over, SECTORS.groups),), None],
-    "plan": [None, b"0" * 64, 5, Shown("0" * 64)],
-    "mechanism": [None, 5, Shown("by hand")],
+    "plan": [None, b"0" * 64, 5, Text("0" * 64)],
+    "mechanism": [None, 5, Text("by hand")],
     "limits": [None, [Limit("cap", ONE)], ("cap",)],
     "sizes": [None, [Size(5, exactly=False)], (5,)],
-    "beside": [None, [HASH], (5,), (Shown(HASH),), HASH],
+    "beside": [None, [HASH], (5,), (Text(HASH),), HASH],
     "free": [None, 0, "no"],
     "units": [None, [fn.PrivacyUnit("home", 5)], ("home",), (Freely("home", 5),)],
     "stated": [None, [ONE], (1.0,), (1,), (True,)],
@@ -126,7 +126,7 @@ def test_a_field_of_an_order_is_of_exactly_its_type(field):
         ("plan", "0" * 64 + "\n", "by their hashes"),
         ("beside", (HASH, "1" * 63), "by their hashes"),
         ("beside", (HASH, HASH), "each of them once"),
-        ("beside", ("0" * 64,), "stands beside other plans"),
+        ("beside", ("0" * 64,), "is composed with other plans"),
         ("mechanism", "", "printable name"),
         ("mechanism", "by\nhand", "printable name"),
         ("stated", (Fraction(-1),), "at least 0"),
@@ -145,7 +145,7 @@ def test_an_order_is_believed_in_nothing_that_it_states(field, value, told):
 
 @pytest.mark.parametrize("source", [DataSource("homes", outside_domain="drop"), DataSource("homes", where={"x": 1})])
 def test_an_exact_size_is_stated_only_where_neighbours_fix_it(source):
-    """Where records come or go, that data of another number are refused tells that one did."""
+    """If records can come or go, a refusal of data of another number reveals that one did."""
     told, swap = (Size(5, exactly=True),), fn.PrivacyUnit("record", 1, fn.Neighbours.REPLACE_ONE)
     assert order(SECTORS, unit=swap, sizes=told).adjacency.fixes_size
     for unit, where in (
@@ -154,7 +154,9 @@ def test_an_exact_size_is_stated_only_where_neighbours_fix_it(source):
         (replace(swap, name="person", id="pid"), DataSource("homes")),
         (swap, source),
     ):
-        with pytest.raises(PlanError, match=r"State the size as at most.*Nothing was read and nothing was charged"):
+        with pytest.raises(
+            PlanError, match=r"State the size as an upper bound.*Nothing was read and nothing was charged"
+        ):
             order(SECTORS, unit=unit, source=where, sizes=told)
         order(SECTORS, unit=unit, source=where, sizes=(Size(5, exactly=False),))
 
@@ -163,7 +165,7 @@ def test_an_exact_size_is_stated_only_where_neighbours_fix_it(source):
     "given",
     [
         {"what": "floor"},
-        {"what": Shown("cap")},
+        {"what": Text("cap")},
         {"what": None},
         {"rho": -ONE},
         {"rho": 1.0},
@@ -215,7 +217,7 @@ def test_a_size_is_a_number_and_exact_or_not(given):
 
 
 def test_nothing_in_a_fresh_order_can_be_changed():
-    """Lists, mappings and arrays are copied, or refused; what was forced open is priced anew, and closed."""
+    """Lists, mappings and arrays are copied, or refused; an array that was forced open is priced again, and closed."""
     made = order(SECTORS, MARGINS)
     made.designs[0].groups[0].mixing.setflags(write=True)
     fresh = made.afresh()

@@ -44,7 +44,7 @@ class _Float(click.types.FloatParamType):
     """A number as the data hold one: click itself would also read 1_0, inf, and digits of other scripts."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the number; a usage error for what is none."""
+        """Return the number, or raise a usage error."""
         from fitnoise.kernel.codings import number
 
         if isinstance(value, str) and number(value) is None:
@@ -53,10 +53,10 @@ class _Float(click.types.FloatParamType):
 
 
 class _Integer(click.IntRange):
-    """A whole number in decimal digits, likewise."""
+    """A whole number in decimal digits of ASCII."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the number; a usage error for what is none."""
+        """Return the number, or raise a usage error."""
         if isinstance(value, str) and not re.fullmatch("-?[0-9]{1,18}", value):
             self.fail(f"{value!r} is not a valid integer.", param, ctx)
         return super().convert(value, param, ctx)

@@ -22,7 +22,9 @@ import numpy as np
 K = TypeVar("K")
 V = TypeVar("V")
 
-PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes, Fraction, date, range, type})
+VALUE_TYPES: Final = frozenset(
+    {type(None), bool, int, float, str, bytes, Fraction, date, range, type, np.str_, np.float64}
+)  # names and numbers that come out of NumPy's arrays among them
 """Types of values that have no parts and cannot change."""
 
 
@@ -61,12 +63,12 @@ class FixedMapping(Mapping[K, V]):
 
 def is_of_kernel(kind: type) -> bool:
     """Return True for a class that a module of the kernel defines under this name."""
-    own = kind.__module__.startswith("fitnoise.kernel.")
-    return own and vars(sys.modules[kind.__module__]).get(kind.__qualname__) is kind
+    is_inside = kind.__module__.startswith("fitnoise.kernel.")
+    return is_inside and vars(sys.modules[kind.__module__]).get(kind.__qualname__) is kind
 
 
 def changeable(value: Any) -> str | None:
-    """Return the name of the first type inside a value that can change or is not of the kernel; None if there is none.
+    """Return the name of the first type inside a value that can change or is foreign to the kernel, or None.
 
     Plain values, tuples, fixed mappings, arrays that cannot be written to, and frozen dataclasses and enumerations
     of the kernel are accepted, if all that they hold is. An array of objects holds whole numbers of Python only.
@@ -77,36 +79,36 @@ def changeable(value: Any) -> str | None:
     """
     waiting, seen = [value], {id(value)}
     while waiting:
-        some = waiting.pop()
-        kind = type(some)
+        item = waiting.pop()
+        kind = type(item)
         if kind is np.ndarray:
-            if some.flags.writeable or not (some.dtype.kind in "biuf" or {int} >= set(map(type, some.flat))):
+            if item.flags.writeable or not (item.dtype.kind in "biuf" or {int} >= set(map(type, item.flat))):
                 return "ndarray"
         elif kind is tuple or is_of_kernel(kind):
             if is_dataclass(kind) and not kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
                 return kind.__name__
-            more = [x for x in _parts(some) if id(x) not in seen]
-            seen.update(map(id, more))
-            waiting += more
-        elif kind not in PLAIN:
+            inner = [x for x in _parts(item) if id(x) not in seen]
+            seen.update(map(id, inner))
+            waiting += inner
+        elif kind not in VALUE_TYPES:
             return kind.__name__
     return None
 
 
-def _parts(some: Any) -> Iterator[Any]:
+def _parts(item: Any) -> Iterator[Any]:
     """Yield the parts of a collection or an object that are not plain; of many rows of plain values, none."""
-    if isinstance(some, Enum):
+    if isinstance(item, Enum):
         return
-    if isinstance(some, FixedMapping):
-        parts: Collection[Any] = (*some, *some.values())
-    elif isinstance(some, tuple):
-        parts = some
-    elif "__dataclass_fields__" in vars(type(some)):
-        parts = [getattr(some, f.name) for f in fields(some)]
+    if isinstance(item, FixedMapping):
+        parts: Collection[Any] = (*item, *item.values())
+    elif isinstance(item, tuple):
+        parts = item
+    elif "__dataclass_fields__" in vars(type(item)):
+        parts = [getattr(item, f.name) for f in fields(item)]
     else:
-        parts = [x for name, x in vars(some).items() if not isinstance(getattr(type(some), name, 0), cached_property)]
+        parts = [x for name, x in vars(item).items() if not isinstance(getattr(type(item), name, 0), cached_property)]
     kinds = set(map(type, parts))
-    if kinds == {tuple} and set(map(type, chain.from_iterable(parts))) <= PLAIN:
+    if kinds == {tuple} and set(map(type, chain.from_iterable(parts))) <= VALUE_TYPES:
         return
-    if not kinds <= PLAIN:
-        yield from (x for x in parts if type(x) not in PLAIN)
+    if not kinds <= VALUE_TYPES:
+        yield from (x for x in parts if type(x) not in VALUE_TYPES)

@@ -182,12 +182,12 @@ def _counted(
     records = int(next(iter(margins.values())).sum()) if margins else 0
     for size in order.sizes:
         size.refuse(records)
-    most = order.most_records(times)
-    if most is not None and records > most * order.unit.parts:
+    max_records = order.max_records(times)
+    if max_records is not None and records > max_records * order.unit.parts:
         raise DataError(
-            f"the data have more records than the plan counts exactly, {most:,}: that is max_records of the source, or "
-            "as many as can be added up in so many steps of an amount. State a larger max_records, or declare a larger "
-            "step, and plan again. Nothing was measured and nothing was charged."
+            f"the data have more records than the plan counts exactly, {max_records:,}: that is max_records of the "
+            "source, or the number of records whose steps of amounts can be added up. State a larger max_records, or "
+            "declare a larger step, and plan again. Nothing was measured and nothing was charged."
         )
     return margins, counter.left_out() if any(d.asks_left_out for d in order.designs) else None
 

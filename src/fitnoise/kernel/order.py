@@ -127,15 +127,17 @@ class Order:
     stated: ρ that each design is charged, where that is more than it costs: of a plan made when less was proven of it.
     Empty where nothing is; it concerns the unit of the order alone.
 
-    An order believes nothing that it is told: it checks every field when it is made.
+    An order checks every field when it is made, and believes none.
 
     Raises:
         PlanError: a field of another type, a subclass of one, or something inside that can change; no design, or one
             for another domain; one that asks of whom records are left out, where there is no id; a further unit has an
-            id of its own; the records of a unit keep to a pattern in what is no attribute of the domain; not every
-            design has what is stated of it, a Fraction of at least 0; a limit on designs or cells that are not there;
-            an exact size where neighbours have other numbers of records; a plan that is no hash, or stands beside
-            itself; or the counts of as many records as are declared would not be exact (`most_records`).
+            id of its own; the records of a unit keep to a pattern in what is no attribute of the domain; a stated
+            price that is no Fraction of at least 0, or missing for a design; a limit on designs or cells that are not
+            there;
+            an exact size where neighbours have other numbers of records; a plan that is no hash, or that names itself
+            among the plans it is composed with; or a declared number of records whose counts would not be exact
+            (`max_records`).
     """
 
     domain: Domain
@@ -175,7 +177,7 @@ class Order:
         if not {a for u in (self.unit, *self.units) for a in u.merge} <= set(self.domain.steps):
             raise PlanError("records of a unit become one with something added up that is no amount of the domain.")
         self._check_limits()
-        _ = self.drawn, self.most_records()
+        _ = self.drawn, self.max_records()
 
     def _check_kinds(self) -> None:
         """Raise PlanError for a field that is not of its type, or that could change once it was checked."""
@@ -196,10 +198,12 @@ class Order:
         }
         wrong = [name for name, kind in kinds.items() if type(getattr(self, name)) is not kind]
         for name, kind in lists.items():
-            given = getattr(self, name)
-            wrong += [name] if type(given) is not tuple or any(type(x) is not kind for x in given) else []
-        own = type(self.designs) is tuple and all(isinstance(d, Design) and is_of_kernel(type(d)) for d in self.designs)
-        wrong += [] if own else ["designs"]
+            value = getattr(self, name)
+            wrong += [name] if type(value) is not tuple or any(type(x) is not kind for x in value) else []
+        if type(self.designs) is not tuple or not all(
+            isinstance(d, Design) and is_of_kernel(type(d)) for d in self.designs
+        ):
+            wrong.append("designs")
         if wrong:
             raise PlanError(
                 f"an order takes its fields in the kernel's own types, and in no subclass of one: {', '.join(wrong)} "
@@ -210,7 +214,7 @@ class Order:
         if not all(re.fullmatch("[0-9a-f]{64}", x) for x in (self.plan, *self.beside)):
             raise PlanError(f"an order names plans by their hashes, 64 hexadecimal digits each. {_NOTHING}")
         if self.plan in self.beside or len(set(self.beside)) < len(self.beside):
-            raise PlanError(f"a plan stands beside other plans, and names each of them once. {_NOTHING}")
+            raise PlanError(f"a plan is composed with other plans, and names each of them once. {_NOTHING}")
         if not is_name(self.mechanism):
             raise PlanError(f"a mechanism has a printable name without spaces around it. {_NOTHING}")
         if any(rho < 0 for rho in self.stated):
@@ -227,16 +231,16 @@ class Order:
         if any(size.exactly for size in self.sizes) and not self.adjacency.fixes_size:
             raise PlanError(
                 "a plan states the exact number of records only where neighbours have the same number: where a record "
-                "can come or go, refusing data of another number tells that it did. State the size as at most so many. "
-                f"{_NOTHING}"
+                "can come or go, refusing data of another number reveals that it did. State the size as an upper "
+                f"bound. {_NOTHING}"
             )
 
-    def most_records(self, times: int = 1) -> int | None:
+    def max_records(self, times: int = 1) -> int | None:
         """Return the largest number of records that is counted exactly; None if every number is.
 
-        To a count over a margin a record adds at most the product of the steps of the amounts in it, and in shares at
-        most its parts. Counts are 64-bit integers, which hold the sum over at most so many records. The number follows
-        from the plan and from `max_records` of the source. Data with more records are refused.
+        A record adds at most the product of the steps of the amounts in a margin to a count, and in shares at most its
+        parts. Counts are 64-bit integers. The number follows from the plan and from `max_records` of the source. Data
+        with more records are refused.
 
         Args:
             times: Number of periods whose counts are added up; at least 1.
@@ -247,12 +251,12 @@ class Order:
         steps, parts = self.domain.steps, self.unit.parts
         if not steps and parts == 1:
             return None
-        along = (math.prod(sum(steps.get(a, (1,))) for a in m) for d in self.designs for m in d.margins())
-        most, declared = max(along, default=1), self.source.max_records
-        exact = (WRAP - 1) // (most * parts * times)
+        products = (math.prod(sum(steps.get(a, (1,))) for a in m) for d in self.designs for m in d.margins())
+        largest, declared = max(products, default=1), self.source.max_records
+        exact = (WRAP - 1) // (largest * parts * times)
         if exact < min(declared, ENOUGH):
             raise PlanError(
-                f"a record can add {most:,} steps of amounts to a count, and the counts hold at most {exact:,} such "
+                f"a record can add {largest:,} steps of amounts to a count, and the counts hold at most {exact:,} such "
                 f"records; max_records of the source is {declared:,}. Declare a larger step, or set max_records to "
                 f"{exact:,} or less if that is public. {_NOTHING}"
             )
@@ -283,7 +287,7 @@ class Order:
         return tuple(d.in_parts(self.unit.parts) for d in self.designs)
 
     def afresh(self) -> Self:
-        """The same integers, with nothing computed of them before, in arrays that nobody can write to.
+        """Return an order of the same integers, with nothing computed of them before, in read-only arrays.
 
         Raises:
             PlanError: a design holds what can change, or is not the kernel's own.
@@ -394,17 +398,17 @@ def axis_key(domain: Domain, name: str) -> str:
 
 def _refuse_changeable(name: str, value: object) -> None:
     """Raise PlanError for a value of an order in which something can change, or is not the kernel's own."""
-    found = changeable(value)
-    if found is not None:
+    wrong = changeable(value)
+    if wrong is not None:
         raise PlanError(
-            f"{name} of an order holds an object of type {found}, which could change after the price was computed, or "
+            f"{name} of an order holds an object of type {wrong}, which could change after the price was computed, or "
             f"is not the kernel's own. {_NOTHING}"
         )
 
 
-def _are_positions(some: Any) -> bool:
+def _are_positions(value: Any) -> bool:
     """Return True for a tuple of different whole numbers from 0."""
-    return type(some) is tuple and all(type(i) is int and i >= 0 for i in some) and len(set(some)) == len(some)
+    return type(value) is tuple and all(type(i) is int and i >= 0 for i in value) and len(set(value)) == len(value)
 
 
 def _are_axes(axes: Any) -> bool:

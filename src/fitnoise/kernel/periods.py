@@ -72,7 +72,7 @@ class Series:
             )
         if not all(x.groups for x in self.designs):
             raise PlanError(f"a series draws something in each of its periods; in one there is nothing. {_NOTHING}")
-        _ = own.most_records(self.periods)  # the counts of all periods are added up
+        _ = own.max_records(self.periods)  # the counts of all periods are added up
 
     @property
     def _by_period(self) -> bool:

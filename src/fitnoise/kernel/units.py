@@ -574,7 +574,7 @@ MAX_RECORDS = 2**40
 """Default public bound on the number of records."""
 
 LARGEST_BOUND = 2**62
-"""Largest public bound on the number of records: so many are added up in 64-bit integers."""
+"""Largest public bound on the number of records: 64-bit integers hold the sum of that many."""
 
 
 class OutsideDomain(StrEnum):
@@ -596,7 +596,7 @@ class DataSource:
             data (default), or leave such records out of every table.
         max_records: a public bound on the number of records. It chooses the width of integers at plan time. Data with
             more records are refused where counts would not be exact otherwise: arrays of counts, sums of amounts
-            (:meth:`fitnoise.kernel.order.Order.most_records`) and shares. Nothing else compares it with the data.
+            (:meth:`fitnoise.kernel.order.Order.max_records`) and shares. Nothing else compares it with the data.
         account: the name under which a ledger sums up charges: one for all sources about the same people, such
             as the quarters of a survey; None where it is that of the source.
         max_dropped: the largest share of records, from 0 to 1, that may be left out of every table because they are

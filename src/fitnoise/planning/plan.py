@@ -80,8 +80,8 @@ class Plan(Displayed):
             refuse_out_of_time(self.only)
             _ = self.series
         refuse_boundless(2 * self.loss.rho)
-        if self.publication.unit.parts > 1:
-            _ = self.order  # raises where it cannot be drawn in parts
+        if self.publication.unit.parts > 1 or self.publication.domain.steps:
+            _ = self.order  # raises where it cannot be drawn in parts, or sums over `max_records` are not exact
         if self.publication.other_units:
             self.order.also(())  # raises where nothing bounds what one of them pays
 

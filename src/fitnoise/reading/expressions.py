@@ -101,7 +101,7 @@ _FILTERING = threading.Lock()
 """Held while the filters of the process's warnings are others: two threads at once could put back each other's."""
 
 _DIGITS = re.compile(r"[0-9.]+(e[+-]?[0-9]+)?", re.ASCII | re.IGNORECASE)
-"""How a number is written: Python itself also reads 1_000 and 0x10."""
+"""The spelling of a number: Python itself also reads 1_000 and 0x10."""
 
 
 def _parsed(text: str) -> ast.expr:
@@ -121,10 +121,10 @@ def _parsed(text: str) -> ast.expr:
     if row:
         raise _refused(text, f"is nested more than {DEEPEST} deep; write it more simply")
     for node in ast.walk(tree):
-        told = ast.get_source_segment(text.strip(), node) if isinstance(node, ast.Constant) else None
-        if told is not None and type(node.value) in {int, float} and not _DIGITS.fullmatch(told):  # type: ignore[attr-defined]
+        source = ast.get_source_segment(text.strip(), node) if isinstance(node, ast.Constant) else None
+        if source is not None and type(node.value) in {int, float} and not _DIGITS.fullmatch(source):  # type: ignore[attr-defined]
             raise _refused(
-                told, "is no number here; write it with digits, a point and an exponent, such as 1000 or 1e3"
+                source, "is no number here; write it with digits, a point and an exponent, such as 1000 or 1e3"
             )
     return tree
 

@@ -136,13 +136,13 @@ def _number(path: Path, whose: str, said: str, classes: Mapping[str, float] | No
                 f"there are {sorted(classes)}."
             )
         return classes[said]
-    found = number(said)
-    if found is None:
+    result = number(said)
+    if result is None:
         raise WorkloadError(
             f"the file of targets {path.name!r} says {said!r} of {whose}, which is no number; give numbers for classes "
             "with values."
         )
-    return found
+    return result
 
 
 @final

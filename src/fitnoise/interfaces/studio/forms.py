@@ -188,8 +188,8 @@ def signed(text: str, what: str) -> float:
 
 def _read(text: str) -> float:
     """What a text says; NaN where it is no number."""
-    found = number(text) if len(text.strip()) <= 40 else None
-    return math.nan if found is None else found
+    result = number(text) if len(text.strip()) <= 40 else None
+    return math.nan if result is None else result
 
 
 def whole(text: str, what: str) -> int:

@@ -103,7 +103,7 @@ class Dialect:
     whole one.
 
     part: what is read off a date, by {p}, its name; hour: the same of one with a time. dated, stamped: a date, and one
-    with a time, for the trial, and finest: of the last moment of a day what a text of it ends in, after the second.
+    with a time, for the trial. finest: the digits after the second in the text of the last moment of a day.
     days: the first and the last date that there is. stamps: what types are called that have
     a time and no zone. texts: what types of texts are called that SQLAlchemy does not take for any.
 
@@ -482,8 +482,8 @@ _FOREIGN_PARTS = (
     "UNION SELECT i.inhrelid FROM pg_inherits i JOIN parts p ON p.oid = i.inhparent) "
     "SELECT count(*) FROM pg_class c JOIN parts p ON p.oid = c.oid WHERE c.relkind NOT IN ('r', 'p')"
 )
-"""How many of its partitions, and of the tables that inherit from it, at any depth, are no tables of this database: the
-statement reads them, too, and another server may answer otherwise each time."""
+"""The number of partitions and inheriting tables, at any depth, that are stored outside this database. The statement
+reads them, too, and another server may answer differently each time."""
 
 POSTGRESQL = Dialect(
     "postgresql",
@@ -539,7 +539,7 @@ POSTGRESQL = Dialect(
         (
             _FOREIGN_PARTS,
             0,
-            "a partition of it, or a table that inherits from it, is a foreign table: detach it, or store it as one",
+            "a partition, or a table that inherits from the table, is a foreign table: detach it, or store it as one",
         ),
     ),
 )  # fmt: skip

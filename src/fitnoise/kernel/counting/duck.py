@@ -109,7 +109,7 @@ _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)", re.ASCII)
 _LONG = 18
 """Digits of a decimal number that 64 bits hold: of more, the engine rounds twice on the way to a double."""
 
-_WRITTEN = (
+_NUMBER_TEXTS = (
     "7", " 7", "7\n", "07", "+7", "-7", "+-7", "--7", "7.", ".7", "7.0", "1e3", "1E+3", "1e-3", "e3", "1_000", "1_0",
     "_1", "1_", "1,000", "0x10", "1e400", "-1e400", "nan", "inf", "Infinity", "\u0661", "1\u0662", "", " ", "\u00a07",
     "true", "TRUE", " t", "no", "0", "1", "-0", "2.5", "9007199254740993", "17", "-3", "0.1", "1000", "3.5", "99",
@@ -519,8 +519,8 @@ def _read(column: str, described: str, kind: type[Code] | None, read: Read | Non
     """
     if read is not None:
         return _derived(read, column, _kind(described))
-    found = _DECIMAL.fullmatch(described)
-    long = int(found[1]) > _LONG if found else described in {"HUGEINT", "UHUGEINT"}
+    decimal = _DECIMAL.fullmatch(described)
+    long = int(decimal[1]) > _LONG if decimal else described in {"HUGEINT", "UHUGEINT"}
     # by way of a text, which is rounded once: the engine's own cast of such numbers rounds twice
     return f"try_cast(CAST({column} AS VARCHAR) AS DOUBLE)" if long and kind is int else column
 
@@ -529,7 +529,7 @@ _Tried = tuple[str, _Held, bool, type[Code], Read | None]
 """A type of column as the engine calls it; what the column holds; whether it is of CSV; as what it is read, and how."""
 
 _RIGHT: set[_Tried] = set()
-"""What was tried and found right in this process: the engine is a part of the process, and does not change."""
+"""The types that this process tried and found right: the engine is a part of the process, and does not change."""
 
 
 def _refuse_unless_right(connection: duckdb.DuckDBPyConnection, tried: _Tried) -> None:
@@ -537,7 +537,7 @@ def _refuse_unless_right(connection: duckdb.DuckDBPyConnection, tried: _Tried) -
     if tried in _RIGHT:
         return
     described, held, csv, kind, read = tried
-    known = _known(described, held) if read is None else _known_dates(described, read)
+    known = _values_of_type(described, held) if read is None else _dates_of_type(described, read)
     own = _read("people.k0", described, kind, read)
     texts = f"SELECT unnest($known) AS v, unnest(range({len(known)})) AS n"
     column = f"SELECT {own} AS k0, n FROM (SELECT CAST(v AS {described}) AS k0, n FROM ({texts}) texts) people"
@@ -553,15 +553,15 @@ def _refuse_unless_right(connection: duckdb.DuckDBPyConnection, tried: _Tried) -
     _RIGHT.add(tried)
 
 
-def _known(described: str, held: _Held) -> list[tuple[str | None, Any]]:
+def _values_of_type(described: str, held: _Held) -> list[tuple[str | None, Any]]:
     """Known values of a type, as texts that are cast to it; and what they are."""
-    kind, found = _kind(described), _DECIMAL.fullmatch(described)
+    kind, decimal = _kind(described), _DECIMAL.fullmatch(described)
     values: list[Any]
     if kind in _BITS:
         low, high = (math.copysign(1, n) * 2 ** abs(n) if n else 0 for n in _BITS[kind])
         values = [n for n in (*known_values(Kind.WHOLE), int(low), int(high) - 1) if low <= n < high]
-    elif found is not None:
-        digits, places = int(found[1]), int(found[2])
+    elif decimal is not None:
+        digits, places = int(decimal[1]), int(decimal[2])
         ends = [Decimal(f"{n}E-{places}") for n in (10**digits - 1, 1 - 10**digits, 1, -1)]
         exact = [x for x in known_values(Kind.DECIMAL) if 10**places % x.as_integer_ratio()[1] == 0]
         values = [*(x for x in exact if abs(x) < 10 ** (digits - places)), *ends]
@@ -571,7 +571,7 @@ def _known(described: str, held: _Held) -> list[tuple[str | None, Any]]:
     elif kind == "BOOLEAN":
         values = [True, False]
     else:
-        values = [*known_values(Kind.TEXT), *(_WRITTEN if held is _Held.UNTYPED else ())]
+        values = [*known_values(Kind.TEXT), *(_NUMBER_TEXTS if held is _Held.UNTYPED else ())]
     return [(None if x is None else _text(x), x) for x in (*values, None)]
 
 
@@ -580,8 +580,8 @@ def _text(x: Any) -> str:
     return x if isinstance(x, str) else f"{x:f}" if isinstance(x, Decimal) else str(x).lower()
 
 
-def _known_dates(described: str, read: Read) -> list[tuple[str | None, str | None]]:
-    """Known dates, at their first and last moments that a type tells apart."""
+def _dates_of_type(described: str, read: Read) -> list[tuple[str | None, str | None]]:
+    """Known dates, at the first and the last moment of a day that a type holds."""
     kind = _kind(described)
     ends = {"DATE": None, "TIMESTAMP_S": "", "TIMESTAMP_MS": ".999", "TIMESTAMP": ".999999"}
     last = ends.get(kind, ".999999999")
@@ -690,7 +690,7 @@ def _value_cell(coding: Values | Interval, i: int, *, csv: bool, held: _Held) ->
 
 
 def _number(column: str, held: _Held) -> str:
-    """SQL for a column as a double, NULL where it is none: a text only as it is written (`codings.number`).
+    """SQL for a column as a double, NULL if it holds no number, by the rule of `codings.number`.
 
     The engine itself would also read digits that are grouped by underscores, and a minus after a plus.
     """
@@ -700,7 +700,7 @@ def _number(column: str, held: _Held) -> str:
 
 
 def _range(coding: Range, column: str, held: _Held) -> str:
-    """The same of a range: of integers of 64 bits, as its ends are exact in doubles, either way is the same."""
+    """SQL for the cell of a range: its ends are exact in doubles, so integers of 64 bits need no other rule."""
     below, above = (0, coding.size - 1) if coding.clip else (-1, -1)
     if held is _Held.WHOLE:
         n = f"CAST({column} AS BIGINT)"

@@ -24,14 +24,16 @@ class HistogramCounter(Counter):
         counts: integers ≥ 0, of the domain's shape or flat in C order.
         domain: the declared domain.
         drops: whether records may have been left out when the counts were made.
-        most: a public bound on the number of records: `max_records` of the source.
+        max_records: a public bound on the number of records: `max_records` of the source.
 
     Raises:
-        DataError: wrong shape, not integers, masked, negative (which cell is not said), or more records than `most`; or
-            a domain with an amount, between whose ends records lie.
+        DataError: wrong shape, not integers, masked, negative (the error names no cell), or more records than
+            `max_records`; or a domain with an amount, between whose ends records lie.
     """
 
-    def __init__(self, counts: NDArray[Any], domain: Domain, *, drops: bool = False, most: int = LARGEST_BOUND) -> None:
+    def __init__(
+        self, counts: NDArray[Any], domain: Domain, *, drops: bool = False, max_records: int = LARGEST_BOUND
+    ) -> None:
         self._drops = drops
         if domain.steps:
             raise DataError(
@@ -49,10 +51,10 @@ class HistogramCounter(Counter):
             )
         if int(counts.min()) < 0:
             raise DataError("counts of records cannot be negative. Nothing was measured.")
-        if int(counts.max()) * counts.size > most and int(counts.sum(dtype=object)) > most:
+        if int(counts.max()) * counts.size > max_records and int(counts.sum(dtype=object)) > max_records:
             raise DataError(
-                f"counts add to more than {most:,} records, which is max_records of the source: state a larger one, at "
-                "most 2^62. Nothing was measured."
+                f"counts add to more than {max_records:,} records, which is max_records of the source: state a larger "
+                "one, at most 2^62. Nothing was measured."
             )
         self._domain = domain
         self._attributes = tuple(domain)

@@ -280,10 +280,10 @@ def known_values(kind: Kind) -> tuple[Any, ...]:
     return _HELD[kind]
 
 
-def known_days(read: Read, first: str = "0001-01-01", last: str = "9999-12-31") -> list[str]:
+def known_days(read: Read, first_day: str = "0001-01-01", last_day: str = "9999-12-31") -> list[str]:
     """Return days of every month and of the week, at the ends of years and of Februaries, between two days."""
     own = () if read.on is None else (read.on.isoformat(),)
-    return [day for day in dict.fromkeys((*_DAYS, *own)) if first <= day <= last]
+    return [day for day in dict.fromkeys((*_DAYS, *own)) if first_day <= day <= last_day]
 
 
 def refuse_unless_coded(
@@ -299,14 +299,14 @@ def refuse_unless_coded(
         read: what is read off dates; None for values.
     """
     low = _FIRST if read is not None and read.part is Part.DAY else 0
-    every = (*_CODINGS.values(), *_BESIDE.values(), *_AMOUNTS.values())
-    codings = every if read is None else (Range(low, low + _LAST), Interval(low + 1.0, low + 2024.0))
+    all_codings = (*_CODINGS.values(), *_BESIDE.values(), *_AMOUNTS.values())
+    codings = all_codings if read is None else (Range(low, low + _LAST), Interval(low + 1.0, low + 2024.0))
     for coding in codings:
-        known = read_as(coding) is kind and classified_by(coding) is None
-        if known and list(cells(coding)) != [place(coding, x) for x in values]:
+        is_tried = read_as(coding) is kind and classified_by(coding) is None
+        if is_tried and list(cells(coding)) != [place(coding, x) for x in values]:
             raise DataError(
                 f"{what} reads known values, such as the last nanosecond of a day, otherwise than is declared, so it "
-                "may read yours otherwise too: install the version of it that fitnoise was installed with. Nothing was "
+                "may read yours otherwise too: install the version that fitnoise names. Nothing was "
                 "counted and nothing was charged."
             )
 
