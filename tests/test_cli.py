@@ -914,7 +914,7 @@ def test_an_output_that_fails_at_the_end_is_not_tried_again(monkeypatch, capsys,
             return 99
 
     given_up = []
-    monkeypatch.setattr(cli.os, "dup2", lambda _, end: given_up.append(end))
+    monkeypatch.setattr(os, "dup2", lambda _, end: given_up.append(end))
     monkeypatch.setattr(sys, "stdout", Closed())
     with pytest.raises(SystemExit) as end:
         main(["schema"])

@@ -145,7 +145,9 @@ def test_data_that_do_not_tell_are_refused_where_a_share_is_set(tmp_path):
     free = fn.Domain(x=fn.Ordered(0, 2))
     own = fn.plan(fn.Workload(free, [fn.table("x", margin=3)]), source=DataSource("people", max_dropped=0.5))
     assert own.publication.source.max_dropped == 0.5
-    assert len(fn.release(own, np.ones(3, dtype=int), ledger=tmp_path / "l.db")["x"]) == 3  # where nothing can be dropped
+    assert (
+        len(fn.release(own, np.ones(3, dtype=int), ledger=tmp_path / "l.db")["x"]) == 3
+    )  # where nothing can be dropped
 
 
 def test_sealed_counts_were_asked_where_they_were_made(tmp_path):

@@ -110,7 +110,7 @@ def test_help_comes_at_once(arguments):
     modules = loaded(code)
     assert not modules & DEAR
     assert {m for m in modules if m.startswith("fitnoise.")} == {
-        "fitnoise.errors", "fitnoise.interfaces", "fitnoise.interfaces.cli",
+        "fitnoise.errors", "fitnoise.interfaces", "fitnoise.interfaces.cli", "fitnoise.interfaces.streams",
     }  # fmt: skip
 
 

@@ -227,6 +227,7 @@ def period(
     directory: str | os.PathLike[str] | None = None,
     tables: str | Iterable[str] | None = None,
     again: bool = False,
+    notice: Callable[[str], None] | None = None,
 ) -> Release:
     """A period of a series that was drawn before, as it was: from the answers that are kept, without data.
 
@@ -239,6 +240,7 @@ def period(
         tables: names of the tables to write there as files; None writes all.
         again: where its answers are lost, draw its rows once more, from the counts that were frozen then, and charge
             what these cost on their own.
+        notice: Receives a sentence for each folder that killed processes left of this directory (:func:`release`).
 
     Raises:
         PlanError: the plan is none of a series, or has no such period.
@@ -253,6 +255,8 @@ def period(
         raise _no_series()
     with contextlib.ExitStack() as stack:
         stage = None if directory is None else stack.enter_context(staged(Path(directory)))
+        for left in () if directory is None else clear_leftovers(Path(directory)):
+            (notice or (lambda _: None))(left)
         book = _there(ledger, stack)
         shown = plan.through(turn.period)
         written = () if stage is None else to_write(shown, tables)

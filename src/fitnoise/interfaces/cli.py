@@ -5,7 +5,6 @@ Words and options only: what a command does is loaded when it is run (`commands`
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from fractions import Fraction
@@ -16,6 +15,7 @@ import click
 
 from fitnoise import __version__
 from fitnoise.errors import FitnoiseError, ReleaseError, SpecError
+from fitnoise.interfaces.streams import give_up, unsaid
 
 
 def _example(*lines: str) -> str:
@@ -655,16 +655,17 @@ def schema_command(**asked: Any) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; errors become one sentence on stderr and an exit code that means something."""
+    unsaid()  # of a command before, in the same process
     try:
         code = _run(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
     except OSError as error:
         if not isinstance(error, BrokenPipeError):  # whoever closed the pipe has seen enough
             _say(f"error: the output cannot be written ({error.strerror}).")
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter would try again
+        give_up(sys.stdout)
         code = 1
-    if code:
-        sys.exit(code)
+    if code or unsaid():
+        sys.exit(code or 1)
 
 
 def _run(arguments: list[str]) -> int:

@@ -55,7 +55,7 @@ from fitnoise.reading.bands import Bands
 from fitnoise.reading.combining import combine, read_combination
 from fitnoise.reading.description import counted, shares, stated, universe
 from fitnoise.reading.expressions import ask
-from fitnoise.reading.files import csv_text, leftovers, read_text, replace_file
+from fitnoise.reading.files import csv_text, leftovers, new_file, read_text, replace_file
 from fitnoise.reading.release import Release, to_write
 from fitnoise.reading.tables import Made
 from fitnoise.reading.verification import EXPORT, REPORT, Check, Verification, verify
@@ -369,7 +369,7 @@ def series_write_command(
     """Write the release of a period that was drawn."""
     plan = Plan.from_json(read_text(plan_file))
     with progress("writing"):
-        done = drawn_period(plan, period, ledger=ledger_file, series=series, directory=output, again=again)
+        done = drawn_period(plan, period, ledger=ledger_file, series=series, directory=output, again=again, notice=say)
     say(f"wrote {output}")
     if again and done.charge is not None:
         say(f"charged rho = {rounded_up(done.charge.rho):.7f}, for drawing {period} once more")
@@ -477,7 +477,7 @@ def _write_made(found: Made, output: Path) -> None:
     elif output.suffix in (".xlsx", ".tex"):
         export(found, output)
     else:
-        found.write(output)
+        found.write(output, notice=say)
 
 
 def record_command(directory: Path, words: Path | None, output: Path | None, as_json: bool) -> None:
@@ -570,7 +570,8 @@ def export_command(
         own, what = _shown(directory, output, whole_folder, combination, also)
         if isinstance(own, Plan) or isinstance(what, Plan):
             raise ReleaseError(f"{directory.name!r} is a plan, which has no tables yet. Nothing was written.")
-        export(what, output, language=language, bands=rule, totals=totals, tables=names or None, licence=licence)
+        chosen = names or None
+        export(what, output, language=language, bands=rule, totals=totals, tables=chosen, licence=licence, notice=say)
     say(f"wrote {output}")
     if as_json:
         emit_json({"plan": own.plan.hash, "file": str(output)})
@@ -797,9 +798,8 @@ def _write_tables(result: Release, names: Sequence[str], folder: Path, directory
                     file = f"{made}.csv"
                     if file in files:
                         raise ReleaseError(f"two places have files called {file!r}. Nothing was written.")
-                    with (folder / file).open("x", encoding="utf-8", newline="") as stream:
-                        undo.callback((folder / file).unlink)
-                        stream.write(csv_text(frame))
+                    new_file(folder / file, csv_text(frame).encode())
+                    undo.callback((folder / file).unlink)
                     files.append(file)
             undo.pop_all()
     except FileExistsError as error:

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from fitnoise.interfaces.render import document, lines, readable
+from fitnoise.interfaces.streams import say_line
 from fitnoise.reporting import Report
 
 PATIENCE = 5.0
@@ -20,13 +21,13 @@ PATIENCE = 5.0
 
 
 def say(text: str = "") -> None:
-    """Words, on stderr."""
-    _put(text, sys.stderr)
+    """Words, on stderr. Where they cannot be written the command goes on (`streams`)."""
+    say_line(readable(text, _encoding(sys.stderr)))
 
 
 def emit(text: str = "") -> None:
     """Data, on stdout."""
-    _put(text, sys.stdout)
+    sys.stdout.write(readable(text, _encoding(sys.stdout)) + "\n")
 
 
 def emit_json(document: Any) -> None:
@@ -54,10 +55,6 @@ def show(report: Report) -> None:
 def show_document(report: Report) -> None:
     """A report for programs, on stdout."""
     emit_json(document(report))
-
-
-def _put(text: str, stream: TextIO) -> None:
-    stream.write(readable(text, _encoding(stream)) + "\n")
 
 
 def _encoding(stream: TextIO) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import json
 import math
@@ -32,6 +33,9 @@ if sys.platform != "win32":
 
 DESCRIPTION = "release.json"
 """Put in place last of all: a folder without it is no release."""
+
+PLAN = "plan.json"
+"""The first file of a release that is written."""
 
 _UNFINISHED = r"\.{}\.unfinished-[0-9a-z_]{{8}}"
 """How the folder is named in which a release is written, after the directory that it will be; files and ledgers too."""
@@ -79,13 +83,23 @@ def staged(directory: Path) -> Iterator[Path]:
             os.close(lock)
 
 
-def write_texts(directory: Path, texts: Iterable[tuple[str, str]], what: str) -> Path:
+def write_texts(
+    directory: Path, texts: Iterable[tuple[str, str]], what: str, notice: Callable[[str], None] | None = None
+) -> Path:
     """Write texts as the files of a folder, by name, some in folders of it: whole or not at all.
+
+    Args:
+        directory: The folder.
+        texts: Names of files, and their texts.
+        what: The noun for messages.
+        notice: Receives a sentence for each folder that killed processes left of this one (:func:`clear_leftovers`).
 
     Raises:
         ReleaseError: the folder exists and is not empty, or cannot be written.
     """
     with staged(directory) as stage:
+        for found in clear_leftovers(directory, release=False):
+            (notice or (lambda _: None))(found)
         try:
             for name, text in texts:
                 (stage / name).parent.mkdir(exist_ok=True)
@@ -143,8 +157,12 @@ def unfinished(folder: Path) -> str | None:
     )
 
 
-def clear_leftovers(directory: Path) -> list[str]:
-    """Remove what killed processes left of releases to this directory.
+def clear_leftovers(directory: Path, *, release: bool = True) -> list[str]:
+    """Remove what killed processes left of releases, or of other folders, that were to be this directory.
+
+    Args:
+        directory: The directory.
+        release: Whether it is to be a release; where it is not, a folder with a plan still counts as one.
 
     Returns:
         What was found, a sentence for each folder.
@@ -154,7 +172,7 @@ def clear_leftovers(directory: Path) -> list[str]:
     """
     directory = directory.resolve()
     left = _left(directory.parent, re.escape(directory.name))
-    return [_cleared(stage, directory) for stage in left if stage.is_dir()]
+    return [_cleared(stage, directory, release=release) for stage in left if stage.is_dir()]
 
 
 def leftovers(folder: Path) -> list[str]:
@@ -205,15 +223,42 @@ def replace_file(path: Path, content: bytes, mode: int = 0o666) -> None:
             os.close(lock)
 
 
-def _cleared(stage: Path, directory: Path) -> str:
+def new_file(path: Path, content: bytes) -> None:
+    """Put a file in its place, whole or not at all, where nothing is; remove what killed processes left of it.
+
+    Raises:
+        FileExistsError: Something is there, which stays as it was.
+        OSError: The file cannot be written.
+    """
+    for left in filter(Path.is_file, _left(path.parent, re.escape(path.name))):
+        left.unlink()
+    stage, lock = _fresh(path, lambda p: p.touch(exist_ok=False))
+    try:
+        stage.write_bytes(content)
+        with contextlib.suppress(OSError):  # a link never replaces anything; some disks have none
+            os.link(stage, path)
+            return
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+        stage.rename(path)
+    finally:
+        stage.unlink(missing_ok=True)
+        if lock is not None:
+            os.close(lock)
+
+
+def _cleared(stage: Path, directory: Path, *, release: bool) -> str:
     if (stage / DESCRIPTION).exists():
         return (
             f"{stage.name!r} holds a whole release, whose process was killed before it was in its place. It was left "
             "alone: give it another name to use it, or remove it."
         )
+    release |= (stage / PLAN).exists()
     shutil.rmtree(stage, ignore_errors=True)
     if stage.exists():
         return f"{stage.name!r} is what a killed process left of a release, and cannot be removed: remove it."
+    if not release:
+        return f"removed {stage.name!r}, which a killed process left of {directory.name!r}."
     return (
         f"removed {stage.name!r}, which a killed process left of a release to {directory.name!r}; whether that one was "
         "charged, its ledger says."

@@ -30,7 +30,7 @@ from __future__ import annotations
 import hashlib
 import os
 import reprlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -64,6 +64,7 @@ from fitnoise.reading.files import (
     _column,
     _reason,
     _write,
+    clear_leftovers,
     csv_pieces,
     extent,
     field,
@@ -535,18 +536,28 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
 
     # --- on disk ------------------------------------------------------------------------------------
 
-    def write(self, directory: str | os.PathLike[str], *, tables: Iterable[str] | None = None) -> Path:
+    def write(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        tables: Iterable[str] | None = None,
+        notice: Callable[[str], None] | None = None,
+    ) -> Path:
         """Write the release directory, whole or not at all.
 
         Args:
             directory: where; it must not exist, or be empty.
             tables: names of those to write as files; None writes all. The others can be rebuilt at any time.
+            notice: Receives a sentence for each folder that killed processes left of this one. They are removed,
+                except for those in use and those with a whole release.
 
         Raises:
             ReleaseError: the directory exists and is not empty, or cannot be written; or too many tables for files.
         """
         written = to_write(self.plan, tables)
         with staged(Path(directory)) as stage:
+            for found in clear_leftovers(Path(directory)):
+                (notice or (lambda _: None))(found)
             self._fill(stage, written)
         return Path(directory)
 

@@ -73,16 +73,19 @@ class Made(Mapping[str, pd.DataFrame], Displayed, abc.ABC):
         texts = {file: text for name in self for file, text in self.texts(name).items()}
         return {**texts, self.description: lambda: to_json(self.document())}
 
-    def write(self, directory: str | os.PathLike[str]) -> Path:
+    def write(self, directory: str | os.PathLike[str], *, notice: Callable[[str], None] | None = None) -> Path:
         """Write every table as a CSV file, and a document that says of which releases: whole or not at all.
 
         Args:
             directory: where; it must not exist, or be empty, and not be in a release.
+            notice: Receives a sentence for each folder that killed processes left of this one. They are removed,
+                except for those in use and those with a whole release.
 
         Raises:
             ReleaseError: it exists and is not empty, or cannot be written.
         """
-        return write_texts(Path(directory), ((name, text()) for name, text in self._texts().items()), self.called)
+        texts = ((name, text()) for name, text in self._texts().items())
+        return write_texts(Path(directory), texts, self.called, notice)
 
     def check_files(self, folder: Path, about: Callable[[str], Texts] | None = None) -> str | None:
         """What is wrong with a folder as theirs, digit by digit; None where nothing is.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ def export(
     totals: bool = False,
     tables: str | Iterable[str] | None = None,
     licence: str | None = None,
+    notice: Callable[[str], None] | None = None,
 ) -> Path:
     """Write tables for other programs: a workbook, LaTeX, or a data package, by the ending of the name.
 
@@ -57,6 +58,8 @@ def export(
         totals: whether workbooks and LaTeX have sums over columns that are shown value by value.
         tables: names of those to write, or the name of one; default all.
         licence: of a data package, such as "CC-BY-4.0".
+        notice: Receives a sentence for each folder that killed processes left of this data package. They are removed,
+            except for those in use and those with a whole release.
 
     Returns:
         The path.
@@ -101,7 +104,7 @@ def export(
             yield from ((name, raw.decode()) for name, raw in hashed())
             yield IN_FOLDER, manifest(what, {**asked, "bands": rule}, files, versions_for(place))
 
-        return write_texts(place, texts(), "the data package")
+        return write_texts(place, texts(), "the data package", notice)
     ((_, raw),) = hashed()
     replace_file(place, raw)
     try:

@@ -1,0 +1,40 @@
+"""Streams that cannot be written: a full disk under them, or nobody who reads.
+
+Loaded by every command, help included: it imports nothing that takes time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import TextIO
+
+_unsaid: list[OSError] = []
+"""The errors of words that could not be written to stderr."""
+
+
+def say_line(line: str) -> None:
+    """Write a line to stderr. Where that fails the command goes on, since it may be paid for: see `unsaid`."""
+    try:
+        sys.stderr.write(f"{line}\n")
+    except OSError as error:
+        _unsaid.append(error)
+        give_up(sys.stderr)
+
+
+def unsaid() -> bool:
+    """Return True if a line could not be written since the last call."""
+    found = bool(_unsaid)
+    _unsaid.clear()
+    return found
+
+
+def give_up(stream: TextIO) -> None:
+    """Write no more to a stream that fails; the interpreter would try again when it ends."""
+    with contextlib.suppress(OSError):  # a stream of a test may be no file
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(nowhere, stream.fileno())
+        finally:
+            os.close(nowhere)

@@ -1,0 +1,236 @@
+"""Commands on a full disk: streams that cannot be written, and what killed processes left of folders and files."""
+
+import contextlib
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import fitnoise as fn
+from fitnoise.errors import ReleaseError
+from fitnoise.interfaces.cli import cli, main
+from fitnoise.reading import files
+from fitnoise.reading.files import new_file, write_texts
+
+FULL = Path("/dev/full")
+needs_full = pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+
+SPEC = """
+[data]
+source = "people"
+outside_domain = "drop"
+
+[domain]
+sex = { type = "categorical", codes = ["f", "m"] }
+
+[[tables]]
+attributes = ["sex"]
+margin = 3.0
+"""
+
+SERIES = """
+[data]
+source = "people"
+
+[domain]
+sex = { type = "categorical", codes = ["f", "m"] }
+year = { type = "ordered", low = 1, high = 2 }
+
+[series]
+attribute = "year"
+
+[[tables]]
+attributes = ["year", "sex"]
+margin = 9.0
+"""
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Runs commands where there are plans, data, two releases and a ledger; exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    Path("spec.toml").write_text(SPEC)
+    pd.DataFrame({"sex": ["f", "m", "m", "x"] * 9}).to_csv("people.csv", index=False)
+
+    def run(*words):
+        try:
+            main([str(x) for x in words])
+            code = 0
+        except SystemExit as end:
+            code = end.code
+        return (code, *capsys.readouterr())
+
+    assert run("plan", "spec.toml", "-o", "plan.json")[0] == 0
+    Path("other.toml").write_text(SPEC.replace("3.0", "4.0"))
+    assert run("plan", "other.toml", "-o", "other.json")[0] == 0
+    for plan, folder in (("plan.json", "release"), ("other.json", "other")):
+        assert run("release", plan, "people.csv", "--ledger", "ledger.db", "-o", folder)[0] == 0
+    return run
+
+
+COMMANDS = {
+    "init": ["init", "sex"],
+    "plan": ["plan", "spec.toml"],
+    "compare": ["compare", "spec.toml"],
+    "free": ["free", "spec.toml", "--beside", "plan.json"],
+    "keys": ["keys", "{n}.key"],
+    "count": ["count", "plan.json", "people.csv", "--plain", "-o", "{n}.counts"],
+    "release": ["release", "plan.json", "people.csv", "--ledger", "{n}.db", "-o", "{n}"],
+    "series": ["series", "status", "plan.json", "--series", "series", "--ledger", "ledger.db"],  # it is none
+    "tables": ["tables", "release"],
+    "ask": ["ask", "release", "count()"],
+    "combine": ["combine", "release", "other", "--same-records", "-o", "{n}"],
+    "whole": ["whole", "release", "-o", "{n}"],
+    "record": ["record", "release", "-o", "{n}.yaml"],
+    "report": ["report", "release", "-o", "{n}.html"],
+    "export": ["export", "release", "-o", "{n}"],
+    "verify": ["verify", "release"],
+    "ledger": ["ledger", "ledger.db"],
+    "studio": ["studio", "nowhere"],  # there is none
+    "demo": ["demo", "-o", "people.csv/x"],  # which cannot be made
+    "schema": ["schema", "spec.toml", "--example", "3"],
+}
+"""Of every command, one that writes."""
+
+
+def test_every_command_is_tried():
+    assert set(COMMANDS) == set(cli.commands)
+
+
+@needs_full
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_full_disk_under_a_stream_ends_with_an_exit_code_and_no_traceback(run, monkeypatch, command, as_json):
+    """Detects a command that fails with an error of Python's, or stops because nobody can be told how far it is."""
+
+    def arguments(n):
+        return [x.replace("{n}", n) for x in COMMANDS[command]] + ["--json"] * as_json
+
+    code, out, err = run(*arguments("neither"))
+    before = {p.name.replace("neither", "*") for p in Path().iterdir()} - {p.name for p in Path().iterdir()}
+    for which in ("stdout", "stderr", "both"):
+        with contextlib.ExitStack() as streams, monkeypatch.context() as patch:
+            for name in ("stdout", "stderr") if which == "both" else (which,):
+                stream = streams.enter_context(FULL.open("w", encoding="utf-8", buffering=1))
+                patch.setattr(sys, name, stream)
+            found, said, told = run(*arguments(which))
+        lost = (bool(out) and which != "stderr") or (bool(err) and which != "stdout")
+        assert (found in (1, code) and bool(found)) if lost else found == code, which
+        if which == "stdout" and out:
+            assert (found, told.splitlines()[-1]) == (
+                1,
+                "error: the output cannot be written (No space left on device).",
+            )
+        if which == "stderr" and code == 0:
+            assert not as_json or json.loads(said)
+        made = {p.name.replace(which, "*") for p in Path().iterdir()} - {p.name for p in Path().iterdir()}
+        assert made == before, "what was asked for was done"
+
+
+@needs_full
+def test_words_that_cannot_be_written_stop_no_release(run):
+    """As a process of its own: it ends with 1, the release is whole, and nothing was charged for nothing."""
+    words = [sys.executable, "-m", "fitnoise", *COMMANDS["release"], "--json"]
+    with FULL.open("w") as full:
+        done = subprocess.run(
+            [x.replace("{n}", "r") for x in words],
+            stdout=subprocess.PIPE,
+            stderr=full,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["dropped"]["dropped"] == 9
+    assert fn.verify("r", ledger=fn.Ledger("r.db")).ok
+
+
+# --- what killed processes left ---------------------------------------------------------------------------------------
+
+FOLDERS = {
+    "combine": ["combine", "release", "other", "--same-records", "-o", "made"],
+    "whole": ["whole", "release", "-o", "made"],
+    "export": ["export", "release", "-o", "made"],
+}
+
+
+@pytest.mark.parametrize("command", FOLDERS)
+def test_what_a_killed_command_left_of_a_folder_is_named_and_removed(run, command):
+    left, paid = Path(".made.unfinished-0123abcd"), Path(".made.unfinished-0123abce")
+    for folder in (left, paid):
+        folder.mkdir()
+    (left / "a.csv").write_text("half")
+    (paid / "release.json").write_text("{}")
+    code, _, err = run(*FOLDERS[command])
+    assert (code, left.exists(), paid.exists()) == (0, False, True)
+    assert f"removed '{left}', which a killed process left of 'made'." in err.splitlines()
+    assert f"'{paid}' holds a whole release" in err
+
+
+def test_what_a_killed_process_left_of_a_release_that_is_written_again_is_removed(run, tmp_path):
+    left, told = tmp_path / ".again.unfinished-0123abcd", []
+    left.mkdir()
+    (left / "plan.json").write_text("{}")
+    release = fn.Release.read("release")
+    release.write("again", notice=told.append)
+    assert not left.exists()
+    (said,) = told
+    assert said.startswith(f"removed {left.name!r}, which a killed process left of a release to 'again'; whether")
+    left.mkdir()
+    release.write("once more")  # of another name: not its own
+    assert left.exists()
+
+
+def test_what_a_killed_process_left_of_a_period_is_removed(run):
+    Path("series.toml").write_text(SERIES)
+    pd.DataFrame({"sex": ["f", "m"] * 9, "year": [1, 2] * 9}).to_csv("years.csv", index=False)
+    assert run("plan", "series.toml", "-o", "series.json")[0] == 0
+    more = ("--series", "kept", "--ledger", "s.db")
+    assert run("release", "series.json", "years.csv", "--period", "1", *more, "-o", "first")[0] == 0
+    left = Path(".written.unfinished-0123abcd")
+    left.mkdir()
+    code, _, err = run("series", "write", "series.json", "--period", "1", *more, "-o", "written")
+    assert (code, left.exists()) == (0, False)
+    assert f"removed '{left}'" in err
+
+
+def test_tables_are_put_in_place_whole(run, monkeypatch):
+    """Detects a table of half its rows, which a killed process leaves under its own name."""
+    left = Path("made/.sex.csv.unfinished-0123abcd")
+    left.parent.mkdir()
+    left.write_text("half")
+    assert run("tables", "release", "sex", "-o", "made")[0] == 0
+    assert [p.name for p in left.parent.iterdir()] == ["sex.csv"]
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_new_file_replaces_nothing(tmp_path, monkeypatch, links):
+    if not links:
+
+        def none(*_):
+            raise OSError(errno.EPERM, "no links")
+
+        monkeypatch.setattr(os, "link", none)
+    place = tmp_path / "a.csv"
+    new_file(place, b"first")
+    with pytest.raises(FileExistsError) as caught:
+        new_file(place, b"second")
+    assert Path(caught.value.filename) == place
+    assert place.read_bytes() == b"first"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.csv"]
+
+
+def test_a_folder_of_texts_that_fails_names_what_it_found(tmp_path, monkeypatch):
+    (tmp_path / ".x.unfinished-0123abcd").mkdir()
+    monkeypatch.setattr(files.shutil, "rmtree", lambda *_, **__: None)
+    told = []
+    with pytest.raises(ReleaseError, match="cannot be written"):
+        write_texts(tmp_path / "x", [("a" * 300, "")], "it", told.append)
+    assert told == [
+        "'.x.unfinished-0123abcd' is what a killed process left of a release, and cannot be removed: remove it."
+    ]
