@@ -452,3 +452,154 @@ def test_hostile_labels_run_nothing(page, place):
             page.wait_for_selector("#jobs code, #jobs .wrong")
         assert page.locator("main img, main script, main [onerror]").count() == 0
     assert page.told == []
+
+
+def reason_at(page, field):
+    """The mark of a field and the texts that are announced with it."""
+    return page.evaluate(
+        "id => {const x = document.getElementById(id), ids = x.getAttribute('aria-describedby') || '';"
+        "const texts = ids.split(' ').map(i => document.getElementById(i)?.innerText || '');"
+        "return [x.getAttribute('aria-invalid'), texts.join(' ')]}",
+        field,
+    )
+
+
+def in_sight(page, field):
+    """Return True if a field has the focus and lies within the screen together with its reason."""
+    page.wait_for_timeout(50)
+    return page.evaluate(
+        "id => {const both = [document.getElementById(id), document.getElementById(id + '-wrong')];"
+        "const seen = b => b.bottom > 0 && b.top < innerHeight && b.right > 0 && b.left < innerWidth;"
+        "return document.activeElement.id === id && both.every(x => x && seen(x.getBoundingClientRect()))}",
+        field,
+    )
+
+
+REFUSED = {
+    "protect": (
+        {"privacy.max_records": "many", "privacy.delta": "x"},
+        "#apply",
+        {"privacy.max_records": "whole number", "privacy.delta": "number above 0"},
+    ),
+    "protect, a cap": ({"cap": "5,5"}, "#apply", {"cap.kind": "choose the measure"}),
+    "describe": (
+        {"low-1": "old", "high-1": "1.5"},
+        "#apply-1",
+        {"low-1": "low is a whole number", "high-1": "high is a whole number"},
+    ),
+    "describe, missing": ({"missing-1": "unknown"}, "#apply-1", {"missing-1": "write `cell = code, code`"}),
+    "describe, codes": ({"codes-0": "n = North\ns"}, "#apply-0", {"codes-0": "some codes have a label"}),
+    "describe, a name": ({"name": "area"}, "#add", {"name": "there is an attribute"}),
+    "tables": (
+        {"accuracy.confidence": "0,95", "number.1": "-1"},
+        "#apply",
+        {"number.1": "the margin of table 2 is a number above 0", "accuracy.confidence": "decimal point"},
+    ),
+    "tables, another": ({"number": "few"}, "#add", {"number": "the margin is a number above 0"}),
+    "file": ({"text": "margin = 5,5"}, "#apply", {"text": "decimal point"}),
+    "ledger": (
+        {"cap": "much", "typed": "nobody"},
+        "#set-cap",
+        {"cap": "a number such as 0.05", "typed": "type the name of the source"},
+    ),
+    "release": ({"out": "a/b"}, "#ask", {"data-{first}": "choose the data", "out": "a name is of letters"}),
+    "report/{release}": ({"question": "count("}, "#ask", {"question": ""}),
+}
+"""For each page: the values written, the button, and the refused fields with words of the reason."""
+
+
+@pytest.mark.parametrize("width", [1280, 375])
+def test_a_refused_value_has_its_reason_at_its_field_in_focus_and_in_sight(page, place, width):
+    filled(place)
+    plan = fn.plan(fn.load_spec(place / "spec.toml"))
+    fn.release(plan, place / "people.csv", ledger=place / "budget.sqlite", directory=place / "release")
+    folder = page.studio.folder
+    page.goto(page.address + "prove")
+    page.click("#certify")
+    page.wait_for_selector("#jobs code")
+    numbers = {"first": folder.number(folder.data()[0]), "release": folder.number("release")}
+
+    def numbered(text):
+        return re.sub(r"\{(.+?)\}", lambda found: str(numbers[found[1]]), text)
+
+    page.set_viewport_size({"width": width, "height": 700})
+    for name, (written, button, reasons) in REFUSED.items():
+        page.goto(page.address + numbered(name.partition(", ")[0]))
+        for field, text in written.items():
+            page.fill(f'[id="{field}"]', text)
+        page.click(button)
+        page.wait_for_selector("#alert .wrong")
+        expected = {numbered(field): words for field, words in reasons.items()}
+        page.wait_for_selector(f'[id="{next(iter(expected))}"][aria-invalid=true]')
+        for field, words in expected.items():
+            wrong, reason = reason_at(page, field)
+            assert (wrong, words in reason) == ("true", True), (name, field, reason)
+        assert in_sight(page, next(iter(expected))), name
+        assert page.locator("[aria-invalid=true]").count() == len(expected)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        for field, text in written.items():
+            assert page.input_value(f'[id="{field}"]') == text  # nothing that was written is lost
+    page.told = [x for x in page.told if "422" not in x]
+    assert page.told == []
+
+
+@pytest.mark.parametrize("page", ["de"], indirect=True)
+def test_a_refused_value_stays_marked_until_it_is_changed(page, place):
+    """Another form of the page succeeds, and its parts are replaced. The page stays accessible."""
+    filled(place)
+    page.goto(page.address + "describe")
+    page.fill("#low-1", "old")
+    page.click("#apply-1")
+    page.wait_for_selector("#low-1[aria-invalid=true]")
+    assert in_sight(page, "low-1")
+    check(page)
+    page.fill("#name", "later")
+    page.click("#add")
+    page.wait_for_selector("#apply-2")
+    assert page.input_value("#low-1") == "old"
+    assert reason_at(page, "low-1")[0] == "true"
+    page.fill("#low-1", "0")
+    assert reason_at(page, "low-1") == [None, ""]
+    assert page.locator("#low-1-wrong").count() == 0
+    page.fill("#low-1", "older")
+    page.click("#apply-1")
+    page.wait_for_selector("#low-1[aria-invalid=true]")
+    page.fill("#low-1", "1")
+    page.click("#apply-1")
+    page.wait_for_function("() => !document.querySelector('#alert').innerText")
+    assert reason_at(page, "low-1") == [None, ""]
+    page.told = [x for x in page.told if "422" not in x]
+    assert page.told == []
+
+
+def test_who_types_on_in_a_live_form_is_not_led_away(page, place):
+    filled(place)
+    page.goto(page.address + "tables")
+    page.fill('[id="number.0"]', "none")
+    page.focus('[id="number.1"]')
+    page.wait_for_selector('[id="number.0"][aria-invalid=true]')
+    assert page.evaluate("document.activeElement.id") == "number.1"
+    page.click("#apply")
+    page.wait_for_function("() => document.activeElement.id === 'number.0'")
+    assert in_sight(page, "number.0")
+    page.told = [x for x in page.told if "422" not in x]
+    assert page.told == []
+
+
+def test_a_refusal_without_a_field_is_in_sight(page, place):
+    """A change of another tab came first; the form is at the end of a long page, on a phone."""
+    filled(place)
+    page.goto(page.address + "tables")
+    other = page.context.new_page()
+    other.goto(page.address + "describe")
+    page.fill('[id="number.0"]', "5")
+    page.wait_for_selector("#save")
+    other.set_viewport_size({"width": 375, "height": 700})
+    other.fill("#name", "later")
+    other.click("#add")
+    other.wait_for_selector("#alert .wrong")
+    other.wait_for_function("() => document.activeElement.id === 'alert'")
+    top = other.evaluate("document.getElementById('alert').getBoundingClientRect().top")
+    assert 0 <= top < 700
+    page.told = [x for x in page.told if "409" not in x]
+    assert page.told == []

@@ -9,10 +9,13 @@ import pytest
 from hypothesis import given
 
 from fitnoise import data
-from fitnoise.errors import DomainError, SpecError
+from fitnoise.errors import SpecError
 from fitnoise.interfaces.studio import forms
+from fitnoise.interfaces.studio.folder import Changed
 from fitnoise.interfaces.studio.guard import Form
+from fitnoise.interfaces.studio.refusals import Refused, refused_at
 from fitnoise.interfaces.studio.state import Studio
+from fitnoise.interfaces.studio.workers import Replaced
 from fitnoise.request import attributes
 from fitnoise.request.documents import Spec
 from studios import SPEC, base_of, filled, opened
@@ -422,7 +425,7 @@ def test_what_is_not_there_is_refused():
         forms.add_attribute(empty(), "area", "ordered")
     with pytest.raises(SpecError, match="attributes are categorical"):
         forms.add_attribute(empty(), "x", "blob")
-    with pytest.raises(DomainError):
+    with pytest.raises(SpecError, match="an attribute is named by a plain, non-empty text"):
         forms.add_attribute(empty(), "", "ordered")
     for place in ("2", "-1", "x", "9" * 20):
         with pytest.raises(SpecError, match="there is no such"):
@@ -435,6 +438,30 @@ def test_what_is_not_there_is_refused():
         forms.protect({"privacy": 3}, Form([("privacy.unit", "x")]))
     with pytest.raises(SpecError, match="correct it in the file"):
         forms.describe({"domain": {"x": 3}}, "x", Form())
+
+
+def test_every_refused_value_of_a_form_is_named_with_its_field():
+    said = [("privacy.max_records", "many"), ("privacy.delta", "x"), ("cap.kind", ""), ("cap", "5"), ("title", "kept")]
+    with pytest.raises(Refused) as caught:
+        forms.protect(empty(), Form(said))
+    assert [*caught.value.fields] == ["privacy.max_records", "privacy.delta", "cap.kind"]
+    assert str(caught.value) == " ".join(caught.value.fields.values())
+    with pytest.raises(Refused) as caught:
+        forms.margins({"tables": [{"margin": 3}, {"margin": 4}]}, Form([("number.0", "x"), ("kind.1", "best")]))
+    assert [*caught.value.fields] == ["number.0"]
+    with pytest.raises(Refused) as caught:
+        forms.margins({"tables": [{"margin": 3}]}, Form([("number.0", "4"), ("kind.0", "best")]))
+    assert [*caught.value.fields] == ["kind.0"]
+    with pytest.raises(Refused) as caught:
+        forms.add_table(empty(), Form([("show", "zz"), ("prefix", "yy"), ("pattern", "all"), ("ceiling", "9")]))
+    assert [*caught.value.fields] == ["show", "prefix", "pattern", "ceiling", "number"]
+
+
+@pytest.mark.parametrize("error", [Changed("another tab came first"), Replaced("a later change"), KeyError("x")])
+def test_an_error_about_the_draft_is_at_no_field(error):
+    with pytest.raises(type(error)) as caught, refused_at("x"):
+        raise error
+    assert caught.value is error
 
 
 WRONG = {

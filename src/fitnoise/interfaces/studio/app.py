@@ -10,6 +10,7 @@ one with its id.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -35,6 +36,8 @@ from fitnoise.interfaces.reports.releases import asked_report
 from fitnoise.interfaces.studio import forms
 from fitnoise.interfaces.studio.folder import SPEC, Changed, Folder, digest, named_files
 from fitnoise.interfaces.studio.guard import Form
+from fitnoise.interfaces.studio.refusals import Refusals, Refused, refused_at
+from fitnoise.interfaces.studio.releasing import NO_DATA, head_of
 from fitnoise.interfaces.studio.state import Studio
 from fitnoise.interfaces.studio.wording import page, told
 from fitnoise.interfaces.studio.workers import Replaced
@@ -95,7 +98,8 @@ def _parts(studio: Studio, shown: str, status: int = 200, *, alert: str = "") ->
 
 def _wrong(studio: Studio, error: FitnoiseError) -> Response:
     status = 409 if isinstance(error, Changed) else 422
-    return HTMLResponse(told("alert", studio.language, why=str(error)), status)
+    fields = error.fields if isinstance(error, Refused) else {}
+    return HTMLResponse(told("alert", studio.language, why=str(error), fields=fields), status)
 
 
 def _mistake(error: Exception) -> str:
@@ -256,7 +260,8 @@ def question(studio: Studio, request: Request, form: Form) -> Response:
     """Ask a release."""
     _, read = _opened(studio, request)
     text = form.get("question", "")
-    found = ask(text, read, by=form.all("by"))
+    with refused_at("question"):
+        found = ask(text, read, by=form.all("by"))
     together = "simultaneous" in form
     shown = told_report(
         asked_report(read, text, found, found.frame(simultaneous=together), simultaneous=together), studio.language
@@ -281,9 +286,11 @@ def written(studio: Studio, request: Request, form: Form) -> Response:
     else:
         ending = {"xlsx": ".xlsx", "tex": ".tex", "package": ""}.get(kind)
         if ending is None:
-            raise FitnoiseError(
-                "choose what to write: a report, whole tables, a workbook, LaTeX or a data package. Nothing was "
-                "written."
+            raise Refused(
+                {
+                    "kind": "choose what to write: a report, whole tables, a workbook, LaTeX or a data package. "
+                    "Nothing was written."
+                }
             )
         place = studio.folder.target(
             _free(studio.folder, f"{base}-{'package' if kind == 'package' else 'tables'}", ending)
@@ -372,7 +379,8 @@ def add_attribute(studio: Studio, request: Request, form: Form) -> Response:
 def set_attribute(studio: Studio, request: Request, form: Form) -> Response:
     """What is said of an attribute."""
     given = form.get("file", "")
-    files = [studio.folder.named(given, studio.folder.files(".csv"))] if given else []
+    with refused_at("file"):
+        files = [studio.folder.named(given, studio.folder.files(".csv"))] if given else []
     place = request.path_params["place"]
     studio.change(form, lambda d: forms.describe(d, forms.name_at(d, place), form, files))
     return describe(studio, request)
@@ -388,7 +396,8 @@ def remove_attribute(studio: Studio, request: Request, form: Form) -> Response:
 def set_file(studio: Studio, request: Request, form: Form) -> Response:
     """The draft as it is written."""
     text = form.get("text", "").replace("\r\n", "\n")
-    forms.parse(text)
+    with refused_at("text"):
+        forms.parse(text)
     studio.write(form, lambda _: text)
     return file(studio, request)
 
@@ -445,15 +454,26 @@ def ask_release(studio: Studio, request: Request, form: Form) -> Response:
     if plan is None:
         raise Changed("no plan is certified for the specification as it is: certify one. Nothing was measured.")
     made = Plan.from_json(read_text(folder.plan(plan)))
-    known = folder.data()
-    data = tuple(dict.fromkeys(folder.named(x, known) for x in form.all("data")))
-    given = form.get("ledger", "")
-    book = folder.named(given, folder.ledgers()) if given else BUDGET
-    if not given and folder.ledgers():
-        raise FitnoiseError("choose the ledger. Nothing was measured.")
-    codes = named_files(folder.text())
+    given, codes = form.get("ledger", ""), named_files(folder.text())
     table, out = form.get("table", "").strip() or None, form.get("out", "").strip()
-    number = studio.releases.ask(made, data, codes, table, book, out)
+    data: tuple[str, ...] = ()
+    book = BUDGET
+    with Refusals() as refusals:
+        with refusals.at("data"):
+            known = folder.data()
+            data = tuple(dict.fromkeys(folder.named(x, known) for x in form.all("data")))
+            if not data:
+                raise FitnoiseError(NO_DATA)
+        with refusals.at("ledger"):
+            if given:
+                book = folder.named(given, folder.ledgers())
+            elif folder.ledgers():
+                raise FitnoiseError("choose the ledger. Nothing was measured.")
+            head_of(folder, book)
+        with refusals.at("out"):
+            folder.target(out)
+    with refused_at("data"):
+        number = studio.releases.ask(made, data, codes, table, book, out)
     asked = {
         "number": number,
         "plan": made,
@@ -476,8 +496,11 @@ def _quote(folder: Folder, name: str, plan: Plan) -> Any:
 
 def confirm(studio: Studio, request: Request, form: Form) -> Response:
     """Release, once."""
-    number = request.path_params["number"]
-    studio.releases.confirm(number, form.get("typed", ""), studio.folder.certified())
+    number, typed = request.path_params["number"], form.get("typed", "")
+    intent = studio.releases.asked(number)
+    wrong = intent is not None and typed != intent.source
+    with refused_at("typed") if wrong else contextlib.nullcontext():
+        studio.releases.confirm(number, typed, studio.folder.certified())
     return _go(f"/release/{number}")
 
 
@@ -496,13 +519,18 @@ def set_cap(studio: Studio, request: Request, form: Form) -> Response:
         accounts = book.accounts()
         place = form.get("account", "")
         i = int(place) if place.isascii() and place.isdigit() and len(place) < 6 else len(accounts)
-        if i >= len(accounts):
-            raise LedgerError("choose one of the accounts. Nothing was changed.")
-        if form.get("typed", "") != accounts[i].source:
-            raise LedgerError(
-                f"to set a cap, type the name of the source, {accounts[i].source!r}. Nothing was changed."
-            )
-        book.set_cap(accounts[i], rho=exact_number(form.get("cap", "").strip()), reason=form.get("reason", ""))
+        with refused_at("account"):
+            if i >= len(accounts):
+                raise LedgerError("choose one of the accounts. Nothing was changed.")
+        with Refusals() as refusals:
+            with refusals.at("cap"):
+                cap = exact_number(form.get("cap", "").strip())
+            with refusals.at("typed"):
+                if form.get("typed", "") != accounts[i].source:
+                    raise LedgerError(
+                        f"to set a cap, type the name of the source, {accounts[i].source!r}. Nothing was changed."
+                    )
+        book.set_cap(accounts[i], rho=cap, reason=form.get("reason", ""))
     return _go(f"/ledger?ledger={form['ledger']}")
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from fitnoise.errors import SpecError
 from fitnoise.interfaces.studio.folder import checked_name
 from fitnoise.interfaces.studio.guard import Form
+from fitnoise.interfaces.studio.refusals import Refusals, refused_at
 from fitnoise.kernel.checks import is_plain
 from fitnoise.kernel.codings import number
 from fitnoise.request.complaints import comma_complaint, toml_complaint
@@ -225,11 +226,15 @@ def _chosen(form: Form, name: str, among: Sequence[str]) -> str:
 def protect(document: Document, form: Form) -> Document:
     """Who is protected, of which data, and at which δ."""
     out = copy.deepcopy(document)
-    for path in DEFAULTS:
-        if path[0] != "accuracy":
-            _field(out, path, form)
-    _merge(out, form)
-    _cost(out, ("privacy", "cap"), form, "cap")
+    with Refusals() as refusals:
+        for path in DEFAULTS:
+            if path[0] != "accuracy":
+                with refusals.at(".".join(path)):
+                    _field(out, path, form)
+        with refusals.at("merge"):
+            _merge(out, form)
+        with refusals.at("cap"):
+            _cost(out, ("privacy", "cap"), form, "cap")
     return out
 
 
@@ -289,11 +294,15 @@ def _cost(out: Document, path: Sequence[str], form: Form, name: str) -> None:
         return
     kind, text = given
     if not kind:
-        if text not in ("", cost_shown(out, path)[1]):
-            raise SpecError(f"{name}: choose the measure of {_short(text)}: {', '.join(COSTS)}. Nothing was changed.")
+        with refused_at(f"{name}.kind"):
+            if text not in ("", cost_shown(out, path)[1]):
+                raise SpecError(
+                    f"{name}: choose the measure of {_short(text)}: {', '.join(COSTS)}. Nothing was changed."
+                )
         put(out, path, None)
         return
-    _chosen(form, f"{name}.kind", COSTS)
+    with refused_at(f"{name}.kind"):
+        _chosen(form, f"{name}.kind", COSTS)
     value: Any = text
     exact_number(text)
     if "/" not in text:
@@ -315,12 +324,15 @@ KINDS = ("categorical", "ordered", "binned", "amount", "hierarchy")
 def add_attribute(document: Document, name: str, kind: str) -> Document:
     """An attribute of which nothing is said yet but its kind."""
     out = copy.deepcopy(document)
-    checked_name(name)
-    if kind not in KINDS:
-        raise SpecError(f"attributes are {', '.join(KINDS)}; got {_short(kind)}. Nothing was changed.")
     known = out.setdefault("domain", {})
-    if not isinstance(known, MutableMapping) or name in known:
-        raise SpecError(f"there is an attribute {name!r} already. Nothing was changed.")
+    with Refusals() as refusals:
+        with refusals.at("name"):
+            checked_name(name)
+            if not isinstance(known, MutableMapping) or name in known:
+                raise SpecError(f"there is an attribute {name!r} already. Nothing was changed.")
+        with refusals.at("type"):
+            if kind not in KINDS:
+                raise SpecError(f"attributes are {', '.join(KINDS)}; got {_short(kind)}. Nothing was changed.")
     known[name] = {"type": kind}
     return out
 
@@ -390,10 +402,13 @@ def describe(document: Document, name: str, form: Form, files: Sequence[str] = (
         put(own, ("column",), form["column"].strip() or None)
     known = {"categorical": _codes, "ordered": _ordered, "binned": _binned, "amount": _amount, "hierarchy": _hierarchy}
     write_own = known.get(str(own.get("type")))
-    if write_own is not None:
-        write_own(own, form, files)
-    if "missing" in form and form["missing"].strip() != missing_text(own):
-        put(own, ("missing",), _missing(form["missing"]) or None)
+    with Refusals() as refusals:
+        if write_own is not None:
+            with refusals.at("file"):
+                write_own(own, form, files)
+        with refusals.at("missing"):
+            if "missing" in form and form["missing"].strip() != missing_text(own):
+                put(own, ("missing",), _missing(form["missing"]) or None)
     return out
 
 
@@ -415,16 +430,19 @@ def _changed(own: Mapping[str, Any], form: Form, key: str) -> bool:
 
 
 def _ordered(own: Document, form: Form, _files: Sequence[str]) -> None:
-    for key in ("low", "high"):
-        if _changed(own, form, key):
-            put(own, (key,), whole(form[key], key) if form[key].strip() else None)
+    with Refusals() as refusals:
+        for key in ("low", "high"):
+            with refusals.at(key):
+                if _changed(own, form, key):
+                    put(own, (key,), whole(form[key], key) if form[key].strip() else None)
     if "is_clip" in form and ("clip" in form) != (own.get("clip") is True):
         own["clip"] = "clip" in form
 
 
 def _binned(own: Document, form: Form, _files: Sequence[str]) -> None:
     if "cuts" in form and form["cuts"] != cuts_text(own):
-        own["cuts"] = _numbers(form["cuts"], "a cut")
+        with refused_at("cuts"):
+            own["cuts"] = _numbers(form["cuts"], "a cut")
 
 
 def _numbers(text: str, what: str) -> list[float]:
@@ -433,12 +451,15 @@ def _numbers(text: str, what: str) -> list[float]:
 
 
 def _amount(own: Document, form: Form, _files: Sequence[str]) -> None:
-    for key in ("low", "high", "step"):
-        if _changed(own, form, key):
-            put(own, (key,), signed(form[key], key) if form[key].strip() else None)
-    shown = ceilings_text(own)
-    if shown is not None and form.get("ceilings", shown) != shown:
-        put(own, ("ceilings",), [_tidy(x) for x in _numbers(form["ceilings"], "a ceiling")] or None)
+    with Refusals() as refusals:
+        for key in ("low", "high", "step"):
+            with refusals.at(key):
+                if _changed(own, form, key):
+                    put(own, (key,), signed(form[key], key) if form[key].strip() else None)
+        shown = ceilings_text(own)
+        with refusals.at("ceilings"):
+            if shown is not None and form.get("ceilings", shown) != shown:
+                put(own, ("ceilings",), [_tidy(x) for x in _numbers(form["ceilings"], "a ceiling")] or None)
 
 
 def _hierarchy(own: Document, form: Form, files: Sequence[str]) -> None:
@@ -446,7 +467,8 @@ def _hierarchy(own: Document, form: Form, files: Sequence[str]) -> None:
         own["levels"] = [x.strip() for x in form["levels"].split(",") if x.strip()]
     counted = "children" in form and form["children"] != fields_of(own)["children"]
     if counted:
-        numbers = [whole(x, "a number of places") for x in form["children"].split(",") if x.strip()]
+        with refused_at("children"):
+            numbers = [whole(x, "a number of places") for x in form["children"].split(",") if x.strip()]
         if files and numbers:
             raise SpecError("places are told by numbers, or by a file: choose one. Nothing was changed.")
         put(own, ("children",), numbers or None)
@@ -466,7 +488,8 @@ def _codes(own: Document, form: Form, files: Sequence[str]) -> None:
         own.pop("labels", None)
         own["codes_file"] = files[0]
     elif "codes" in form and pasted != codes_text(own):
-        codes, labels = _listed(pasted)
+        with refused_at("codes"):
+            codes, labels = _listed(pasted)
         own.pop("codes_file", None)
         own["codes"] = codes
         put(own, ("labels",), labels)
@@ -605,22 +628,32 @@ def target_of(table: Any) -> tuple[str, str | None]:
 def margins(document: Document, form: Form) -> Document:
     """The numbers that tables ask for, their confidence, and whether a budget is spent instead."""
     out = copy.deepcopy(document)
-    for i, table in enumerate(tables_of(out)):
-        kind, number = target_of(table)
-        asked, chosen = form.get(f"number.{i}"), form.get(f"kind.{i}", kind)
-        unchanged = asked is None or number is None or (asked.strip(), chosen) == (number, kind)
-        if asked is None or unchanged or not isinstance(table, MutableMapping):
-            continue
+    with Refusals() as refusals:
+        for i, table in enumerate(tables_of(out)):
+            with refusals.at(f"number.{i}"):
+                _margin(table, i, form)
+        for path in DEFAULTS:
+            if path[0] == "accuracy":
+                with refusals.at(".".join(path)):
+                    _field(out, path, form)
+        with refusals.at("budget"):
+            _cost(out, ("budget",), form, "budget")
+    return out
+
+
+def _margin(table: Any, i: int, form: Form) -> None:
+    """Write the target of a table as a form has it."""
+    kind, number = target_of(table)
+    text, chosen = form.get(f"number.{i}"), form.get(f"kind.{i}", kind)
+    unchanged = text is None or number is None or (text.strip(), chosen) == (number, kind)
+    if text is None or unchanged or not isinstance(table, MutableMapping):
+        return
+    with refused_at(f"kind.{i}"):
         if chosen not in TARGETS:
             raise SpecError(f"targets are {', '.join(TARGETS)}; got {_short(chosen)}. Nothing was changed.")
-        value = real(asked, f"the {chosen} of table {i + 1}")
-        table.pop(kind, None)
-        table[chosen] = _tidy(value)
-    for path in DEFAULTS:
-        if path[0] == "accuracy":
-            _field(out, path, form)
-    _cost(out, ("budget",), form, "budget")
-    return out
+    value = real(text, f"the {chosen} of table {i + 1}")
+    table.pop(kind, None)
+    table[chosen] = _tidy(value)
 
 
 def add_table(document: Document, form: Form) -> Document:
@@ -628,18 +661,24 @@ def add_table(document: Document, form: Form) -> Document:
     out = copy.deepcopy(document)
     names, prefix = [str(x) for x in domain_of(out)] + levels_of(out), form.get("prefix", "")
     shown = [x for x in form.all("show") if x != prefix]
-    wrong = next((x for x in (*shown, *filter(None, [prefix])) if x not in names), None)
-    if wrong is not None:
-        raise SpecError(f"there is no attribute {_short(wrong)} to show. Nothing was changed.")
     new: Document = {}
-    if form.get("pattern", ""):
-        new["all"] = _chosen(form, "pattern", ("singles", "pairs", "triples"))
-    if shown:
-        new["attributes"] = shown
-    if prefix:
-        new["prefix"] = prefix
-    _of_amount(new, form, names)
-    new["margin"] = _tidy(real(form.get("number", ""), "the margin"))
+    with Refusals() as refusals:
+        for field, given in (("show", shown), ("prefix", [prefix] if prefix else [])):
+            with refusals.at(field):
+                wrong = next((x for x in given if x not in names), None)
+                if wrong is not None:
+                    raise SpecError(f"there is no attribute {_short(wrong)} to show. Nothing was changed.")
+        with refusals.at("pattern"):
+            if form.get("pattern", ""):
+                new["all"] = _chosen(form, "pattern", ("singles", "pairs", "triples"))
+        if shown:
+            new["attributes"] = shown
+        if prefix:
+            new["prefix"] = prefix
+        with refusals.at("told"):
+            _of_amount(new, form, names)
+        with refusals.at("number"):
+            new["margin"] = _tidy(real(form.get("number", ""), "the margin"))
     listed = out.setdefault("tables", [])
     if not isinstance(listed, list):
         raise SpecError("tables is no list in the draft; correct it in the file. Nothing was changed.")
@@ -651,20 +690,24 @@ def _of_amount(new: Document, form: Form, names: Sequence[str]) -> None:
     """What a table tells of an amount, instead of how many records there are."""
     told, amount = form.get("told", ""), form.get("amount", "")
     ceiling, reference = form.get("ceiling", "").strip(), form.get("reference", "").strip()
-    if told:
-        _chosen(form, "told", TOLD)
-        if amount not in names:
-            raise SpecError(f"choose the attribute of which the {told} is told. Nothing was changed.")
-        new[told] = amount
-    elif amount:
-        raise SpecError(f"choose what is told of {_short(amount)}: {', '.join(TOLD)}. Nothing was changed.")
-    for key, text, of in (("ceiling", ceiling, "sum"), ("reference", reference, "mean")):
-        if text and told != of:
-            raise SpecError(f"a {key} is of a {of}; leave it empty, or choose a {of}. Nothing was changed.")
-    if ceiling:
-        new["ceiling"] = _tidy(signed(ceiling, "the ceiling"))
-    if reference:
-        new["reference"] = _tidy(real(reference, "the reference"))
+    with Refusals() as refusals:
+        with refusals.at("told"):
+            if told:
+                _chosen(form, "told", TOLD)
+            elif amount:
+                raise SpecError(f"choose what is told of {_short(amount)}: {', '.join(TOLD)}. Nothing was changed.")
+        with refusals.at("amount"):
+            if told and amount not in names:
+                raise SpecError(f"choose the attribute of which the {told} is told. Nothing was changed.")
+            if told:
+                new[told] = amount
+        for key, text, of in (("ceiling", ceiling, "sum"), ("reference", reference, "mean")):
+            with refusals.at(key):
+                if text and told != of:
+                    raise SpecError(f"a {key} is of a {of}; leave it empty, or choose a {of}. Nothing was changed.")
+                if text:
+                    read = signed(text, f"the {key}") if key == "ceiling" else real(text, f"the {key}")
+                    new[key] = _tidy(read)
 
 
 def summed_of(document: Mapping[str, Any]) -> list[str]:

@@ -110,6 +110,10 @@ class Where:
     stopping: bool
 
 
+NO_DATA = "choose the data. Nothing was measured."
+"""The reason for which a release without data is refused."""
+
+
 @final
 class Releases:
     """Intents and releases of a folder. clock: seconds, for tests."""
@@ -133,7 +137,7 @@ class Releases:
         """
         self._folder.target(out)
         if not data:
-            raise ReleaseError("choose the data. Nothing was measured.")
+            raise ReleaseError(NO_DATA)
         self._folder.refuse_codes(data, codes)
         head, book = head_of(self._folder, ledger)
         salt = secrets.token_hex(16)

@@ -26,6 +26,50 @@
     }
   }
 
+  // Refused values: told at their fields, also after parts are replaced, until the value changes or the form is sent again.
+  const refused = new Map();
+
+  function mark() {
+    for (const x of document.querySelectorAll("main form [name][id]:not([type=hidden])")) {
+      const own = refused.get(known(x)), there = document.getElementById(x.id + "-wrong");
+      const wrong = own !== undefined && own.value === told(x);
+      if (!wrong && own !== undefined) refused.delete(known(x));
+      if (!wrong && there && there.dataset.told) {
+        there.remove();
+        x.removeAttribute("aria-invalid");
+        if (x.dataset.help) x.setAttribute("aria-describedby", x.dataset.help); else x.removeAttribute("aria-describedby");
+      }
+      if (!wrong || there) continue;
+      const said = document.createElement("small");
+      said.className = "wrong";
+      said.id = x.id + "-wrong";
+      said.dataset.told = "1";
+      said.append(...own.nodes.map((node) => node.cloneNode(true)));
+      const row = x.closest(".row"), legend = x.type === "checkbox" && x.closest("fieldset")?.querySelector("legend");
+      if (row) row.append(said); else if (legend) legend.after(said); else if (x.rows) x.before(said); else x.after(said);
+      x.dataset.help = x.getAttribute("aria-describedby") || "";
+      x.setAttribute("aria-describedby", `${x.dataset.help} ${said.id}`.trim());
+      x.setAttribute("aria-invalid", "true");
+    }
+  }
+
+  // The field of a refused value; of a form that was replaced, the one in its place.
+  function refuse(form) {
+    const reasons = new Map([...document.querySelectorAll("#alert [data-field]")].map((p) => [p.dataset.field, [...p.childNodes]]));
+    for (const [name, nodes] of reasons) {
+      const x = [...form.elements].find((y) => y.name === name && y.id && y.type !== "hidden");
+      if (x) refused.set(known(x), { value: told(x), nodes });
+    }
+    mark();
+  }
+
+  function show(form) {
+    const first = [...form.elements].find((x) => x.getAttribute("aria-invalid") === "true");
+    const shown = first || document.getElementById("alert");
+    shown.focus({ preventScroll: true });
+    (document.getElementById(shown.id + "-wrong") || shown).scrollIntoView({ block: "center" });
+  }
+
   function place(html, sent) {
     const page = new DOMParser().parseFromString(html, "text/html");
     const focused = document.activeElement ? document.activeElement.id : "";
@@ -41,6 +85,7 @@
     }
     const there = focused && document.getElementById(focused);
     if (there && there !== document.activeElement) there.focus({ preventScroll: true });
+    mark();
     sliders();
   }
 
@@ -67,10 +112,13 @@
         redirect: "error", credentials: "same-origin",
       });
       const go = reply.headers.get("x-go");
+      if (reply.status !== 204) for (const x of form.elements) if (x.name) refused.delete(known(x));
       if (go && /^\/(?!\/)/.test(go)) location.assign(root + go.slice(1));
       else if (reply.status === 403) tell(await reply.text().then((x) => (x.startsWith("<") ? said.again : x)));
       else if (reply.status !== 204) {
         place(await reply.text(), form);
+        if (!reply.ok) refuse(form);
+        if (!reply.ok && button) show(form); // whoever types on in a live form is not led away
         if (source && source.readyState !== EventSource.CLOSED) listen(); // an event may have overtaken the reply: told again
       }
     } catch (error) {
@@ -108,6 +156,7 @@
       field.value = round(Number(changed.dataset.middle) * 10 ** ((Number(changed.value) - 50) / 50));
       changed.setAttribute("aria-valuetext", "± " + field.value);
     } else sliders();
+    mark();
     if (changed.form && changed.form.dataset.live !== undefined) {
       clearTimeout(quiet);
       quiet = setTimeout(() => send(changed.form), 120);
