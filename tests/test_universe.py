@@ -18,6 +18,8 @@ from fitnoise.interfaces.cli import main
 from fitnoise.interfaces.exports.export import export
 from fitnoise.interfaces.pages import fragments
 from fitnoise.interfaces.pages.words import words
+from fitnoise.interfaces.reports.releases import verification_report
+from fitnoise.interfaces.studio.planner import proof
 from fitnoise.kernel.domain import Binned, Ordered
 from fitnoise.reading.layouts import layout
 from fitnoise.request.coverage import list_values, uncounted
@@ -280,7 +282,64 @@ def test_the_universe_is_told_in_german(made):
     assert fragments.listed(some, words("de")) == "job j12, j13 und 2 weitere"
 
 
+def test_the_studio_lists_the_values_beside_the_proof(made):
+    plan = fn.Release.read(made / "release").plan
+    checks = verification_report(fn.verify(made / "release"))
+    for language, heading in (("en", "Values not counted, by table"), ("de", "Nicht gezählte Werte, je Tabelle")):
+        shown = str(proof(plan, checks, language))
+        assert f"<h2>{heading}</h2>" in shown
+        assert f"<li>sex by age recode: {LEFT}</li>" in shown
+    whole = fn.plan(fn.Workload(fn.Domain(sex=SEX), [fn.table("sex", margin=20)]))
+    assert "not counted" not in str(proof(whole, checks, "en"))
+
+
 def test_answers_say_which_records_they_are_of(made):
     release = fn.Release.read(made / "release")
     assert release.count(sex="f", age=(14, 18)).universe == "records with sex f; age 14–18"
     assert release.count(age=0).universe == "records with age 0"
+
+
+def test_questions_say_which_values_do_not_meet_their_conditions(tmp_path, capsys, monkeypatch):
+    asked = """
+[[finite]]
+name = "young women"
+query = "count"
+where = { age = [0, 14], sex = "f" }
+people = 30
+epsilon = 1
+
+[[finite]]
+name = "two"
+query = "counts"
+where = [{ age = { values = [0, 2] } }, { sex = ["m"] }]
+people = 30
+epsilon = 1
+
+[[finite]]
+name = "middle"
+query = "median"
+attribute = "age"
+people = 30
+epsilon = 1
+"""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "spec.toml").write_text(SPEC + asked, encoding="utf-8")
+    by_command("plan", "spec.toml", "-o", "plan.json")
+    shown = capsys.readouterr().out
+    for name, attribute, left in (
+        ("young women", "age", "15–20"),
+        ("young women", "sex", "m"),
+        ("two 1", "age", "1, 3–20"),
+        ("two 2", "sex", "f"),
+    ):
+        assert re.search(rf"^{name} +{attribute} +{left} ", shown, re.MULTILINE), name
+    plan = fn.Plan.from_json((tmp_path / "plan.json").read_text(encoding="utf-8"))
+    frame = pd.DataFrame({"age": [3, 4], "sex": ["f", "m"]})
+    fn.release(plan, frame, ledger=tmp_path / "l.sqlite", directory=tmp_path / "release")
+    stated = json.loads((tmp_path / "release" / "release.json").read_text(encoding="utf-8"))["finite"]
+    assert [x.get("not_counted") for x in stated] == [
+        {"age": ["15–20"], "sex": ["m"]},
+        [{"age": ["1", "3–20"]}, {"sex": ["f"]}],
+        None,
+    ]
+    assert fn.verify(tmp_path / "release").ok

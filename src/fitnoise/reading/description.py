@@ -19,8 +19,9 @@ from fitnoise.kernel.units import UNSAID, PrivacyUnit
 from fitnoise.mechanisms.summaries import FiniteSummary
 from fitnoise.planning.plan import Plan
 from fitnoise.planning.protection import warning_words
-from fitnoise.request.coverage import uncounted
+from fitnoise.request.coverage import uncounted, uncounted_by_question
 from fitnoise.request.documents import Spec
+from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import (
     AtMost,
     Average,
@@ -113,6 +114,7 @@ def describe(
     unit, delta, version = publication.unit, publication.delta, UNNAMED if entry is None else version
     rho, mu = (plan.exact_rho, plan.mu) if version > WHOLE else whole(plan.loss)
     loss = plan.loss if version > WHOLE else _undivided(plan.loss)
+    left = {} if version <= UNSTATED else _question_universes(publication)
     every = len(written) == sum(len(p.workload.tables) for p in publication.groups)
     return {
         "fitnoise_release": version,
@@ -157,7 +159,11 @@ def describe(
         **left_out(plan, version),
         **shares(plan),
         **({} if unit.parts == 1 else {"answers_per_record": unit.parts}),
-        **({"finite": [_describe_finite(s) for s in plan.finite_summaries]} if plan.finite else {}),
+        **(
+            {"finite": [_describe_finite(s) | left.get(s.name, {}) for s in plan.finite_summaries]}
+            if plan.finite
+            else {}
+        ),
         "written": "all" if every else list(written),
         **_said(plan, [p.mechanism.words(p) for p in plan.groups], "values"),
         **_so_far(plan),
@@ -306,6 +312,16 @@ def _describe_finite(s: FiniteSummary) -> dict[str, Any]:
         "leakage_bits": s.leakage,
         **({} if s.rank_moe is None else {"rank_moe": s.rank_moe}),
     }
+
+
+def _question_universes(publication: Publication) -> dict[str, dict[str, Any]]:
+    """The values that questions do not count, by name; of several counts a list for each."""
+    found: dict[str, dict[str, Any]] = {}
+    for query in publication.finite:
+        lists = [{x.name: x.items for x in own} for own in uncounted_by_question(query, publication.domain)]
+        if any(lists):
+            found[query.name] = {"not_counted": lists if query.question is Question.COUNTS else lists[0]}
+    return found
 
 
 def _said(plan: Plan, each: list[Any], key: str) -> dict[str, Any]:

@@ -12,7 +12,9 @@ from typing import final
 
 import numpy as np
 
+from fitnoise.kernel.designs.questions import FiniteQuery
 from fitnoise.kernel.domain import Attribute, Binned, Domain
+from fitnoise.kernel.selections import Selection
 from fitnoise.request.workloads import Table
 
 MAX_PIECES = 8
@@ -104,3 +106,19 @@ def uncounted(table: Table, domain: Domain) -> tuple[ValueList, ...]:
     places = zip(*np.unravel_index(printed, domain.shape), strict=True)
     pieces = (" × ".join(str(x.values[i]) for x, i in zip(domain.values(), cell, strict=True)) for cell in places)
     return (ValueList(" × ".join(domain), tuple(pieces), len(zero) - len(printed)),)
+
+
+def uncounted_by_question(query: FiniteQuery, domain: Domain) -> tuple[tuple[ValueList, ...], ...]:
+    """Return, for each condition of a question, the values that do not meet it, by attribute.
+
+    Args:
+        query: The question with finitely many answers.
+        domain: Of the records.
+    """
+
+    def others(name: str, values: Selection) -> ValueList:
+        met = set(values.cells(domain[name]))
+        return list_values(name, domain[name], (i for i in range(domain[name].size) if i not in met))
+
+    lists = (tuple(others(a, values) for a, values in condition) for condition in query.where)
+    return tuple(tuple(x for x in own if x.items) for own in lists)

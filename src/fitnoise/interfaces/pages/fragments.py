@@ -21,7 +21,7 @@ from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.pages.charts import Lines, Strips, chart
 from fitnoise.interfaces.pages.words import Words, words
 from fitnoise.interfaces.render import readable
-from fitnoise.interfaces.reports.plans import asked
+from fitnoise.interfaces.reports.plans import asked, called
 from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.units import Pattern, PrivacyUnit
 from fitnoise.planning.protection import warnings
@@ -404,6 +404,13 @@ def notes(table: Layout, told: Words, of: Tabled, bands: Bands | None) -> Iterat
                 wide=wide,
             )
         )
+
+
+def uncounted_by_table(plan: Plan, told: Words) -> list[tuple[str, str]]:
+    """Return the tables that leave values out, each with these values in a language."""
+    domain = plan.publication.workload.domain
+    found = ((called(s.name, s.tables), uncounted(table, domain)) for s, table in asked(plan))
+    return [(name, "; ".join(listed(x, told) for x in left)) for name, left in found if left]
 
 
 def listed(values: ValueList, told: Words) -> str:

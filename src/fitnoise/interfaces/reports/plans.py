@@ -27,6 +27,7 @@ from fitnoise.planning.plan import Plan
 from fitnoise.planning.protection import warning_words, warnings
 from fitnoise.reading.description import FORMAT, counted, kept, left_out, shares, universe
 from fitnoise.reporting import Column, Kind, Report, Section, Table, Value
+from fitnoise.request.coverage import uncounted_by_question
 from fitnoise.request.publication import Goal
 from fitnoise.request.targets import z_score
 from fitnoise.request.workloads import EACH, Family, Sum
@@ -256,6 +257,12 @@ def whom(plan: Plan, version: int = FORMAT, *, every: bool = True) -> Section:
             {"table": called(s.name, s.tables), "attribute": a, "not_counted": left.get(a), "coded": coded.get(a)}
             for a in {**left, **coded}
         ]
+    some = any(row["not_counted"] for row in rows)
+    for query in plan.publication.finite:
+        lists = uncounted_by_question(query, domain)
+        for i, own in enumerate(lists, 1):
+            name = query.name if len(lists) == 1 else f"{query.name} {i}"
+            rows += [{"table": name, "attribute": x.name, "not_counted": x.items, "coded": None} for x in own]
     columns = (
         Column("table", "table"),
         Column("attribute", "attribute"),
@@ -277,7 +284,6 @@ def whom(plan: Plan, version: int = FORMAT, *, every: bool = True) -> Section:
     said: dict[str, Any] = shares(plan) | counted(plan)
     dropped = left_out(plan, version)
     if every and plan.summaries and not said:
-        some = any(row["not_counted"] for row in rows)
         whole = "dropping_of" if dropped else "every"
         said = {"kept_of" if unit.bound is not None else "some_of" if some else whole: source.name}
     said |= dropped

@@ -20,7 +20,8 @@ from typing import Any, TextIO, final
 
 from fitnoise.errors import FitnoiseError
 from fitnoise.interfaces.pages.charts import curve as drawn_curve
-from fitnoise.interfaces.pages.fragments import fragment, report
+from fitnoise.interfaces.pages.fragments import fragment, report, uncounted_by_table
+from fitnoise.interfaces.pages.words import words
 from fitnoise.interfaces.reports.comparisons import comparison_report
 from fitnoise.interfaces.reports.plans import free_report
 from fitnoise.interfaces.reports.releases import verification_report, whole_report
@@ -112,6 +113,7 @@ def proof(plan: Plan, checks: Any, language: str) -> str:
         language,
         plan=plan,
         checks=report(checks, language),
+        left=uncounted_by_table(plan, words(language)),
         curve=curve,
         drawn=drawn_curve(*privacy_curve(plan)),
         free=report(free, language) if free.sections else None,
