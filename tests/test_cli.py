@@ -1458,7 +1458,8 @@ def test_questions_alone_are_compared_released_and_listed(run, tmp_path, monkeyp
         fn.compare(fn.load_spec("spec.toml"))
     code, out, _ = run("release", "plan.json", "people.csv", "--ledger", "budget.db", "-o", "release")
     assert (code, re.findall("^[a-z]+", out, re.MULTILINE)[:2]) == (0, ["directory", "answers"])
-    assert run("tables", "release")[1].startswith("answer")
+    shown = re.findall("^[a-z]+ +[a-z]+", run("tables", "release")[1], re.MULTILINE)
+    assert [" ".join(x.split()) for x in shown][:3] == ["table attribute", "women sex", "answer value"]
     code, _, err = run("tables", "release", "women")
     assert (code, "'women' is no table but a question" in err, "Nothing was written" in err) == (8, True, True)
 
