@@ -1447,6 +1447,23 @@ def test_intervals_of_sums_and_means_hold(plan, people, releases, least):
     assert abs(np.mean(squares) - 1) < 8 / math.sqrt(6 * releases)
 
 
+def test_attributes_say_whether_a_range_cuts_numbers_off():
+    """Not where `valid` is the range itself: numbers beyond are outside then."""
+    capped, exact = fn.Amount(0, 1000, step=100, valid=(-5, 2000)), fn.Amount(0, 1000, step=100, valid=(0, 1000))
+    by_class = fn.Amount(0, fn.By("size", [1, 10]), step=1, valid=(0, 10))
+    assert (capped.is_capped, exact.is_capped, by_class.is_capped, fn.Amount(0, 5).is_capped) == (
+        True,
+        False,
+        True,
+        True,
+    )
+    assert (exact.coded, capped.coded) == ("in steps of 100", "below 0 as 0, above 1000 as 1000, in steps of 100")
+    top = fn.Amount(0, 1000, step=100, valid=(0, 1000), ceilings=[500])
+    assert top.coded_up_to(500) == "below 0 as 0, above 500 as 500, in steps of 100"
+    assert [fn.Ordered(0, 9, clip=x).is_capped for x in (True, False)] == [True, False]
+    assert not fn.Categorical(["a"]).is_capped
+
+
 def test_files_say_what_was_cut_and_who_is_not_counted_and_are_verified(plan, people, tmp_path, capsys):
     fn.release(plan, people, ledger=tmp_path / "ledger.sqlite", directory=tmp_path / "out")
     assert fn.verify(tmp_path / "out").ok
@@ -1519,7 +1536,8 @@ def test_means_are_in_a_notebook_where_they_are_too_many(monkeypatch):
     release = released(planned(domain, *tables), pd.DataFrame({"at": ["a"], "pay": [1]}))
     assert "Estimated means of pay" in release._repr_html_()
     monkeypatch.setattr(notebook, "NUMBERS", 0)
-    assert "Estimates, and where the truth lies" in release._repr_html_()
+    said = "Estimates and their intervals at 95\u202f% confidence: mean of pay; values of pay count below 0 as 0"
+    assert said in release._repr_html_()
 
 
 def test_the_file_named_after_a_mean_holds_the_mean(plan, people, tmp_path):

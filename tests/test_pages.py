@@ -530,7 +530,7 @@ def test_notebooks_show_what_there_is():
         "combined": (fn.combine(release, same_records=True), [*release, "Alabama", "Universe: all records of"]),
         "whole": (
             fn.whole(release, ["state by status", "state by selfemp"], simulations=0),
-            ["state by status", "state by selfemp", "Alabama", "from where to where the true one is"],
+            ["state by status", "state by selfemp", "Alabama", "Whole numbers of records, with their intervals at"],
         ),
         "many": (release.count(by=("state", "wages")), ["The first 60 of 408 rows."]),
     }

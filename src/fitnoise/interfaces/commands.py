@@ -53,7 +53,7 @@ from fitnoise.reading import registry
 from fitnoise.reading.areas import read_areas
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.combining import combine, read_combination
-from fitnoise.reading.description import counted, shares, stated, universe
+from fitnoise.reading.description import counted, shares, stated, statistic, universe
 from fitnoise.reading.expressions import ask
 from fitnoise.reading.files import csv_text, leftovers, new_file, read_text, replace_file
 from fitnoise.reading.release import Release, to_write
@@ -759,13 +759,22 @@ def _table_document(result: Release, name: str) -> dict[str, Any]:
     asked = result.plan.group(name).publication.workload[name]
     table = {**universe(asked, w.domain), "universe": stated(result.plan, asked, result.version)}
     said = counted(result.plan) | shares(result.plan)
-    return {"name": name, "confidence": confidence, **said, **table, "rows": frame.to_dict("records")}
+    words = statistic(asked, w.domain)
+    return {
+        "name": name,
+        "statistic": words,
+        "confidence": confidence,
+        **said,
+        **table,
+        "rows": frame.to_dict("records"),
+    }
 
 
 def _universe(result: Release, name: str) -> list[str]:
     """Which records a table counts, and how values are coded: lines below it."""
     asked = result.plan.group(name).publication.workload[name]
-    return stated(result.plan, asked, result.version)
+    words = statistic(asked, result.plan.publication.domain)
+    return [*stated(result.plan, asked, result.version), f"margins or intervals are for: {words}"]
 
 
 def _check_outside(release: Path, place: Path) -> None:

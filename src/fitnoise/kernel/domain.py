@@ -154,6 +154,11 @@ class Attribute(abc.ABC):
         """How values that are others than the cells' are read, in words; None where none are."""
         return None
 
+    @property
+    def is_capped(self) -> bool:
+        """Whether numbers beyond the declared range are read as its ends: sums and means lack what exceeds it."""
+        return False
+
     @final
     @property
     def derived(self) -> Read | None:
@@ -478,6 +483,11 @@ class Ordered(Attribute):
         but = ", but for codes of missing values" if apart else ""
         return f"below {self.low} as {self.low}, above {self.high} as {self.high}{but}" if self.clip else None
 
+    @property
+    def is_capped(self) -> bool:
+        """Whether it clips."""
+        return self.clip
+
     def own_position(self, value: object) -> int:
         """The cell of a whole number in the range.
 
@@ -742,6 +752,11 @@ class Amount(Attribute):
         """What is cut, and in which steps amounts are read."""
         return self.coded_up_to(self.top(None))
 
+    @property
+    def is_capped(self) -> bool:
+        """Whether there are valid numbers beyond the range: not where `valid` is the range."""
+        return self.by is not None or self.valid != (_short(self.exact.low), _short(self.exact.high))
+
     def top(self, ceiling: float | None) -> float:
         """A ceiling, as it is declared; None is the largest amount, in steps where the range goes by class.
 
@@ -780,6 +795,8 @@ class Amount(Attribute):
         """
         codes = any(isinstance(code, int) for codes in dict(self.missing or ()).values() for code in codes)
         but = ", but for codes of missing values" if codes else ""
+        if not self.is_capped and top == self.top(None):
+            return f"in steps of {self.step}"
         if self.by is None:
             return f"below {self.low} as {self.low}, above {top} as {top}, in steps of {self.step}{but}"
         told: dict[Steps, list[str]] = {}

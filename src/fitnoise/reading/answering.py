@@ -258,7 +258,9 @@ class Answering(abc.ABC):
         asked = Question.of(self._domain, {**(where or {}), **columns}, (*names(by), attribute))
         if not self._domain[attribute].ordered:
             raise ReleaseError(f"the values of {attribute!r} have no order. Nothing was estimated.")
-        return self._estimates(asked.known(attribute))
+        found = self._domain[attribute]
+        cut = _cut(attribute, found, None) if isinstance(found, Amount | Ordered) else ()
+        return self._estimates(asked.known(attribute).summing(cut))
 
     def _estimates(self, asked: Question, among: Sequence[Source] | None = None, *, counts: bool = True) -> Estimates:
         """What a question asks, of the part that tells it best: by its plan, not by its answers.

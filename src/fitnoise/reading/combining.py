@@ -562,7 +562,7 @@ class Combination(Made, Answering):
         Args:
             name: The table.
         """
-        return {file: lambda frame=frame: csv_text(frame()) for file, frame in self.frames(name).items()}
+        return {file: partial(_csv, frame) for file, frame in self.frames(name).items()}
 
     def document(self) -> dict[str, Any]:
         """What combination.json says: the releases, by their plans and answers, the tables, and who said what."""
@@ -650,6 +650,11 @@ def read_combination(releases: Sequence[Release], directory: Path) -> Combinatio
     if stated != found.document():
         raise ReleaseError(f"{DESCRIPTION} does not say what a combination of these releases says.")
     return found
+
+
+def _csv(frame: Callable[[], pd.DataFrame]) -> str:
+    """Return a table as a CSV file."""
+    return csv_text(frame())
 
 
 def check_tables(found: Combination, directory: Path) -> str | None:

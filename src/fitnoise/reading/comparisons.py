@@ -19,9 +19,11 @@ from __future__ import annotations
 import abc
 import math
 import operator
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, Self, final
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from fitnoise.errors import ReleaseError
@@ -79,6 +81,10 @@ def unknown(why: str) -> NoReturn:
     raise ReleaseError(f"{why}. Nothing was computed.")
 
 
+OF_VALUES_AS_READ = "for the exact number of the records as they were read, without what a range cuts off"
+"""What intervals are for."""
+
+
 class Told(Displayed, abc.ABC):
     """Numbers that are told apart by names."""
 
@@ -91,6 +97,18 @@ class Told(Displayed, abc.ABC):
     @abc.abstractmethod
     def frame(self, confidence: float | None = None, *, simultaneous: bool = False) -> pd.DataFrame:
         """A row for each, with its value and its interval."""
+
+    @property
+    @abc.abstractmethod
+    def universe(self) -> str:
+        """Which records they are of, and where values were cut, in words."""
+
+    def _framed(self, columns: Mapping[str, npt.NDArray[Any]], confidence: float | None) -> pd.DataFrame:
+        """Return columns beside the labels; `attrs` of the frame say what the intervals are for."""
+        frame = self._rows.frame(columns)
+        level = self.confidence if confidence is None else confidence
+        frame.attrs = {"universe": self.universe, "confidence": level, "interval": OF_VALUES_AS_READ}
+        return frame
 
     @property
     def labels(self) -> dict[str, tuple[Any, ...]]:
@@ -183,7 +201,7 @@ class Movable(Told):
         """
         ends = self.interval(confidence, simultaneous=simultaneous)
         columns = {"value": self.value, "low": ends[0], "high": ends[1]}
-        return self._rows.frame({name: np.asarray(x) for name, x in columns.items()})
+        return self._framed({name: np.asarray(x) for name, x in columns.items()}, confidence)
 
     def __getitem__(self, key: Any) -> Self:
         """Those of a label, or of a list of labels, for each name by which they are told apart."""
@@ -236,8 +254,9 @@ class ComparedRatios(Movable):
     """Differences or ratios of two ratios each. Made by subtracting or dividing `Ratios`.
 
     **Guarantees**
-        * the true difference or ratio is from `low` to `high` with at least the confidence, whatever the data, up to
-          6·10⁻⁵ for the lattice of the noise. Where a denominator is 0 there is no true ratio, and nothing is said;
+        * the exact difference or ratio, of the records as they were read, is from `low` to `high` with at least the
+          confidence, whatever the data, up to 6·10⁻⁵ for the lattice of the noise. Where a denominator is 0 there is
+          none, and nothing is said;
         * an end may be infinite, where a denominator is not told from 0;
         * the estimate is never outside.
 

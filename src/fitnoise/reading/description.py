@@ -136,13 +136,14 @@ def describe(
             **(
                 {} if not plan.other_losses else {"other_units": [_other(plan, *x, version) for x in plan.other_losses]}
             ),
-            **({"warnings": warned} if (warned := warning_words(plan)) else {}),
+            **({"warnings": warned} if version > UNSTATED and (warned := warning_words(plan)) else {}),
         },
         **({} if entry is None else {"ledger": entry.document()}),
         "tables": [
             {
                 "name": s.name,
                 "tables": s.tables,
+                **_statistic(part, publication.workload.domain, version),
                 "columns": _explain_columns(part if isinstance(part, Table) else part.template),
                 "numbers": s.numbers,
                 "target": s.target,
@@ -193,6 +194,44 @@ def universe(part: Table | Family, domain: Domain) -> dict[str, dict[str, Any]]:
     left = {own.name: own.items for own in uncounted(table, domain)}
     said: dict[str, dict[str, Any]] = {"not_counted": left, "coded": {**part.coded(domain)}}
     return {key: found for key, found in said.items() if found}
+
+
+NOT_CUT_OFF = "no margin or interval includes what the range cuts off"
+"""What is said of sums and means of values that a range cuts."""
+
+
+def counted_as(table: Table, domain: Domain) -> tuple[dict[str, str], bool]:
+    """Return how the values that a table sums up or averages are read, by attribute; and whether a range cuts them.
+
+    Args:
+        table: The table, of counts or of sums or of means.
+        domain: The domain of which it is asked.
+    """
+    names = table.summed or (() if table.averaged is None else table.averaged[:1])
+    ceilings = any(isinstance(view, Sum) and view.ceiling is not None for _, view in table.views)
+    coded = {a: words for a, words in table.coded(domain).items() if a in names}
+    return coded, ceilings or any(domain[a].is_capped for a in names)
+
+
+def statistic(table: Table, domain: Domain) -> str:
+    """Return the statistic that the margins and intervals of a table are for, in words.
+
+    Args:
+        table: The table.
+        domain: The domain of which it is asked.
+    """
+    what = "number of records" if table.averaged is None else f"mean of {table.averaged[0]}"
+    what = f"sum of {' × '.join(table.terms)}" if table.terms else what
+    what = f"change of the {what}" if any(view.signed for _, view in table.views) else what
+    coded, capped = counted_as(table, domain)
+    values = (f"values of {a} count {words}" for a, words in coded.items())
+    return "; ".join([what, *values, *([NOT_CUT_OFF] if capped else [])])
+
+
+def _statistic(part: Table | Family, domain: Domain, version: int) -> dict[str, str]:
+    """Return the statistic of a table, as a release of a version says it."""
+    table = part if isinstance(part, Table) else part.template
+    return {} if version <= UNSTATED else {"statistic": statistic(table, domain)}
 
 
 def stated(plan: Plan, part: Table | Family, version: int = FORMAT) -> list[str]:

@@ -288,9 +288,8 @@ class Estimates(Told):
             WorkloadError: a confidence outside (0, 1).
         """
         moe = self.moe(confidence, simultaneous=simultaneous)
-        return self._rows.frame(
-            {"value": self._values, "std_error": np.asarray(self.std_error), "moe": np.asarray(moe)}
-        )
+        columns = {"value": self._values, "std_error": np.asarray(self.std_error), "moe": np.asarray(moe)}
+        return self._framed(columns, confidence)
 
     def covariance(self) -> Floats:
         """Covariances of all pairs, (numbers, numbers), in people²: exact for Gaussian noise.
@@ -491,8 +490,8 @@ class Ratios(Movable):
     more than two, are `CombinedRatios`.
 
     **Guarantees**
-        * the true ratio is from `low` to `high` with at least the confidence, whatever the data, up to 6·10⁻⁵ for the
-          lattice of the noise; where b is 0 there is no true ratio, and nothing is said;
+        * the exact ratio, of the records as they were read, is from `low` to `high` with at least the confidence,
+          whatever the data, up to 6·10⁻⁵ for the lattice of the noise; where b is 0 there is none, and nothing is said;
         * where b is not told from 0 (`told` is false) ratios of any size may remain, and an end may be infinite;
         * a part of b's records is from 0 to 1, no ratio of counts is below 0, and a mean is among the values it is of.
 
@@ -510,7 +509,7 @@ class Ratios(Movable):
         line: tuple[float, float],
         universe: str = SEVERAL,
     ) -> None:
-        self._parts, self._rows, self.confidence, self.universe = parts, rows, confidence, universe
+        self._parts, self._rows, self.confidence, self._universe = parts, rows, confidence, universe
         self._possible, (self._factor, self._shift) = possible, line
 
     @classmethod
@@ -547,6 +546,11 @@ class Ratios(Movable):
     @cached_property
     def _law(self) -> Law:
         return law(*self._parts)
+
+    @property
+    def universe(self) -> str:
+        """Which records they are of, and where values were cut, as far as one question says it."""
+        return self._universe
 
     @property
     def varies(self) -> bool:
@@ -616,7 +620,7 @@ class Ratios(Movable):
         low, high, told = self._ends(confidence, simultaneous=simultaneous)
         ends = self._moved(low, high)
         columns = {"value": self.value, "low": ends[0], "high": ends[1], "told": told}
-        return self._rows.frame({name: np.asarray(x) for name, x in columns.items()})
+        return self._framed({name: np.asarray(x) for name, x in columns.items()}, confidence)
 
     @property
     def _leaves(self) -> tuple[Ratios, ...]:

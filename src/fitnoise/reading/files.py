@@ -12,7 +12,7 @@ import re
 import secrets
 import shutil
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -329,7 +329,7 @@ MEAN_COLUMNS = ("value", "low", "high")
 """Last columns of a table of means: the mean, and the ends of its interval."""
 
 
-def number_columns(table: Iterable[str]) -> tuple[str, ...]:
+def number_columns(table: Iterable[Hashable]) -> tuple[str, ...]:
     """Return the columns of a table that hold numbers, by the names of all of its columns."""
     return MEAN_COLUMNS if tuple(table)[-3:] == MEAN_COLUMNS else RESERVED
 

@@ -25,6 +25,7 @@ from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.domain import Amount, Attribute, Categorical, Domain, Ordered
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.combining import Combination
+from fitnoise.reading.description import counted_as
 from fitnoise.reading.forms import Forms, Source
 from fitnoise.reading.laws import law
 from fitnoise.reading.means import means
@@ -86,6 +87,8 @@ class Layout:
         biased: whether values are biased: no margin belongs to them.
         summed: what is summed up, or the factors of that (`Table.terms`); none where records are counted.
         averaged: the amount whose means are shown; None of others.
+        counted: how the values that are summed up or averaged are read, by attribute, where these are others; and
+            whether a range cuts some of them, so that sums and means lack what exceeds it.
         signed: whether the truth may be negative, as of changes, and of sums of what may be so.
     """
 
@@ -103,6 +106,7 @@ class Layout:
     biased: bool
     summed: tuple[str, ...]
     averaged: str | None
+    counted: tuple[dict[str, str], bool]
     signed: bool
 
     @property
@@ -232,6 +236,7 @@ def layout(of: Tabled, name: str, *, totals: bool = False, bands: Bands | None =
         biased=biased,
         summed=table.terms,
         averaged=averaged,
+        counted=counted_as(table, domain),
         signed=signed,
     )
 

@@ -38,9 +38,9 @@ class Quantiles(Told):
     """Values below which a part of the records lies. Made by `Release.quantile`.
 
     **Guarantees**
-        * the true quantile, the first value t such that at most t have at least the part q of all records, is from
-          `low` to `high` with at least the confidence, whatever the data, up to 6·10⁻⁵ for the lattice of the noise;
-          where there are no records there is no true quantile, and nothing is said;
+        * the exact quantile of the records as they were read, the first value t such that at most t have at least the
+          part q of all, is from `low` to `high` with at least the confidence, whatever the data, up to 6·10⁻⁵ for the
+          lattice of the noise; where there are no records there is none, and nothing is said;
         * `value` is one of the attribute's values or bins from `low` to `high`: nothing is interpolated inside a bin.
 
     Source: ours; the inversion of two one-sided tests.
@@ -127,7 +127,8 @@ class Quantiles(Told):
             WorkloadError: a confidence outside (0, 1).
         """
         found = self._found(confidence, simultaneous=simultaneous)
-        return self._rows.frame({n: self._shown[x] for n, x in zip(("value", "low", "high"), found, strict=True)})
+        columns = {n: self._shown[x] for n, x in zip(("value", "low", "high"), found, strict=True)}
+        return self._framed(columns, confidence)
 
 
 def kept(tested: Floats, half_widths: Floats) -> tuple[Indices, Indices]:

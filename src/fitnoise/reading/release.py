@@ -55,7 +55,7 @@ from fitnoise.mechanisms.finite.priors import uniform
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.answering import Answering
-from fitnoise.reading.description import FORMAT, EntryReference, describe
+from fitnoise.reading.description import FORMAT, EntryReference, describe, stated, statistic
 from fitnoise.reading.estimates import Estimate, added
 from fitnoise.reading.files import (
     DECIMALS,
@@ -267,7 +267,7 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         if i is None:
             raise KeyError(f"no table {name!r}; the release has {some(list(self))}")
         number = self.plan.groups[i].publication.workload.number(name)
-        return pd.DataFrame(self._mean(i, number) or self._table(i, name, self._rebuilt[i].table(name)))
+        return self._framed(name, self._mean(i, number) or self._table(i, name, self._rebuilt[i].table(name)))
 
     def counts_at_ends(self, name: str) -> pd.DataFrame:
         """Return what a table of means is made of: how many records at each end of the range make the same mean.
@@ -285,6 +285,17 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         if i is None or self.plan.group(name).publication.workload[name].averaged is None:
             raise ReleaseError(f"{name!r} is no table of means; only these are made of counts at the ends of a range.")
         return pd.DataFrame(self._table(i, name, self._rebuilt[i].table(name)))
+
+    def _framed(self, name: str, columns: Columns) -> pd.DataFrame:
+        """Return a table as a frame, whose `attrs` say what its numbers and intervals are of."""
+        frame, workload = pd.DataFrame(columns), self.plan.group(name).publication.workload
+        asked = workload[name]
+        frame.attrs = {
+            "statistic": statistic(asked, workload.domain),
+            "confidence": asked.target.level(workload.confidence),
+            "universe": stated(self.plan, asked, self.version),
+        }
+        return frame
 
     def _mean(self, i: int, number: int) -> Columns | None:
         """Return a table of means as columns, by its part and its place there; None of another table."""
@@ -320,7 +331,7 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         Raises:
             KeyError: there is no table of a name.
         """
-        return ((name, pd.DataFrame(table)) for name, table in self.columns(names))
+        return ((name, self._framed(name, table)) for name, table in self.columns(names))
 
     def apart(self, name: str, level: str) -> Iterator[tuple[str | int, pd.DataFrame]]:
         """A table place by place: for every place of a level above what it shows, or of that itself, its own rows.

@@ -327,10 +327,10 @@ class Whole(Made):
     **Guarantees**
         * of each part of the release (`also` in its plan makes several): any two tables agree on all that they share,
           exactly; no number is negative; "at most" never falls. Not promised is that any records have all of them;
-        * the true number is from `low` to `high` with at least the confidence of the table: a true number is whole and
-          not negative, so that nothing is lost where the interval of the unbiased number is cut to such, and it is
-          widened, if it must be, to hold `value`. Where shares of records are counted it need not be whole: there the
-          ends are the next whole numbers outside of that interval, from 0 on;
+        * the exact number, of the records as they were read, is from `low` to `high` with at least the confidence of
+          the table: it is whole and not negative, so that nothing is lost where the interval of the unbiased number is
+          cut to such, and it is widened, if it must be, to hold `value`. Where shares are counted it need not be whole:
+          the ends are then the next whole numbers outside of that interval, from 0 on;
         * `residual` is at most 1e-9: before rounding the tables are the nearest ones, in the metric of the noise;
         * values are biased, and never an input of `count` and what else is asked of a release;
         * `value` is rounded so that no other whole numbers that add up are nearer, as far as the solver tells (HiGHS);

@@ -27,12 +27,12 @@ MOST_VALUES = 1_000
 MEANING = {
     "value": "Estimated {what}: unbiased, and therefore possibly negative or not whole.",
     "std_error": "Standard error of the value, in {unit}, of the noise alone.",
-    "moe": "Margin of error, in {unit}: the true number is within it of the value at the confidence.",
+    "moe": "Margin of error, in {unit}: at the confidence the exact {what}, of values as they were read, is within it.",
     "biased_value": "Estimated number of records, biased, as some database of the size has them.",
     "simulated_rmse": "Error of the biased value as simulated on public databases: no margin belongs to it.",
     "unbiased_value": "Unbiased estimate of the number of records, of the same measurement.",
-    "low": "From where the true number is, at the confidence.",
-    "high": "Up to where the true number is, at the confidence.",
+    "low": "Lower end of the interval for the exact {what}, of values as they were read, at the confidence.",
+    "high": "Upper end of the interval for the exact {what}, of values as they were read, at the confidence.",
     "simulated_bias": "By how much such a number is too large on average, in records, simulated without data.",
     "reliability": "How wide the margin is beside the value, by the publisher's rule.",
 }
@@ -125,6 +125,7 @@ def _meaning(table: Layout, name: str) -> str:
         return RATIO.format(name=table.averaged)
     summed = " × ".join(table.summed)
     what, unit = (f"sum of {summed}", f"units of {summed}") if summed else ("number of records", "records")
+    what = what if table.averaged is None else f"mean of {table.averaged}"
     return MEANING[name].format(what=what, unit=unit)
 
 

@@ -21,10 +21,10 @@ from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.pages.charts import Lines, Strips, chart
 from fitnoise.interfaces.pages.words import Words, words
 from fitnoise.interfaces.render import readable
-from fitnoise.interfaces.reports.plans import asked, called
+from fitnoise.interfaces.reports.plans import called, warned
 from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.units import Pattern, PrivacyUnit
-from fitnoise.planning.protection import warnings
+from fitnoise.planning.ranges import asked
 from fitnoise.reading.bands import Band, Bands
 from fitnoise.reading.description import left_out
 from fitnoise.reading.layouts import Heading, Label, Layout, Tabled, publication_of, releases
@@ -120,7 +120,7 @@ def environment(language: str, also: str = "") -> Environment:
         "numbers_of": lambda table: numbers(table, told),
         "of_records": of_records,
         "references": references,
-        "warnings": warnings,
+        "warnings": warned,
         "heading_beside": heading_beside,
         "pattern": partial(pattern, told),
         "merged": partial(merged, told),
@@ -287,13 +287,19 @@ def caption(table: Layout, told: Words) -> str:
         return told.tell("Estimated numbers of records, biased; ± is their simulated error, which is no margin")
     level, what = told.kind(Kind.LEVEL, table.confidence), _what(table, told)
     if table.ends is not None:
-        return told.tell(
-            "{what}, and from where to where the true one is at {level} confidence", what=what, level=level
-        )
-    if table.even is None:
-        return told.tell("{what}, ± their margins at {level} confidence", what=what, level=level)
-    margin = told.number(table.even, table.decimals)
-    return told.tell("{what}, each ± {margin} at {level} confidence", what=what, margin=margin, level=level)
+        said = told.tell("{what}, with their intervals at {level} confidence", what=what, level=level)
+    elif table.even is None:
+        said = told.tell("{what}, ± their margins at {level} confidence", what=what, level=level)
+    else:
+        margin = told.number(table.even, table.decimals)
+        said = told.tell("{what}, each ± {margin} at {level} confidence", what=what, margin=margin, level=level)
+    coded, capped = table.counted
+    values = [
+        told.tell("values of {name} count {coded}", name=readable(name), coded=told.phrase(words).text)
+        for name, words in coded.items()
+    ]
+    values += [told.tell("no margin or interval includes what the range cuts off")] if capped else []
+    return f"{said} ({'; '.join(values)})" if values else said
 
 
 def _what(table: Layout, told: Words) -> str:

@@ -18,6 +18,7 @@ from fitnoise.interfaces.reports.comparisons import comparison_report
 from fitnoise.planning.choosing import Comparison
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.comparisons import Told
+from fitnoise.reading.description import statistic
 from fitnoise.reading.layouts import Tabled, decimals, layout, publication_of
 from fitnoise.reading.release import Release
 from fitnoise.reading.tables import Made
@@ -66,7 +67,7 @@ def _(found: Comparison) -> str:
 
 @_inner.register
 def _(asked: Told) -> str:
-    return _numbers(asked.frame(), list(asked.labels), asked.confidence, asked.summary)
+    return _numbers(asked.frame(), list(asked.labels), asked.confidence, asked.summary, asked.universe)
 
 
 @_inner.register
@@ -86,12 +87,13 @@ def _tables(of: Tabled) -> str:
     rows = ""
     if not views and len(of) and "value" in (frame := of[name]):
         level = publication.workload[name].target.level(publication.workload.confidence)
-        rows = _numbers(frame, [str(x) for x in frame.columns[: frame.columns.get_loc("value")]], level, name)
+        labels = [str(x) for x in frame.columns[: frame.columns.get_loc("value")]]
+        rows = _numbers(frame, labels, level, name, statistic(publication.workload[name], publication.domain))
     return fragment("folded", tables=views, rows=rows, names=[*of])
 
 
-def _numbers(frame: pd.DataFrame, names: list[str], confidence: float, what: str) -> str:
-    """Numbers with their intervals, a row each."""
+def _numbers(frame: pd.DataFrame, names: list[str], confidence: float, what: str, records: str) -> str:
+    """Numbers with their intervals, a row each. records: what they are of."""
     rows = frame.head(ROWS)
     low, high = _ends(rows)
     numbers = low.dtype == np.float64
@@ -112,7 +114,9 @@ def _numbers(frame: pd.DataFrame, names: list[str], confidence: float, what: str
             mark = Mark(at, zero, (places[0], places[1]))
         labels = [str(rows[name].iloc[i]) for name in names]
         lines.append((labels, text(value), [text(x) for x in ends], mark))
-    return fragment("numbers", names=names, lines=lines, of=len(frame), confidence=confidence, what=what)
+    return fragment(
+        "numbers", names=names, lines=lines, of=len(frame), confidence=confidence, what=what, records=records
+    )
 
 
 def _ends(rows: pd.DataFrame) -> tuple[Any, Any]:

@@ -16,22 +16,20 @@ import numpy as np
 
 from fitnoise.interfaces.reports.costs import said
 from fitnoise.kernel.arrays import Floats
-from fitnoise.kernel.domain import Amount, Hierarchy
+from fitnoise.kernel.domain import Hierarchy
 from fitnoise.kernel.losses import Loss, rounded_up
 from fitnoise.kernel.units import PrivacyUnit
 from fitnoise.mechanisms.gaussian import report as gaussian
 from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.mechanisms.tables import TablePart
+from fitnoise.planning import protection, ranges
 from fitnoise.planning.free import left_beside, profile_beside
 from fitnoise.planning.plan import Plan
-from fitnoise.planning.protection import warning_words, warnings
 from fitnoise.reading.description import FORMAT, counted, kept, left_out, shares, universe
 from fitnoise.reporting import Column, Kind, Report, Section, Table, Value
 from fitnoise.request.coverage import uncounted_by_question
 from fitnoise.request.publication import Goal
-from fitnoise.request.targets import z_score
-from fitnoise.request.workloads import EACH, Family, Sum
-from fitnoise.request.workloads import Table as Asked
+from fitnoise.request.workloads import Family
 
 NEGLIGIBLE = 1e-12
 """A change of queries per record that is the rounding of any sum, and is not told."""
@@ -44,7 +42,7 @@ def plan_report(plan: Plan) -> Report:
     own = Section("", values=(Value("hash", plan.hash),), tables=(*promised, *_levels(plan)))
     said = (s for i, p in enumerate(parts) for s in (_of_tables(p) if len(parts) == 1 else _of_several(i, p)))
     sections = (
-        *protection(plan),
+        *warning_sections(plan),
         own,
         _price(plan),
         whom(plan),
@@ -62,10 +60,17 @@ def plan_report(plan: Plan) -> Report:
     return Report(plan.publication.title, sections)
 
 
-def protection(plan: Plan) -> Iterator[Section]:
-    """Return the warnings that a plan protects almost no one, where they are due, and their list for documents."""
-    yield from warnings(plan)
-    yield Section("", values=(Value("warnings", warning_words(plan)),))
+def warned(plan: Plan) -> Iterator[Section]:
+    """Return the warnings about a plan: that it protects almost no one, or that a range may cut off much."""
+    yield from protection.warnings(plan)
+    yield from ranges.warnings(plan)
+
+
+def warning_sections(plan: Plan) -> Iterator[Section]:
+    """Return the warnings about a plan, and their list for documents."""
+    told = [*warned(plan)]
+    yield from told
+    yield Section("", values=(Value("warnings", [sentence for section in told for sentence in section.words]),))
 
 
 def free_report(plan: Plan) -> Report:
@@ -292,54 +297,33 @@ def whom(plan: Plan, version: int = FORMAT, *, every: bool = True) -> Section:
     return Section("counted", tuple(sentences[key] for key in said), values, tables)
 
 
-def asked(plan: Plan) -> Iterator[tuple[TableSummary, Asked]]:
-    """What a plan promises for each table, beside the table; for a pattern of them beside one that stands for all."""
-    parts = (x for p in plan.groups for x in p.publication.workload.tables.parts)
-    return ((s, t.template if isinstance(t, Family) else t) for s, t in zip(plan.summaries, parts, strict=True))
-
-
 def means(plan: Plan) -> Section:
     """For how many records margins of means are."""
     told = [
-        f"{called(s.name, s.tables)} {t.averaged[1].reference:,.15g}" for s, t in asked(plan) if t.averaged is not None
+        f"{called(s.name, s.tables)} {t.averaged[1].reference:,.15g}"
+        for s, t in ranges.asked(plan)
+        if t.averaged is not None
     ]
     sentence = "margins are for so many records, and of four times as many a quarter: {references}"
     return Section("means", (sentence,) if told else (), (Value("references", told),) if told else ())
 
 
-def _by_class(part: TablePart, s: TableSummary, table: Asked, by: str) -> Iterator[tuple[str, int, float, float]]:
-    """For each value of an attribute that a table shows: name and place, the margin asked, and the widest reached."""
-    domain, axis = part.publication.workload.domain, table.attributes.index(by)
-    wanted = np.sqrt(table.variances(domain, part.publication.workload.confidence)) * z_score(s.confidence)
-    for i, (asked_for, reached) in enumerate(
-        zip(*(np.moveaxis(x, axis, 0) for x in (wanted, part.table_margins(s.name))), strict=True)
-    ):
-        yield f"{s.name}: {domain[by].values[i]}", i, float(asked_for.min()), float(reached.max())
-
-
 def _amounts(plan: Plan) -> Section:
-    """What margins of sums are in records at the largest amount there is (κ), by which a range is chosen."""
-    domain = plan.publication.workload.domain
-    rows = []
-    for s, table in asked(plan):
-        summed = [domain[a] for a in table.summed]
-        amounts = [a for a in summed if isinstance(a, Amount)]
-        if not summed or len(amounts) < len(summed):
-            continue
-        by = next((a.by for a in amounts if a.by is not None), None)
-        own: list[tuple[str, int | None, float, float]] = [
-            (called(s.name, s.tables), None, s.target_moe, s.achieved_moe)
-        ]
-        if by in table.attributes and table.view(by) is EACH and s.tables == 1:
-            own = [*_by_class(plan.group(s.name), s, table, by)]
-        tops = [view.ceiling for _, view in table.views if isinstance(view, Sum)]
-        for name, place, target, reached in own:
-            largest = math.prod(a.largest(t, place) for a, t in zip(amounts, tops, strict=True))
-            kappas = {"asked_kappa": target / largest, "achieved_kappa": reached / largest}
-            rows.append({"table": name, "largest": largest, **kappas})
+    """Margins of sums and means in records at the largest amount there is (κ), by which a range is chosen."""
+    rows = [
+        {
+            "table": called(k.summary.name, k.summary.tables) if k.label is None else f"{k.summary.name}: {k.label}",
+            "largest": k.largest,
+            "reference": k.reference,
+            "asked_kappa": k.asked,
+            "achieved_kappa": k.achieved,
+        }
+        for k in ranges.kappas(plan)
+    ]
     columns = (
         Column("table", "table"),
         Column("largest", "largest amount", Kind.NUMBER),
+        Column("reference", "records of the mean" if any(row["reference"] for row in rows) else None, Kind.NUMBER),
         Column("asked_kappa", "asked ± in records of it", Kind.PEOPLE),
         Column("achieved_kappa", "achieved ±", Kind.PEOPLE),
     )

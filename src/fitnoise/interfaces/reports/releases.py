@@ -12,7 +12,7 @@ import pandas as pd
 
 from fitnoise.interfaces.reports.costs import said
 from fitnoise.interfaces.reports.ledgers import balance_section
-from fitnoise.interfaces.reports.plans import called, means, protection, records, tables, units, whom
+from fitnoise.interfaces.reports.plans import called, means, records, tables, units, warning_sections, whom
 from fitnoise.kernel.ledger import Quote
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.mechanisms.summaries import TableSummary
@@ -78,7 +78,7 @@ def receipt_report(
             ),
             whom(plan),
             _charged(plan, rise),
-            *protection(plan),
+            *warning_sections(plan),
             records(plan),
             *units(plan),
             balance_section("ledger", balance),
@@ -138,7 +138,7 @@ def release_report(release: Release, *, every: bool = False) -> Report:
     )
     widest = dict(_widest(release, summaries)) if varied else None
     sections = [
-        *protection(release.plan),
+        *warning_sections(release.plan),
         Section("", values=(Value("plan", release.plan.hash),)),
         Section("", tables=(tables(summaries, *columns, more=widest),) if summaries else ()),
         whom(release.plan, release.version),
@@ -187,6 +187,8 @@ def asked_report(
         f"{together} {{confidence}} of the time",
         *("– is an end that is open: b of a/b may be 0",) * open_ones,
     )
+    if any(attribute.is_capped for attribute in release.plan.publication.domain.values()):
+        sentences += ("they are for values as they were read: none includes what a range cuts off",)
     said = Section("records", ("{records}",) * (found.universe != SEVERAL), (Value("records", found.universe),))
     return Report(
         release.plan.publication.title,

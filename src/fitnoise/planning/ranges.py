@@ -1,0 +1,163 @@
+"""Ranges of amounts: margins in records at the largest amount (κ), and warnings that a range may cut off much.
+
+Numbers beyond a range are read as its ends, so a sum or a mean lacks what they exceed it by. No margin includes that. κ
+is the margin of a sum divided by the largest amount: so many records at twice the largest amount, behind one number,
+lack as much as its margin. Of a mean ±t of n records it is t n divided by the largest amount. No data are known here,
+so a warning is about how few records suffice, and not about how many there are (docs/amounts.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from fitnoise.kernel.domain import Amount, Domain, Ordered
+from fitnoise.mechanisms.summaries import TableSummary
+from fitnoise.mechanisms.tables import TablePart
+from fitnoise.planning.plan import Plan
+from fitnoise.reporting import Kind, Section, Value
+from fitnoise.request.targets import z_score
+from fitnoise.request.workloads import EACH, Family, Sum, Table
+
+FEW_RECORDS = 10.0
+"""κ below which a warning is due: fewer records at twice the largest amount move a number by its margin."""
+
+FEW_SHARE = 1e-3
+"""The same as a part of the records of a mean."""
+
+RECORDS = (
+    "Warning: the range may cut off more of {amount} than the margin of {table}: {records} records at twice {largest} "
+    "behind one number suffice, and no interval includes what is cut off"
+)
+
+SHARE = (
+    "Warning: the range may cut off more of {amount} than the margin of {table}: {share} of its records at twice "
+    "{largest} suffice, and no interval includes what is cut off"
+)
+
+
+@final
+@dataclass(frozen=True)
+class Kappa:
+    """The margin of a table of sums or means in records at the largest amount.
+
+    Attributes:
+        summary: What the plan promises of the table.
+        terms: What is summed up, or the amount whose mean is shown.
+        label: The value of the attribute by which the range goes; None where it goes by none.
+        largest: The largest that one record can add, in units of the sum.
+        asked: The margin that was asked for, in records at `largest`.
+        achieved: The margin that is reached, likewise.
+        reference: Of means the number of records that the margin is for; None of sums.
+        warned: Whether so few records are enough that a warning is due.
+    """
+
+    summary: TableSummary
+    terms: tuple[str, ...]
+    label: str | None
+    largest: float
+    asked: float
+    achieved: float
+    reference: float | None
+    warned: bool
+
+    @property
+    def share(self) -> float:
+        """κ as a part of the records of a mean; infinite for sums, of whose records no number is public."""
+        return math.inf if self.reference is None else self.achieved / self.reference
+
+
+def asked(plan: Plan) -> Iterator[tuple[TableSummary, Table]]:
+    """What a plan promises for each table, beside the table; for a pattern of them beside one that stands for all."""
+    parts = (x for p in plan.groups for x in p.publication.workload.tables.parts)
+    return ((s, t.template if isinstance(t, Family) else t) for s, t in zip(plan.summaries, parts, strict=True))
+
+
+def kappas(plan: Plan) -> Iterator[Kappa]:
+    """Return κ of each table of sums or means; class by class where the table shows by what its range goes.
+
+    Args:
+        plan: The plan.
+    """
+    domain = plan.publication.workload.domain
+    for s, table in asked(plan):
+        mean = table.averaged
+        names = table.summed if mean is None else mean[:1]
+        found = [domain[a] for a in names]
+        amounts = [a for a in found if isinstance(a, Amount | Ordered)]
+        if not amounts:
+            continue
+        by = next((a.by for a in amounts if isinstance(a, Amount) and a.by is not None), None)
+        rows: list[tuple[str | None, int | None, float, float]] = [(None, None, s.target_moe, s.achieved_moe)]
+        if by in table.attributes and table.view(by) is EACH and s.tables == 1:
+            rows = [*_by_class(plan.group(s.name), s, table, by)]
+        tops = [view.ceiling if isinstance(view, Sum) else None for view in map(table.view, names)]
+        reference = None if mean is None else mean[1].reference
+        for label, place, target, reached in rows:
+            largest = math.prod(_largest(a, t, place) for a, t in zip(amounts, tops, strict=True))
+            records = (reference or 1.0) / largest
+            few = reached * records < FEW_RECORDS or (reference is not None and reached / largest < FEW_SHARE)
+            warned = few and _cuts(domain, names) and all(t is None for t in tops)
+            terms = table.terms if mean is None else names
+            yield Kappa(
+                summary=s,
+                terms=terms,
+                label=label,
+                largest=largest,
+                asked=target * records,
+                achieved=reached * records,
+                reference=reference,
+                warned=warned,
+            )
+
+
+def warnings(plan: Plan) -> Iterator[Section]:
+    """Return a warning for each table whose range may cut off more than its margin.
+
+    Args:
+        plan: The plan, whose tables are looked at without data.
+
+    Returns:
+        Sections of one sentence each, of the class with the least κ where the range goes by classes.
+    """
+    least: dict[str, Kappa] = {}
+    for kappa in kappas(plan):
+        name = kappa.summary.name
+        if kappa.warned and (name not in least or kappa.achieved < least[name].achieved):
+            least[name] = kappa
+    for name, kappa in least.items():
+        values = (
+            Value("amount", " × ".join(kappa.terms), spoken=True),
+            Value("table", f'"{name}"', spoken=True),
+            Value("largest", kappa.largest, Kind.RESULT, spoken=True),
+            Value("records", kappa.achieved, Kind.PEOPLE, spoken=True),
+            Value("share", kappa.share, Kind.CHANCE, spoken=True),
+        )
+        yield Section("", (SHARE if kappa.share < FEW_SHARE else RECORDS,), values)
+
+
+def _cuts(domain: Domain, names: tuple[str, ...]) -> bool:
+    """Return True if numbers beyond a range are read as its ends; ceilings say that a publisher knows of them."""
+    found = [domain[a] for a in names]
+    return any(a.is_capped for a in found) and not any(isinstance(a, Amount) and a.ceilings for a in found)
+
+
+def _largest(attribute: Amount | Ordered, ceiling: float | None, place: int | None) -> float:
+    """Return the largest that a record can add to a sum, whichever its sign."""
+    if isinstance(attribute, Amount):
+        return attribute.largest(ceiling, place)
+    return float(max(abs(attribute.low), abs(attribute.high)))
+
+
+def _by_class(part: TablePart, s: TableSummary, table: Table, by: str) -> Iterator[tuple[str, int, float, float]]:
+    """For each value of an attribute that a table shows: name and place, the margin asked, and the widest reached."""
+    domain, axis = part.publication.workload.domain, table.attributes.index(by)
+    wanted = np.sqrt(table.variances(domain, part.publication.workload.confidence)) * z_score(s.confidence)
+    for i, (asked_for, reached) in enumerate(
+        zip(*(np.moveaxis(x, axis, 0) for x in (wanted, part.table_margins(s.name))), strict=True)
+    ):
+        yield str(domain[by].values[i]), i, float(asked_for.min()), float(reached.max())
