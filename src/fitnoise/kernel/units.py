@@ -766,4 +766,4 @@ class Account:
 
 def _json(value: object) -> str:
     """Canonical JSON: sorted keys, no spaces, ASCII."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
