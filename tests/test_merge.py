@@ -563,7 +563,7 @@ def test_transactions_become_customers_in_a_release_that_verifies(plan, sealed, 
             assert told in page.replace("&#34;", '"').replace("“turnover”", '"turnover"')
             (tmp_path / "page.html").unlink()
     with fn.Ledger(tmp_path / "l.db") as ledger:
-        assert {a.unit for a in ledger.accounts()} == {f"one customer (by 'card'), {n}" for n in fn.Neighbours}
+        assert {a.sentence for a in ledger.accounts()} == {f"one customer (by 'card'), {n}" for n in fn.Neighbours}
 
 
 def test_a_release_that_claims_other_sums_does_not_verify(plan, tmp_path):
