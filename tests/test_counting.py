@@ -350,7 +350,7 @@ def test_a_bin_starts_at_its_cut(numbers):
     attribute = fn.Binned(cuts)
     values = [*cuts, *(math.nextafter(c, -math.inf) for c in cuts), 0.0, -0.0]
     values = [v for v in values if math.isfinite(v)]
-    wanted = np.bincount([attribute.position(v) for v in values], minlength=attribute.size).tolist()
+    wanted = np.bincount([attribute.cell(v) for v in values], minlength=attribute.size).tolist()
     assert count_text(attribute, map(repr, values)) == wanted
     assert count_object(attribute, values) == wanted
     frame = pa.table({"x": values})
