@@ -142,6 +142,7 @@ class Session:
             self.db.execute(line)
         self.tables, self.kept, self.told, self.released, self.bound = tables or {}, [], [], [], {}
         self.settings = {**dict.fromkeys(spark._SETTINGS, "true"), "spark.sql.shuffle.partitions": "7", "spark.x": "y"}
+        self.settings |= {"spark.master": "local"}
         self.failing = lambda _: None
         self.lake = {"part 0": (90, 5), "part-1": (80, 6), "_temporary": (0, 7)}
         hadoop = SimpleNamespace(fs=SimpleNamespace(Path=lambda uri: Folder(uri, self.lake)))
@@ -172,7 +173,7 @@ class Session:
         self.failing("newSession")
         own = copy.copy(self)
         own.db = self.db.cursor()  # which each thread needs
-        own.settings = dict.fromkeys(spark._SETTINGS, "as Spark has it")
+        own.settings = {**dict.fromkeys(spark._SETTINGS, "as Spark has it"), "spark.master": "local"}
         own.client = SimpleNamespace(release_session=partial(self.released.append, own), close=partial(int, 0))
         own.speak()
         return own

@@ -174,6 +174,25 @@ def test_what_data_were_refused_for_is_told_and_not_stored(tmp_path, monkeypatch
         assert str((root / "people.csv").stat().st_mtime_ns) not in stored
 
 
+def test_how_many_records_were_dropped_is_told_and_not_stored(tmp_path, monkeypatch, capsys, at_once):
+    root = filled(tmp_path / "f", SPEC.replace('source = "people"', 'source = "people"\noutside_domain = "drop"'))
+    with (root / "people.csv").open("a") as file:
+        file.write("elsewhere,1\n" * 7)
+    with opened(root, monkeypatch) as client:
+        client.certified()
+        number = client.asked()
+        client.post(f"/release/{number}", typed="people")
+        said = capsys.readouterr().out
+        assert re.search(r"^7 of \d+ records are left out of every table.*by attribute 'area' 7", said)
+        assert client.studio.releases.where(number).state == "released"
+        client.studio.releases._texts[number] = said
+        page = client.page(f"/release/{number}")
+        assert "Not for publication" in page
+        assert "7 of" in page
+        stored = "".join(p.read_text() for p in (client.folder.own / "releases" / number).iterdir())
+        assert "left out" not in stored
+
+
 def test_an_intent_is_bound_to_its_ledger_and_its_place(client, at_once, tmp_path):
     """What the page said of the balance, and where the release goes, is what is used."""
     client.certified()
