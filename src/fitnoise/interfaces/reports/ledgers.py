@@ -156,16 +156,16 @@ def together(balances: Sequence[Quote], told: Mapping[Account, float | str], del
         whom = (Value("source", balance.account.source), Value("privacy_unit", balance.account.sentence))
         found = told[balance.account]
         if isinstance(found, str):
-            sentence, values = "{why}", (Value("epsilon", None), Value("why", found))
+            sentence, values = "{why}", [Value("epsilon", None), Value("why", found)]
         else:
             capped = balance.cap is not None
             kept = "the cap holds whatever is chosen next" if capped else "no cap: bookkeeping, no promise"
             sentence = f"epsilon = {{epsilon}} at delta = {{delta}}, {{assumption}}; {kept}"
-            values = (
+            values = [
                 Value("epsilon", found, Kind.COMPARED),
                 Value("delta", delta, Kind.NUMBER),
                 Value("assumption", FIXED_IN_ADVANCE),
-            )
+            ]
         sentence = f"{{source}} ({{privacy_unit}}): {sentence}"
         yield Section("" if i else "together", (sentence,), (*whom, *values), place=("together", i))
 
