@@ -10,6 +10,7 @@ import pytest
 
 import fitnoise as fn
 from fitnoise.errors import DomainError, FitnoiseError, ReleaseError, SpecError, WorkloadError
+from fitnoise.interfaces.studio import forms
 from fitnoise.kernel.designs.questions import FiniteQuery
 from fitnoise.kernel.selections import Form, Selection
 from fitnoise.reading.expressions import ask
@@ -235,3 +236,10 @@ def test_groups_keep_their_order_in_toml():
     for own in (again["tables"][0], again["also"][0]["tables"][0]):
         assert list(own["recode"]["age"]) == list(groups)
     assert re.search("^recode = {", text, re.MULTILINE)
+
+
+def test_the_studio_keeps_the_order_of_groups_when_it_writes_a_draft():
+    text = SPEC + "[[tables]]\nrecode = { age = { b = [0, 1], odd = { values = [3, 5] }, a = 7 } }\nmargin = 5\n"
+    written_anew = forms.write(forms.parse(text))
+    assert list(tomllib.loads(written_anew)["tables"][0]["recode"]["age"]) == ["b", "odd", "a"]
+    assert Spec.from_toml(written_anew).publication() == Spec.from_toml(text).publication()
