@@ -78,7 +78,10 @@ def test_no_two_rows_have_one_label():
             "none of its",
         ),
         (lambda: fn.table(recode={"sex": {"x": ["f"]}}, missing=True, margin=5), "none of its prefixes, ranges and"),
-        (lambda: fn.table(ranges={"age": [(1, "unknown")]}, margin=5), "'unknown' is not a whole number from 0 to 2"),
+        (
+            lambda: fn.table(ranges={"age": [(1, "unknown")]}, margin=5),
+            "'unknown' is a cell for missing values, in no range",
+        ),
         (lambda: fn.table(recode={"age": {"x": "N"}}, margin=5), "'N' is not a whole number"),
     ],
 )
@@ -135,7 +138,7 @@ def test_a_specification_says_what_python_does():
         ('type = "ordered"\nlow = 0\nhigh = 4', 'type = "hierarchy"\nlevels = ["a", "b"]\nplaces = [["x", "y"]]',
          "nested places have no cells beside them"),
         ('attributes = ["age"]', 'attributes = ["age"]\nmissing = true', "leave `missing` out"),
-        ('prefix = "income"\nmissing = true', 'recode.income = { x = { first = 1, last = "unknown" } }', "not a whole"),
+        ('prefix = "income"\nmissing = true', 'recode.income = { x = { first = 1, last = "unknown" } }', "in no range"),
     ],
 )  # fmt: skip
 def test_bad_specifications_are_told_where_and_what(old, new, message):
@@ -306,7 +309,7 @@ def test_a_release_of_the_format_before_says_less_and_is_verified(census, capsys
     assert not fn.verify(census / "r").ok
     path.write_text(to_json(describe(plan, ["age"], made.entry, UNSTATED)), encoding="utf-8")
     (shorter,) = json.loads(path.read_text(encoding="utf-8"))["tables"]
-    assert document["tables"][0].keys() - shorter.keys() == {"universe"}
+    assert document["tables"][0].keys() - shorter.keys() == {"universe", "statistic"}
     assert fn.verify(census / "r").ok
     by_command("tables", "r", "age")
     shown = "".join(capsys.readouterr())
