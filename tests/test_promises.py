@@ -50,7 +50,7 @@ def others():
 def test_one_release_passes_under_a_cap_whatever_month_is_made_to_mean(months, others, name):
     """A person with one record in each of twelve months moves twelve of one ward: g², by which one release is all.
 
-    Charged to one account by its sentence, 36 releases of clipped months passed: she had paid 36 times as much.
+    Charged to one account by its sentence, 35 releases of clipped months passed, and she had paid ρ = 24.2.
     """
     capped, plan = months.order.account, others[name]
     cap = ceil_dyadic(months.exact_rho)
@@ -66,6 +66,9 @@ def test_one_release_passes_under_a_cap_whatever_month_is_made_to_mean(months, o
             with pytest.raises(BudgetExceeded, match=rf"left for 'default' \({re.escape(capped.sentence)}\)"):
                 asked(also=plan.order.also(ledger.accounts()))
         assert sum(e.kind == "charge" for e in ledger.entries()) == 1
+        passed = {"quarters": 8, "clipped": 35, "another column": 1}[name]  # as many as their own prices leave room for
+        assert cap // ceil_dyadic(plan.exact_rho) == passed
+        assert float(35 * months.exact_rho) == pytest.approx(24.2, abs=5e-3)
         assert ledger.balance(capped).spent == cap
         assert ledger.balance(plan.order.account).spent == ceil_dyadic(plan.exact_rho) <= cap
 
