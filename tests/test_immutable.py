@@ -3,6 +3,7 @@
 import copy
 import pickle
 from dataclasses import dataclass
+from datetime import date
 from fractions import Fraction
 
 import numpy as np
@@ -25,6 +26,10 @@ TEXTS.setflags(write=False)
 
 class Own(Fraction):
     """A number that may say anything."""
+
+
+class Day(date):
+    """A day of another library."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,15 @@ GOOD = {
     "listed by numbers": fn.Domain(place=fn.Hierarchy.regular(a=10, b=100_000)),
     "missing": fn.Domain(age=fn.Ordered(0, 9, missing={"none": [-1]}), pay=fn.Amount(0, 9)),
     "unit": fn.PrivacyUnit("person", 2, per_value={"month": 3}),
+    "numbers of NumPy by value": fn.Domain(
+        k=fn.Categorical(["a", "b"]),
+        listed=fn.Amount(0, fn.By("k", np.array([100, 200]))),
+        named=fn.Amount(fn.By("k", {"a": np.int64(-3)}, np.float32(-1.5)), fn.By("k", [6, np.int8(3)]), step=0.5),
+    ),
+    "day of a subclass": (
+        fn.DataSource(where={"born": {"below": Day(2024, 1, 1)}}),
+        fn.Domain(age=fn.Ordered(0, 9, read={"age_on": Day(2024, 1, 1)})),
+    ),
 }
 
 BAD = {

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fitnoise.errors import FitnoiseError, WorkloadError
+from fitnoise.kernel.codings import plain
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,11 @@ class ByValue:
         if isinstance(values, Mapping) and len({str(k) for k in values}) != len(values):
             raise WorkloadError(f"a number by {attribute!r} names a value twice; each value has one number.")
         object.__setattr__(self, "attribute", attribute)
-        pairs = tuple((str(k), v) for k, v in values.items()) if isinstance(values, Mapping) else tuple(values)
-        object.__setattr__(self, "values", pairs)
-        object.__setattr__(self, "default", default)
+        numbers: Iterable[Any] = (
+            [(str(k), plain(v)) for k, v in values.items()] if isinstance(values, Mapping) else map(plain, values)
+        )
+        object.__setattr__(self, "values", tuple(numbers))
+        object.__setattr__(self, "default", plain(default))
 
     @property
     def named(self) -> bool:

@@ -128,4 +128,5 @@ def as_day(given: object) -> date | None:
             return date.fromisoformat(given)
         except ValueError:
             return None
-    return given if isinstance(given, date) and not isinstance(given, datetime) else None
+    is_day = isinstance(given, date) and not isinstance(given, datetime)
+    return date(given.year, given.month, given.day) if is_day else None
