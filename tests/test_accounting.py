@@ -258,7 +258,7 @@ def charged(tmp_path, *plans):
     with Ledger(tmp_path / "ledger.db") as ledger:
         for plan in plans:
             fn.release(plan, COUNTS, ledger=ledger)
-        return ledger.entries()
+        return [e for e in ledger.entries() if e.kind == "charge"]
 
 
 def apart(entries):
@@ -330,9 +330,9 @@ def test_what_is_on_the_same_records_is_added_up_by_cell(plans, tmp_path):
         fn.release(dear, COUNTS, ledger=ledger)
         before = curve(ledger.groups(RECORD), RECORD)
         fn.release(free, COUNTS, ledger=ledger)
-        groups, entries = ledger.groups(RECORD), ledger.entries()
+        groups, entries = ledger.groups(RECORD), [e for e in ledger.entries() if e.kind == "charge"]
         after, quote = curve(groups, RECORD), ledger.balance(RECORD)
-    assert [tuple(e.sequence for e in g.entries) for g in groups] == [(1,), (2, 3)]
+    assert [tuple(e.sequence for e in g.entries) for g in groups] == [(1,), (3, 5)]
     assert sum(g.rho(RECORD) for g in groups) == quote.spent
     assert sum(g.mu_squared(RECORD) for g in groups) == quote.mu_squared_spent
     assert len(after.released) == len(before.released) == 2

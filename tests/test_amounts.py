@@ -1227,7 +1227,7 @@ def test_without_noise_a_pure_release_says_the_truth_and_charges_its_epsilon(pur
     assert fn.verify(tmp_path / "out").ok
     assert fn.Release.read(tmp_path / "out") == release
     with fn.Ledger(tmp_path / "ledger.sqlite") as book:
-        (entry,) = book.entries()
+        entry, _ = book.entries()
         assert entry.epsilon == pure_plan.exact_epsilon
         told = Released.of(entry, entry.account)
         assert told.tables == (tuple(tuple(law) for law in pure_plan.only.design.laws(Adjacency())),)

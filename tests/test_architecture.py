@@ -78,6 +78,8 @@ ASSIGNED = re.compile(
 ALLOWED = {
     ("algebra.backends", "_libraries().limit"): "the first thread within sets it, and the last puts it back, by a lock",
     ("interfaces.streams", "os.dup2"): "the command is the process, and it ends",
+    ("interfaces.cli", "signal.getsignal"): "looks, and changes nothing",
+    ("interfaces.cli", "signal.signal"): "the command is the process; in its main thread, and put back",
     ("interfaces.plots", "style.context"): "Matplotlib has settings of the process only: a lock keeps threads apart",
     ("interfaces.studio.planner", "os.dup2"): "a process of its own, whose lines others read",
     ("interfaces.studio.serve", "signal.signal"): "the command is the process; in its main thread, and put back",

@@ -54,7 +54,7 @@ def test_it_is_charged_what_it_states(plan, tmp_path):
     data = pd.DataFrame({"month": np.arange(1, 25)})
     made = fn.release(plan, data, ledger=tmp_path / "ledger.sqlite", directory=tmp_path / "release")
     with fn.Ledger(tmp_path / "ledger.sqlite") as ledger:
-        (entry,) = ledger.entries()
+        entry, _ = ledger.entries()
         assert entry.rho == ceil_dyadic(STATED / 2)
         assert fn.verify(tmp_path / "release", ledger=ledger).ok
     assert json.loads((tmp_path / "release" / "release.json").read_text())["charge"]["rho"] == str(STATED / 2)

@@ -14,6 +14,7 @@ import sys
 import time
 import xml.etree.ElementTree as ET
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -128,14 +129,15 @@ def test_the_whole_path_for_programs(run, here):
     code, out, _ = run("verify", "release", "--ledger", "budget.db", "--json")
     checks = json.loads(out)["checks"]
     assert code == 0
-    assert [c["claim"] for c in checks if c not in verified["checks"]] == ["the ledger says that it was charged"]
+    told = ["the ledger says that it was charged", "the ledger names these answers"]
+    assert [c["claim"] for c in checks if c not in verified["checks"]] == told
 
     code, out, _ = run("ledger", "budget.db", "--json")
     ledger = json.loads(out)
     assert code == 0
-    assert [(e["kind"], e["plan"]) for e in ledger["entries"]] == [("charge", plan["hash"])]
+    assert [(e["kind"], e["plan"]) for e in ledger["entries"]] == [("charge", plan["hash"]), ("answers", None)]
     assert ledger["balances"] == [released["balance"]]
-    assert ledger["head"] == {"sequence": 1, "digest": ledger["entries"][0]["digest"]}
+    assert ledger["head"] == {"sequence": 2, "digest": ledger["entries"][1]["digest"]}
     assert ledger["leftovers"] == []
 
 
@@ -184,7 +186,7 @@ def test_the_whole_path_for_people(run):
     code, out, err = run("ledger", "budget.db")
     assert code == 0
     assert f"people ({UNIT}): rho 0." in out
-    assert "1 entry, chain unbroken" in err
+    assert "2 entries, chain unbroken" in err
 
 
 def test_a_budget_and_a_matrix_are_told(run, here):
@@ -376,7 +378,7 @@ def test_a_release_beside_another_says_what_it_adds(run, here):
     assert 0 < rise < 0.9 * second.rho
     assert f"\ncharged    rho = {second.rho:.7f}\n" in out
     assert f"           composed with what it stands beside: rho spent rose by {rise:.7f}\n" in out
-    third = json.loads(run("release", "second.json", *release, "r3", "--json")[1])
+    third = json.loads(run("release", "second.json", *release, "r3", "--json", "--again")[1])
     assert third["beside"] == [first.hash]
     assert third["increase"] == pytest.approx(float((first.profile + 2 * second.profile).max()) / 2 - both)
 
@@ -384,7 +386,7 @@ def test_a_release_beside_another_says_what_it_adds(run, here):
     assert f"  {first.hash[:12]}\n" in out
     assert out.count(f"  {second.hash[:12]} beside {first.hash[:12]}\n") == 2
     ledger = json.loads(run("ledger", "budget.db", "--json")[1])
-    assert [e["beside"] for e in ledger["entries"]] == [[], [first.hash], [first.hash]]
+    assert [e["beside"] for e in ledger["entries"][::2]] == [[], [first.hash], [first.hash]]
     assert ledger["balances"] == [third["balance"]]
 
 
@@ -393,7 +395,9 @@ def test_a_balance_may_fall_when_charges_are_composed(run, here, monkeypatch):
     plan = fn.Plan.from_json((here / "plan.json").read_text(encoding="utf-8"))
     (here / "spec.toml").write_text(f'privacy = {{ beside = ["{plan.hash}"] }}' + SPEC, encoding="utf-8")
     run("plan", "spec.toml", "-o", "plan.json")
-    monkeypatch.setattr(commands, "release", lambda *_, **__: {"area": None})  # charges nothing
+    monkeypatch.setattr(
+        commands, "release", lambda *_, **__: SimpleNamespace(charge=True, finite={})
+    )  # charges nothing
     monkeypatch.setattr(commands, "_spent", lambda *_: Fraction(1, 4))
     assert "rho spent fell by 0.2500000\n" in run(*RELEASE)[1]
 
@@ -405,7 +409,7 @@ def test_caps_are_set_and_enforced(run, here):
     code, out, _ = run(*cap, "--cap", f"{1.5 * rho}", "--unit", UNIT, "--new")
     assert code == 0
     assert json.loads(out)["balances"][0]["remaining"] == pytest.approx(1.5 * rho)
-    release = ("release", "plan.json", "people.csv", "--ledger", "budget.db", "--json", "-o")
+    release = ("release", "plan.json", "people.csv", "--ledger", "budget.db", "--again", "--json", "-o")
     assert run(*release, "first")[0] == 0
     code, out, err = run(*release, "second")
     assert code == 5
@@ -416,7 +420,7 @@ def test_caps_are_set_and_enforced(run, here):
     }
     assert not (here / "second").exists()
     code, out, _ = run(*cap, "--cap", "1/3")  # the one unit of the source is meant
-    assert [e["kind"] for e in json.loads(out)["entries"]] == ["cap", "charge", "refusal", "cap"]
+    assert [e["kind"] for e in json.loads(out)["entries"]] == ["cap", "charge", "answers", "refusal", "cap"]
     assert json.loads(out)["balances"][0]["cap"] == pytest.approx(1 / 3)
     assert run(*release, "second")[0] == 0
     with fn.Ledger("budget.db") as ledger:
@@ -615,8 +619,8 @@ def test_a_cap_opens_an_account_only_where_it_is_told_to(run, here):
     assert run(*own, "--plan", "plan.json")[0] == 0
     assert run(*own, "--plan", "others.json", "--new")[0] == 0
     with fn.Ledger("budget.db") as ledger:
-        assert [e.kind for e in ledger.entries()] == ["charge", "cap", "cap"]
-        assert ledger.entries()[1].account == ledger.entries()[0].account
+        assert [e.kind for e in ledger.entries()] == ["charge", "answers", "cap", "cap"]
+        assert ledger.entries()[2].account == ledger.entries()[0].account
 
 
 def test_a_unit_beside_a_cap_is_opened_by_a_command_that_says_what_is_spent(run, here):
@@ -782,12 +786,12 @@ def test_a_release_that_the_ledger_does_not_know_ends_with_8(run, here):
     run("plan", "spec.toml", "-o", "plan.json")
     run(*RELEASE)
     run("release", "plan.json", "people.csv", "--ledger", "other.db", "-o", "other")
-    run("release", "plan.json", "people.csv", "--ledger", "other.db", "-o", "another")
+    run("release", "plan.json", "people.csv", "--ledger", "other.db", "-o", "another", "--again")
     assert run("verify", "another", "--ledger", "other.db")[0] == 0
     code, out, _ = run("verify", "another", "--ledger", "budget.db")
     assert code == 8
     assert "FAILS" in out
-    assert "release.json names entry 2; the ledger has 1" in out
+    assert "release.json names entry 3; the ledger has 2" in out
 
 
 def test_what_a_killed_release_left_is_named_and_removed_by_the_next(run, here):
@@ -834,15 +838,34 @@ def test_an_interruption_ends_with_130_and_leaves_nothing_behind(run, here, monk
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(commands, "make_plan", interrupted)
-    code, out, err = run("plan", "spec.toml", "-o", "other.json", "--json")
+    with monkeypatch.context() as patched:
+        patched.setattr(commands, "make_plan", interrupted)
+        code, out, err = run("plan", "spec.toml", "-o", "other.json", "--json")
     assert (code, json.loads(out)["kind"], err.splitlines()[-1]) == (130, "Interrupted", "interrupted")
-    monkeypatch.setattr(noise, "discrete_gaussians", interrupted)
-    code, out, err = run(*RELEASE)
-    assert (code, out, err.splitlines()[-1]) == (130, "", "interrupted")
+    with monkeypatch.context() as patched:
+        patched.setattr(noise, "discrete_gaussians", interrupted)
+        code, out, err = run(*RELEASE)
+    stays = (
+        "The charge stays in the ledger (entry 1). Repeat the command or call: it finishes the release, at no further"
+    )
+    assert (code, out, err.splitlines()[-1]) == (130, "", f"interrupted. {stays} charge.")
     assert sorted(p.name for p in here.iterdir()) == ["budget.db", "people.csv", "plan.json", "spec.toml"]
     with fn.Ledger("budget.db") as ledger:
         assert [e.kind for e in ledger.entries()] == ["charge"]
+    code, _, err = run(*RELEASE)
+    assert code == 0
+    assert "entry 1 charged this before: it is finished, at no further charge." in err
+    assert charges(here / "budget.db") == 1
+    before = {p: p.stat().st_mtime_ns for p in here.rglob("*")}
+    code, out, err = run(*RELEASE)
+    assert (code, err.splitlines()[-1]) == (0, "already released: release")
+    assert "directory  release" in out
+    assert {p: p.stat().st_mtime_ns for p in here.rglob("*")} == before
+    code, out, err = run(*RELEASE[:-1], "second")
+    assert (code, "released before: entry 1" in err, "--again" in err) == (7, True, True)
+    assert err.splitlines()[-1].endswith("Nothing was measured and nothing was charged.")
+    assert run(*RELEASE[:-1], "second", "--again")[0] == 0
+    assert charges(here / "budget.db") == 2
 
 
 @pytest.mark.slow
@@ -1121,7 +1144,7 @@ def test_free_queries_from_plans_and_from_the_ledger_are_the_same(run, here, sou
     assert run("verify", "r2")[0] == 0
     with fn.Ledger("budget.db") as ledger:
         assert ledger.balance(account).spent == spent
-    code, _, err = run("release", "free.json", *release, "r3")  # once is free, twice is not
+    code, _, err = run("release", "free.json", *release, "r3", "--again")  # once is free, twice is not
     assert (code, "what is spent would grow" in err) == (7, True)
     code, _, err = run("free", "more.toml", "--ledger", "budget.db")
     assert (code, "already pay the full price" in err) == (4, True)
@@ -1286,12 +1309,12 @@ def test_patterns_are_planned_and_released_in_a_line_each(run, here, pattern):
         (PARTS[2], 1, 1),
     ]
     assert sum(t["price"] for t in document["tables"]) == pytest.approx(1)
-    code, out, _ = run(*RELEASE[:6], "again")
+    code, out, _ = run(*RELEASE[:6], "again", "--again")
     assert code == 0
     assert out.startswith(
         f"directory  again\ntables     {PATTERN_LINE}\ncounted    all records of people\ncharged    rho = "
     )
-    released = json.loads(run(*RELEASE[:6], "more", "--json")[1])
+    released = json.loads(run(*RELEASE[:6], "more", "--json", "--again")[1])
     assert (released["tables"], released["written"]) == (PARTS, "all")
     assert len(list((here / "release" / "tables").iterdir())) == 2 * len(NAMES)
 
@@ -1299,17 +1322,17 @@ def test_patterns_are_planned_and_released_in_a_line_each(run, here, pattern):
 def test_files_are_written_for_the_tables_named_or_for_none(run, here, pattern):
     some = ("--tables", "total", "--tables", "area by age")
     for name, options, written in (("some", some, ["area by age", "total"]), ("none", ("--no-tables",), [])):
-        code, out, _ = run(*RELEASE[:6], name, *options)
+        code, out, _ = run(*RELEASE[:6], name, *options, "--again")
         assert code == 0
         files = f"files      {len(written)} of 6 tables; `fitnoise tables` rebuilds each of them"
         assert out.splitlines()[1:3] == [f"tables     {PATTERN_LINE}", files]
         slugs = {f"{slug(n)}.{end}" for n in written for end in ("csv", "parquet")}
         assert {p.name for p in (here / name / "tables").iterdir()} == slugs
         assert run("verify", name)[0] == 0
-        document = json.loads(run(*RELEASE[:6], f"{name} again", *options, "--json")[1])
+        document = json.loads(run(*RELEASE[:6], f"{name} again", *options, "--json", "--again")[1])
         assert (document["tables"], document["written"]) == (PARTS, written)
     every = [x for n in NAMES for x in ("--tables", n)]
-    code, out, _ = run(*RELEASE[:6], "every", *every)
+    code, out, _ = run(*RELEASE[:6], "every", *every, "--again")
     assert (code, "\nfiles " in out) == (0, False)
     assert len(list((here / "every" / "tables").iterdir())) == 12
 
@@ -1317,12 +1340,12 @@ def test_files_are_written_for_the_tables_named_or_for_none(run, here, pattern):
 def test_more_tables_than_make_sense_as_files_are_refused_in_time(run, here, pattern, monkeypatch):
     monkeypatch.setattr(releases, "MAX_FILES", 5)
     before = charges(here / "budget.db")
-    code, out, err = run(*RELEASE[:6], "more", "--json")
+    code, out, err = run(*RELEASE[:6], "more", "--json", "--again")
     assert (code, json.loads(out)["kind"]) == (8, "ReleaseError")
     assert "6 tables would be written as two files each; at most 5 are. Name the tables to write, or none" in err
     assert err.endswith("Nothing was measured and nothing was charged.\n")
     assert charges(here / "budget.db") == before
-    assert run(*RELEASE[:6], "more", "--no-tables")[0] == 0
+    assert run(*RELEASE[:6], "more", "--no-tables", "--again")[0] == 0
 
 
 def test_tables_of_a_release_are_listed(run, pattern):
@@ -1647,7 +1670,7 @@ def test_the_whole_pure_path_for_programs(run, here, promised):
 
     code, out, _ = run("ledger", "budget.db", "--json")
     ledger = json.loads(out)
-    (entry,) = ledger["entries"]
+    entry, _ = ledger["entries"]
     assert (code, entry["kind"], entry["plan"]) == (0, "charge", plan["hash"])
     assert entry["epsilon"] == plan["epsilon_exact"]
     assert Fraction(entry["rho_exact"]) == ceil_dyadic(read_plan(here / "plan.json").exact_rho)
@@ -1751,19 +1774,19 @@ def test_a_pure_cap_is_set_and_enforced(run, here, promised):
     line = f"epsilon {float(epsilon):.7f} spent of {1.5 * float(epsilon):.7f}, pure, {left:.7f} left"
     assert f"people ({UNIT}): {line}" in out
     assert line in run("ledger", "budget.db")[1]
-    code, out, err = run("release", "plan.json", *release, "second")
+    code, out, err = run("release", "plan.json", *release, "second", "--again")
     assert (code, out) == (5, "")
     assert re.search(r"error: a cost of ε = .* does not fit: .* are spent for 'people'.* nothing was charged", err)
     assert not (here / "second").exists()
     code, out, _ = run(*cap, "--epsilon-cap", "99", "--json")  # the one unit of the source is meant
-    assert [e["kind"] for e in json.loads(out)["entries"]] == ["cap", "refusal", "charge", "refusal", "cap"]
-    assert run("release", "plan.json", *release, "second")[0] == 0
+    assert [e["kind"] for e in json.loads(out)["entries"]] == ["cap", "refusal", "charge", "answers", "refusal", "cap"]
+    assert run("release", "plan.json", *release, "second", "--again")[0] == 0
     assert run(*cap, "--cap", "99")[0] == 0  # another promise
     code, out, _ = run("release", "gaussian.json", *release, "third", "--json")
     assert (code, json.loads(out)["balance"]["epsilon_spent"]) == (0, None)
     code, out, _ = run(*cap, "--epsilon-cap", "99")
     assert f"people ({UNIT}): more than any epsilon spent of 99.0000000, pure, 0.0000000 left" in out
-    code, _, err = run("release", "plan.json", *release, "fourth")
+    code, _, err = run("release", "plan.json", *release, "fourth", "--again")
     assert (code, "but charges before it are not" in err) == (5, True)
     assert charges(here / "budget.db") == 3
 
@@ -1926,8 +1949,8 @@ def test_a_cap_on_mu_is_set_and_enforced_and_says_how_much_still_fits(run, here,
     assert "one more release of this plan fits" in run(*asked)[1]
     pure = json.loads(run("ledger", "budget.db", "--plan", "pure.json", "--json")[1])["plan"]["more"]
     assert pure == int(1.5 * plan.loss.mu_squared / read_plan(here / "pure.json").loss.mu_squared)
-    assert run("release", "plan.json", *release, "second")[0] == 0
-    code, out, err = run("release", "plan.json", *release, "third")
+    assert run("release", "plan.json", *release, "second", "--again")[0] == 0
+    code, out, err = run("release", "plan.json", *release, "third", "--again")
     assert (code, out) == (5, "")
     assert re.search(r"error: a cost of μ² = .* does not fit: .* are spent for 'people'.* nothing was charged", err)
     assert not (here / "third").exists()
@@ -1948,7 +1971,7 @@ def test_a_cap_on_mu_is_set_and_enforced_and_says_how_much_still_fits(run, here,
     assert re.search(r"^entry +time +kind +account +unit +rho", shown, re.MULTILINE)
     assert [x[2] for x in told] == [
         f"cap on mu = {float(cap):g}",
-        *["charge"] * 2,
+        *["charge", "answers"] * 2,
         "refusal",
         "cap",
         "cap on epsilon = 9",
@@ -1965,7 +1988,7 @@ def test_all_that_was_released_is_added_up_to_one_curve(run, here, promised):
     promised("")
     run("plan", "spec.toml", "-o", "plan.json")
     for i, plan in enumerate(("plan.json", "pure.json", "plan.json")):
-        assert run("release", plan, "people.csv", "--ledger", "budget.db", "-o", f"r{i}")[0] == 0
+        assert run("release", plan, "people.csv", "--ledger", "budget.db", "-o", f"r{i}", "--again")[0] == 0
     gaussian, pure = read_plan(here / "plan.json"), read_plan(here / "pure.json")
     code, out, err = run("ledger", "budget.db", "--delta", "1e-9", "--plot", "curve.svg", "--json")
     (told,) = json.loads(out)["together"]
@@ -1990,7 +2013,7 @@ def test_all_that_was_released_is_added_up_to_one_curve(run, here, promised):
     # of Gaussian noise on a coarse lattice only rho is known
     with fn.Ledger("budget.db") as ledger:
         ledger.charge(gaussian.order.account, Loss.concentrated(Fraction(1, 8)), {})
-    assert f"people ({UNIT}): entry 5 says ρ alone" in run("ledger", "budget.db", "--delta", "1e-9")[1]
+    assert f"people ({UNIT}): entry 8 says ρ alone" in run("ledger", "budget.db", "--delta", "1e-9")[1]
     code, _, err = run("ledger", "budget.db", "--plot", "other.svg")
     assert (code != 0, "of no account is a curve known" in err, (here / "other.svg").exists()) == (True, True, False)
 
@@ -2048,7 +2071,7 @@ def test_a_quantile_is_asked(run, pattern):
 
 def test_two_releases_are_asked_together(run, here, pattern):
     (here / "people.csv").write_text(PEOPLE + "n,2,false\n" * 30, encoding="utf-8")
-    assert run(*RELEASE[:6], "later")[0] == 0
+    assert run(*RELEASE[:6], "later", "--again")[0] == 0
     growth = fn.Release.read("later").count(by="area") / pattern.count(by="area") - 1
     code, out, _ = run("ask", "release", "other.count() / count() - 1", "--by", "area", "--also", "later", "--csv")
     assert (code, out) == (0, csv_text(growth.frame(), fixed=()))

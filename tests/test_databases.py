@@ -1340,14 +1340,14 @@ def test_from_a_specification_to_a_verified_release(engine, tmp_path, monkeypatc
         ["plan", "spec.toml", "-o", "plan.json"],
         ["release", "plan.json", data, "--ledger", "ledger.db", "-o", "release"],
         ["verify", "release", "--ledger", "ledger.db"],
-        ["release", "plan.json", data, "--table", "none", "--ledger", "ledger.db", "-o", "again"],
+        ["release", "plan.json", data, "--table", "none", "--ledger", "ledger.db", "-o", "again", "--again"],
     ):
         by_command(*command)
     told = "".join(capsys.readouterr())
     assert "has no table 'none'" in told
     plan = fn.Plan.from_json((tmp_path / "plan.json").read_text(encoding="utf-8"))
     assert fn.verify(tmp_path / "release").ok
-    released = fn.release(plan, data, ledger=tmp_path / "ledger.db", directory=tmp_path / "python")
+    released = fn.release(plan, data, ledger=tmp_path / "ledger.db", directory=tmp_path / "python", again=True)
     for sex, value in zip("fm", released["sex"]["value"], strict=True):
         assert abs(value - truth[sex]) < 40
     with fn.Ledger(tmp_path / "ledger.db") as ledger:

@@ -524,7 +524,7 @@ def test_charges_without_profiles_are_refused():
             with pytest.raises(LedgerError, match=words):
                 ledger.charged(of)
         ledger.charge(account, loss(profile_of(steps()).largest, profile=profile_of(steps())), {})
-        with pytest.raises(LedgerError, match="entry 2 names no plan"):
+        with pytest.raises(LedgerError, match="entry 3 names no plan"):
             ledger.charged(account)
 
 

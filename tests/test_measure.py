@@ -307,7 +307,7 @@ def test_the_charge_is_the_exact_cost_rounded_up(name, records, neighbours):
     domain = plan.publication.workload.domain
     with Ledger(":memory:") as ledger:
         entry = run(plan, HistogramCounter(np.zeros(domain.shape, dtype=int), domain), ledger).charge
-        assert ledger.entries() == [entry]
+        assert ledger.entries()[0] == entry
     assert entry.kind == "charge"
     assert entry.rho == Fraction(math.ceil(cost / 2 * 2**64), 2**64)
     assert entry.account == Account("homes", unit)
@@ -811,7 +811,7 @@ def test_data_of_another_size_than_declared_cost_nothing_and_their_size_is_not_t
     with Ledger(":memory:") as ledger:
         if records == 40 or (records < 40 and not exactly):
             run(order, counter, ledger)
-            assert len(ledger.entries()) == 1
+            assert [e.kind for e in ledger.entries()] == ["charge", "answers"]
             return
         said = rf"for {'exactly' if exactly else 'at most'} 40 records.*another number.*nothing was charged"
         with pytest.raises(DataError, match=said) as caught:

@@ -227,7 +227,7 @@ def test_from_the_command_line(tmp_path, capsys):
     shown = (tmp_path / "r" / "tables" / "year.csv").read_text()
     assert [round(float(v)) for v in re.findall(r"^\d+,([^,]+),", shown, re.MULTILINE)] == [20, 21]
     files = [str(written(tmp_path / f"{i}.csv", f"year,x\n2020,{i}\n")) for i in range(3)]
-    assert _run(["release", plan, *files, "--ledger", book, "-o", str(tmp_path / "r2")]) == 0
+    assert _run(["release", plan, *files, "--ledger", book, "-o", str(tmp_path / "r2"), "--again"]) == 0
     shown = (tmp_path / "r2" / "tables" / "year.csv").read_text()
     assert [round(float(v)) for v in re.findall(r"^\d+,([^,]+),", shown, re.MULTILINE)] == [3, 0]
     assert _run(["release", plan, "--ledger", book, "-o", str(tmp_path / "r3")]) == 2

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,11 +17,13 @@ import fitnoise as fn
 from designs import of_margins, of_sectors, over
 from door import Replay
 from fitnoise.errors import BudgetExceeded, DataError, FitnoiseError, LedgerError, PlanError
+from fitnoise.kernel import files
+from fitnoise.kernel import kept as answers
 from fitnoise.kernel import series as periods
 from fitnoise.kernel.counting import HistogramCounter, SealedCounter
 from fitnoise.kernel.counting.sealed import PLAIN
 from fitnoise.kernel.ledger import Account, Drawn, Ledger
-from fitnoise.kernel.measure import Measurement, measure, sealed
+from fitnoise.kernel.measure import Measurement, Stages, measure, sealed
 from fitnoise.kernel.order import Order, Size
 from fitnoise.kernel.periods import Series
 from fitnoise.kernel.profiles import ceil_dyadic
@@ -130,10 +133,10 @@ def test_all_of_it_is_charged_at_the_first_period_and_nothing_at_any_other(book,
         entry = draw(SERIES, t, only(t), book, folder, door=Replay()).charge
         assert entry.kind == ("charge" if t == 1 else "period")
         assert (entry.drawn.period, spent(book)) == (t, price)
-    assert [e.sequence for e in book.series(SERIES.order.account, SERIES.order.plan)] == [1, 2, 3]
+    assert [e.sequence for e in book.series(SERIES.order.account, SERIES.order.plan)] == [1, 3, 5]
     assert book.series(SERIES.order.account, "6" * 64) == []
     with Ledger(folder.parent / "ledger.db") as reopened:
-        assert reopened.verify() == 3
+        assert reopened.verify() == 6
 
 
 def test_every_draw_is_asked_for_once_with_the_scale_of_its_sector(book, folder):
@@ -163,7 +166,7 @@ def test_a_period_is_not_drawn_twice_nor_out_of_turn(book, folder):
     refused(book, folder, lambda: draw(other, 3, only(3), book, folder, door=door), LedgerError, "1 is next")
     refused(book, folder, lambda: draw(other, 1, only(1), book, folder, door=door), DataError, "not of this series")
     drawn_all = draw(SERIES, 3, only(3), book, folder, door=Replay())
-    assert drawn_all.charge.sequence == 3
+    assert drawn_all.charge.drawn.period == 3
     refused(book, folder, lambda: draw(SERIES, 4, only(3), book, folder, door=door), LedgerError, "all were drawn")
 
 
@@ -302,7 +305,7 @@ def test_what_was_drawn_is_kept_and_read_again(book, folder):
         assert [x.dtype for x in two.answers[0]] == [np.dtype(np.int64)] * 3
     path = sorted(folder.glob("*.drawn"))[1]
     path.write_bytes(path.read_bytes().replace(b"[[", b"[[1"))
-    with pytest.raises(DataError, match="touched"):
+    with pytest.raises(LedgerError, match="not those that the ledger names"):
         kept(SERIES, book, folder)
 
 
@@ -327,7 +330,7 @@ def test_answers_beyond_64_bits_are_kept_whole(book, folder):
     ],
 )
 def test_what_is_read_again_is_of_64_bits_where_all_of_it_fits(values, kind):
-    read = periods._whole(values)
+    read = answers._numbers(values)
     assert (read.dtype, read.tolist()) == (kind, values)
 
 
@@ -398,7 +401,7 @@ def test_what_is_stated_of_a_series_is_charged_once_and_never_for_a_period_that_
 
 def test_what_others_left_of_a_period_is_removed_when_it_was_drawn(book, folder):
     folder.mkdir(mode=0o700)
-    for name in (f"0001-{'a' * 64}.frozen", f"0001-{'b' * 16}.unfinished", f"0002-{'a' * 64}.frozen"):
+    for name in (f"0001-{'a' * 64}.frozen", f"0001d-{'b' * 16}.unfinished", f"0002-{'a' * 64}.frozen"):
         (folder / name).touch()
     drawn(SERIES, book, folder, 1)
     assert sorted(p.suffix for p in folder.iterdir() if p.name.startswith("0001")) == [".drawn", ".frozen"]
@@ -406,25 +409,39 @@ def test_what_others_left_of_a_period_is_removed_when_it_was_drawn(book, folder)
 
 
 def test_a_folder_that_cannot_be_written_to_stops_it_before_the_charge(book, folder, monkeypatch):
-    monkeypatch.setattr(periods.os, "fsync", failing)
-    with pytest.raises(DataError, match=r"cannot be written[^.]*\. Nothing was drawn and nothing was charged\."):
+    real, place = files.Draft.place, []
+    with monkeypatch.context() as patched:
+        patched.setattr(files.os, "fsync", failing)
+        with pytest.raises(LedgerError, match=r"cannot be kept in 'state' \(no space left\)"):
+            draw(SERIES, 1, only(1), book, folder)
+
+    def first(self, path):
+        return real(self, path) if place else place.append(path) or failing(path)
+
+    monkeypatch.setattr(files.Draft, "place", first)
+    with pytest.raises(DataError, match=r"cannot be kept[^.]*\. Nothing was drawn and nothing was charged\."):
         draw(SERIES, 1, only(1), book, folder)
     assert spent(book) == 0
+    assert not list(folder.iterdir())
 
 
 def test_a_disk_that_is_full_after_the_charge_is_said_to_have_cost_it(book, folder, monkeypatch):
-    real, files = os.open, []
-
-    def second(path, *more):
-        files.extend([path] * str(path).endswith(".unfinished"))
-        return failing(path) if len(files) == 2 else real(path, *more)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(periods.os, "open", second)
-        with pytest.raises(DataError, match=r"cannot be written.*in the ledger.*series write --again"):
-            draw(SERIES, 1, only(1), book, folder, door=Replay())
-    assert spent(book) == ceil_dyadic(SERIES.order.loss.rho)
+    real, stages = files.Draft.place, Stages()
+    for moment in ("write", "place"):
+        with monkeypatch.context() as patched:
+            if moment == "place":
+                patched.setattr(
+                    files.Draft, "place", lambda self, p: real(self, p) if p.suffix != ".drawn" else failing(p)
+                )
+            else:
+                patched.setattr(answers, "written", lambda *_: failing(None))
+            call = partial(again, SERIES, 1) if book.entries() else partial(draw, SERIES, 1, only(1), stages=stages)
+            with pytest.raises((LedgerError, OSError)):
+                call(ledger=book, folder=folder, door=Replay())
+    assert stages.charge == book.entries()[0] == kept(SERIES, book, folder)[0]
+    assert [e.kind for e in book.entries()] == ["charge"]
     again(SERIES, 1, book, folder, door=Replay())
+    assert spent(book) == ceil_dyadic(SERIES.order.loss.rho)  # no answers of it were published: it costs nothing
     assert isinstance(kept(SERIES, book, folder)[0], Measurement)
 
 
@@ -608,7 +625,7 @@ for moment in itertools.count(1):
 
 @pytest.mark.slow
 def test_killed_at_any_write_the_state_is_whole_and_no_period_is_drawn_twice(tmp_path):
-    """After each kill the next call goes on where the ledger is, or says that answers are lost; none changes."""
+    """After each kill the next call goes on where the ledger is, and draws what was charged, at no price."""
     if not hasattr(os, "fork"):
         pytest.skip("needs fork")
     program = KILLED.format(tests=str(Path(__file__).parent), root=str(tmp_path))
@@ -624,11 +641,13 @@ def test_killed_at_any_write_the_state_is_whole_and_no_period_is_drawn_twice(tmp
             assert bool(spent(book)) == bool(known)
             found = kept(SERIES, book, folder) if known else []
             lost = [i for i, x in enumerate(found, 1) if x in known]
+            before = spent(book)
             seen.append((len(known), len(lost)))
             for t in lost:
                 with pytest.raises(LedgerError, match="second time"):
                     draw(SERIES, t, only(t), book, folder)
                 again(SERIES, t, book, folder, door=Replay(9))
+            assert spent(book) == before  # no answers of it were published: to draw it costs nothing
             for t in range(len(known) + 1, 4):
                 draw(SERIES, t, only(t), book, folder, door=Replay(9))
             assert [e.drawn.period for e in book.series(account, SERIES.order.plan)] == [1, 2, 3]

@@ -51,7 +51,7 @@ def test_what_is_charged_is_the_sum_of_the_parts(plan, tmp_path):
         made = fn.release(plan, COUNTS, ledger=ledger)
         assert Fraction(made.charge.rho) >= plan.exact_rho
         assert made.charge.rho - plan.exact_rho < Fraction(1, 2**64)
-        (entry,) = ledger.entries()
+        entry, _ = ledger.entries()
         assert set(entry.detail) >= {"sectors", "margins", "finite", "profile"}
 
 

@@ -444,7 +444,7 @@ def test_from_specification_to_verified_tables(tmp_path):
     ledger = tmp_path / "ledger.sqlite"
     made = fn.release(plan, people(), ledger=ledger, directory=tmp_path / "release")
     with fn.Ledger(ledger) as book:
-        (entry,) = book.entries()
+        entry, _ = book.entries()
         assert entry.epsilon == plan.exact_epsilon
         assert entry.rho == ceil_dyadic(plan.exact_rho) <= plan.exact_epsilon**2 / 2
         assert entry.detail["mechanism"] == "pure-fit-for-use"

@@ -95,7 +95,7 @@ def test_whoever_releases_is_given_what_the_ledger_says(tmp_path):
     with fn.Ledger(tmp_path / "ledger.sqlite") as ledger:
         plan = fn.plan(WORKLOAD)
         charge = fn.release(plan, COUNTS, ledger=ledger).charge
-        (entry,) = ledger.entries()
+        entry, _ = ledger.entries()
     assert charge == entry
     assert (charge.sequence, charge.epsilon) == (1, None)
     assert charge.rho >= plan.exact_rho

@@ -23,6 +23,7 @@ from door import Replay
 from fitnoise import publishing
 from fitnoise.errors import BudgetExceeded, DataError, LedgerError, PlanError, ReleaseError
 from fitnoise.kernel import noise, privacy
+from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.reading import files as folders
 from fitnoise.reading import release as releases
 from fitnoise.reading.description import EntryReference, describe
@@ -473,7 +474,7 @@ def test_more_files_than_make_sense_are_written_only_by_name(tmp_path, monkeypat
     monkeypatch.setattr(releases, "MAX_FILES", 5)
     fn.release(PATTERNS, COUNTS, ledger=tmp_path / "l.db")  # nothing is written
     for name, chosen in (("none", []), ("named", EVERY)):
-        fn.release(PATTERNS, COUNTS, ledger=tmp_path / "l.db", directory=tmp_path / name, tables=chosen)
+        fn.release(PATTERNS, COUNTS, ledger=tmp_path / "l.db", directory=tmp_path / name, tables=chosen, again=True)
         assert fn.verify(tmp_path / name).ok
     assert len(list((tmp_path / "named" / "tables").iterdir())) == 12
     monkeypatch.setattr(releases, "MAX_FILES", 6)
@@ -594,7 +595,7 @@ def test_empty_directories_and_links_to_them_are_filled(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "target")
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     for name in ("empty", "link", "dangling"):
-        fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / name)
+        fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / name, again=True)
         assert fn.verify(tmp_path / name).ok
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "nowhere" / "plan.json").is_file()
@@ -655,8 +656,8 @@ def test_errors_of_data_and_ledger_leave_nothing(tmp_path):
         book.set_cap(fn.Account("people", SMALL.publication.unit), SMALL.exact_rho * Fraction(3, 2))
         first = fn.release(SMALL, COUNTS, ledger=book, directory=tmp_path / "first")
         with pytest.raises(BudgetExceeded):
-            fn.release(SMALL, COUNTS, ledger=book, directory=tmp_path / "second")
-        assert [e.kind for e in book.entries()] == ["cap", "charge", "refusal"]
+            fn.release(SMALL, COUNTS, ledger=book, directory=tmp_path / "second", again=True)
+        assert [e.kind for e in book.entries()] == ["cap", "charge", "answers", "refusal"]
         assert first.charge == book.entries()[1]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["first", "ledger.db"]
 
@@ -676,6 +677,22 @@ def test_a_table_of_a_database_may_be_named_at_the_end(tmp_path):
 
 # --- accidents, after the charge --------------------------------------------------------------------------------
 
+STAYS = (
+    "The charge stays in the ledger (entry 1), and the answers are kept. Repeat the command or call: it finishes the "
+    "release, at no further charge."
+)
+
+
+def finish(place, *others):
+    """Make the same call again: it finishes the release, of the one charge that there is, and leaves nothing else."""
+    made = fn.release(SMALL, COUNTS, ledger=place / "ledger.db", directory=place / "r")
+    assert spent(place / "ledger.db") == ceil_dyadic(SMALL.exact_rho)
+    with fn.Ledger(place / "ledger.db") as ledger:
+        assert [e.kind for e in ledger.entries()] == ["charge", "answers"]
+        assert fn.verify(place / "r", ledger=ledger).ok
+    assert sorted(p.name for p in place.iterdir()) == sorted(["ledger.db", "r", *others])
+    return made
+
 
 @pytest.mark.parametrize("accident", [OSError, KeyboardInterrupt, MemoryError])
 @pytest.mark.parametrize("moment", ["_write", "write_parquet", "csv_pieces"])
@@ -692,12 +709,12 @@ def test_an_accident_while_writing_leaves_the_charge_and_nothing_else(tmp_path, 
     with pytest.raises(expected) as raised:
         fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "r")
     if expected is ReleaseError:
-        assert str(raised.value) == (
-            "the release cannot be written (No space left on device); nothing is left of it. "
-            "The data were measured before: the charge stays in the ledger."
-        )
-    assert [p.name for p in tmp_path.iterdir()] == ["ledger.db"]
-    assert spent(tmp_path / "ledger.db") >= SMALL.exact_rho
+        assert str(raised.value) == (f"the release cannot be written (No space left on device). {STAYS}")
+    else:
+        assert [*raised.value.args, *getattr(raised.value, "__notes__", [])][-1] == STAYS
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["ledger.db", "ledger.db.answers"]
+    monkeypatch.undo()
+    finish(tmp_path)
 
 
 @pytest.mark.parametrize("moment", ["_write", "write_parquet", "csv_pieces", "settle"])
@@ -706,7 +723,7 @@ def test_a_disk_that_is_full_is_found_out_before_the_charge(tmp_path, monkeypatc
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(releases, moment, full)
-    with pytest.raises(ReleaseError, match=rf"No space left on device.*nothing is left of it\. {NOTHING}"):
+    with pytest.raises(ReleaseError, match=rf"No space left on device\)\. {NOTHING}"):
         fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "r")
     assert not list(tmp_path.iterdir())
 
@@ -726,10 +743,11 @@ def test_a_folder_that_is_read_only_is_refused_first(tmp_path, monkeypatch, erro
 
 def test_a_disk_that_is_full_when_release_json_is_put_in_place_leaves_nothing(tmp_path, monkeypatch):
     refuse_renames_to(monkeypatch, "release.json", OSError(28, "No space left on device"))
-    with pytest.raises(ReleaseError, match=r"No space left on device.*nothing is left of it\. .*the charge stays"):
+    with pytest.raises(ReleaseError, match=r"No space left on device.*\. The charge stays"):
         fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "r")
-    assert [p.name for p in tmp_path.iterdir()] == ["ledger.db"]
-    assert spent(tmp_path / "ledger.db") >= SMALL.exact_rho
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["ledger.db", "ledger.db.answers"]
+    monkeypatch.undo()
+    finish(tmp_path)
 
 
 def test_the_rehearsal_takes_the_room_of_all_files_and_says_nothing(tmp_path, monkeypatch):
@@ -756,10 +774,14 @@ def test_a_place_taken_meanwhile_is_not_overwritten(tmp_path, monkeypatch):
         return Replay(1).discrete_gaussians(*asked)
 
     monkeypatch.setattr(noise, "discrete_gaussians", slow)
-    with pytest.raises(ReleaseError, match=r"'r' cannot be put in place .*the charge stays"):
+    with pytest.raises(ReleaseError, match=r"'r' cannot be put in place .*All of it is in '\.r\.unf.*The charge stays"):
         fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "r")
     assert list(files(tmp_path / "r")) == ["theirs"]
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["ledger.db", "r"]
+    (whole,) = leftovers(tmp_path)  # paid for: it is not removed
+    assert sorted(p.name for p in tmp_path.iterdir()) == [whole.name, "ledger.db", "ledger.db.answers", "r"]
+    made = fn.Release.read(whole.rename(tmp_path / "found"))
+    (tmp_path / "r" / "theirs").unlink()
+    assert finish(tmp_path, "found") == made
 
 
 KILLED = """
@@ -873,9 +895,10 @@ def test_the_next_release_of_that_name_removes_what_a_killed_one_left_and_says_s
         cases.append(whole := (folder / "release.json").exists())
         told = []
         fn.release(SMALL, COUNTS, ledger=place / "ledger.db", directory=place / "r", notice=told.append)
-        (said,) = told
+        said, *more = told
+        assert more == ["entry 1 charged this before: it is finished, at no further charge."] * is_charged(original)
         assert repr(folder.name) in said
-        assert folder.exists() == whole
+        assert not folder.exists()  # also what was whole: it is in place now
         assert ("holds a whole release" in said) == whole
         assert ("was charged, its ledger says" in said) != whole
         assert (place / f"{folder.name}0").exists()
@@ -889,7 +912,7 @@ def test_a_folder_in_use_is_left_alone(tmp_path):
     told = []
 
     def work():
-        with staged(tmp_path / "r") as stage:
+        with folders._stage(tmp_path / "r", lambda: False) as stage:  # by one that holds no name
             (stage / "work").touch()
             fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "r", notice=told.append)
             assert (stage / "work").exists()
@@ -899,6 +922,20 @@ def test_a_folder_in_use_is_left_alone(tmp_path):
     assert told == []
     assert fn.verify(tmp_path / "r").ok
     assert sorted(p.name for p in tmp_path.iterdir()) == ["ledger.db", "r"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders cannot be locked there")
+def test_a_name_that_is_being_written_is_refused_before_the_charge(tmp_path, made):
+    words = "another process is writing 'r': wait until it is done, or choose another name."
+    with staged(tmp_path / "r"):
+        for data in (COUNTS, tmp_path / "missing.csv"):
+            with pytest.raises(ReleaseError) as raised:
+                fn.release(SMALL, data, ledger=tmp_path / "ledger.db", directory=tmp_path / "r")
+            assert str(raised.value) == f"{words} {NOTHING}"
+        with pytest.raises(ReleaseError) as raised:
+            made.write(tmp_path / "r")
+        assert str(raised.value) == words
+        assert not (tmp_path / "ledger.db").exists()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="folders cannot be locked there")
@@ -937,11 +974,11 @@ def test_where_folders_cannot_be_locked_none_is_removed(tmp_path, monkeypatch):
 def test_a_release_names_the_entry_that_charged_it(tmp_path):
     with fn.Ledger(tmp_path / "ledger.db") as ledger:
         fn.release(SMALL, COUNTS, ledger=ledger)
-        made = fn.release(SMALL, COUNTS, ledger=ledger, directory=tmp_path / "r")
-        entry = ledger.entries()[-1]
+        made = fn.release(SMALL, COUNTS, ledger=ledger, directory=tmp_path / "r", again=True)
+        entry = ledger.entries()[2]
     document = json.loads((tmp_path / "r" / "release.json").read_text(encoding="utf-8"))
     assert document["fitnoise_release"] == 7
-    assert document["ledger"] == {"sequence": 2, "digest": entry.digest}
+    assert document["ledger"] == {"sequence": 3, "digest": entry.digest}
     read = fn.Release.read(tmp_path / "r")
     assert read.entry == made.entry
     assert read.charge is None

@@ -135,7 +135,8 @@ def test_what_is_released_of_sealed_counts_is_what_is_released_of_the_data(tmp_p
 @pytest.mark.no_cover
 def test_each_release_of_sealed_counts_is_charged_and_counting_is_not(tmp_path, plan, keys, place):
     for i in (1, 2):
-        release = fn.release(plan, place, private_key=keys[0], ledger=tmp_path / "l.db", directory=tmp_path / f"r{i}")
+        where = {"ledger": tmp_path / "l.db", "directory": tmp_path / f"r{i}"}
+        release = fn.release(plan, place, private_key=keys[0], again=True, **where)
         assert release.plan.hash == plan.hash
         with Ledger(tmp_path / "l.db") as ledger:
             assert fn.verify(tmp_path / f"r{i}", ledger=ledger).ok

@@ -656,7 +656,7 @@ for command in (
             raise
 import fitnoise as fn
 plan = fn.Plan.from_json(open("plan.json").read())
-print("of a frame", fn.release(plan, session.table("people"), ledger="ledger.db")["sex"]["value"].tolist())
+print("of a frame", fn.release(plan, session.table("people"), ledger="ledger.db", again=True)["sex"]["value"].tolist())
 """
 
 

@@ -1,10 +1,15 @@
-"""A release that is killed at any system call that writes, inside the libraries too: whole and charged, or no release.
+"""A release that is killed, or meets an error, at any system call that writes, inside the libraries too.
 
-`strace` steps through the calls and kills at the n-th. Without it, or where nobody may trace, this is left out, and the
-moments of `tests/test_releases.py` remain, which are those that Python sees.
+After each the same call finishes the release, with one charge in all, and leaves nothing behind; and an error says of
+the charge what the ledger says. `strace` steps through the calls and strikes at the n-th. Without it, or where nobody
+may trace, this is left out, and the moments of `tests/test_releases.py` remain, which are those that Python sees.
+FITNOISE_FAULTS=every strikes at every write, rename and sync, and prints what came of it.
 """
 
+import collections
+import mmap
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -16,26 +21,45 @@ import pytest
 
 import fitnoise as fn
 from fitnoise.errors import ReleaseError
+from fitnoise.kernel.ledger import Ledger
+from fitnoise.kernel.profiles import ceil_dyadic
 
 CALLS = {
-    "write": 3, "pwrite64": 3, "fsync": 1, "fdatasync": 1, "ftruncate": 1, "rename": 1, "link": 1, "unlink": 1,
-    "unlinkat": 1, "mkdir": 1, "rmdir": 1, "openat": 8, "fcntl": 8, "flock": 1,
+    "write": 5, "pwrite64": 5, "fsync": 2, "fdatasync": 2, "ftruncate": 1, "rename": 1, "link": 1, "unlink": 1,
+    "unlinkat": 3, "mkdir": 1, "rmdir": 1, "openat": 30, "fcntl": 20, "flock": 2,
 }  # fmt: skip
 """What can change a disk, or who may; and every how many of them one is tried."""
 
+WRITES = ("write", "pwrite64", "fsync", "fdatasync", "ftruncate", "rename", "link", "unlink", "mkdir")
+"""What a disk fails at."""
+
+ERRORS = ("EIO", "ENOSPC", "EMFILE")
+
+EVERY = os.environ.get("FITNOISE_FAULTS") == "every"
+
 COUNTS = np.arange(6).reshape(3, 2)
 
+SAID = 4096
+
 RELEASE = """
-import os, signal, sys
+import mmap, os, signal, sys
 import numpy as np, fitnoise as fn
 
 plan = fn.Plan.from_json(open(sys.argv[1], encoding="utf-8").read())
 release, counts = fn.release, np.arange(6).reshape(3, 2)
+shared = open(sys.argv[2], "r+b")
+said = mmap.mmap(shared.fileno(), 4096)
 while place := sys.stdin.readline().rstrip():
+    said[:] = bytes(4096)
     child = os.fork()
     if not child:
         os.kill(os.getpid(), signal.SIGSTOP)
-        release(plan, counts, ledger=place + "/ledger.db", directory=place + "/r")
+        try:
+            release(plan, counts, ledger=place + "/ledger.db", directory=place + "/r")
+        except BaseException as error:
+            text = " ".join([type(error).__name__, str(error), *getattr(error, "__notes__", [])]).encode()[:4000]
+            said[: len(text)] = text  # without a system call
+            os._exit(3)
         os._exit(0)
     os.waitpid(child, os.WUNTRACED)
     print(child, flush=True)
@@ -50,53 +74,146 @@ def traced() -> bool:
     return bool(tried) and tried.returncode == 0
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def plan():
     domain = fn.Domain(a=fn.Ordered(0, 2), b=fn.Categorical(["x", "y"]))
     return fn.plan(fn.Workload(domain, [fn.table("a", margin=3), fn.table(margin=2)]))
 
 
+class Server:
+    """A process that releases in children, each stopped until it is traced."""
+
+    def __init__(self, plan, folder: Path) -> None:
+        self.folder, self.plan = folder, plan
+        (folder / "plan.json").write_text(plan.to_json(), encoding="utf-8")
+        (folder / "said").write_bytes(bytes(SAID))
+        command = [sys.executable, "-c", RELEASE, str(folder / "plan.json"), str(folder / "said")]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+    def place(self, name: str, ledger: str) -> Path:
+        """A folder, in which there is a ledger with entries of before, or none."""
+        place = self.folder / f"{ledger}-{name}"
+        place.mkdir()
+        if ledger == "existing":
+            with Ledger(place / "ledger.db") as book:
+                book.set_cap(self.plan.order.account, 3 * self.plan.exact_rho)
+        return place
+
+    def released(self, place: Path, call: str, strike: str, moment: int) -> tuple[int, str]:
+        """Make a release in which the n-th call is struck: how it ended, and what it said."""
+        self._process.stdin.write(f"{place}\n")
+        self._process.stdin.flush()
+        child = int(self._process.stdout.readline())
+        calls = ["-e", f"trace={call}", "-e", f"inject={call}:{strike}:when={moment}"]
+        command = ["strace", "-f", *calls, "-o", str(self.folder / "trace"), "-p", str(child)]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as tracer:
+            assert "attached" in tracer.stderr.readline()
+            os.kill(child, signal.SIGCONT)
+            ended = int(self._process.stdout.readline())
+            tracer.stderr.read()
+        with (self.folder / "said").open("r+b") as file, mmap.mmap(file.fileno(), SAID) as said:
+            text = said[:].rstrip(b"\0").decode()
+        return ended, text
+
+    def struck(self) -> bool:
+        """Whether a call was struck in the last release."""
+        return "INJECTED" in (self.folder / "trace").read_text(errors="replace")
+
+
 @pytest.mark.slow
-def test_a_release_killed_at_any_system_call_is_whole_and_charged_or_none(plan, tmp_path):
+@pytest.mark.parametrize("ledger", ["new", "existing"])
+def test_a_release_killed_at_any_system_call_is_finished_by_the_same_call(plan, tmp_path, ledger):
     if not traced():
         pytest.skip("needs strace, and to be allowed to trace")
-    (tmp_path / "plan.json").write_text(plan.to_json(), encoding="utf-8")
-    command = [sys.executable, "-c", RELEASE, str(tmp_path / "plan.json")]
     every = []
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+    with Server(plan, tmp_path) as server:
         for call, stride in CALLS.items():
             states, killed = [], True
             while killed:
-                place = tmp_path / f"{call}{len(states)}"
-                place.mkdir()
-                killed = released_until(server, place, call, 1 + stride * len(states))
+                place = server.place(f"{call}{len(states)}", ledger)
+                moment = 1 + (1 if EVERY and call in WRITES else stride) * len(states)
+                ended, _ = server.released(place, call, "signal=KILL", moment)
+                killed = ended != 0
+                assert ended in (0, signal.SIGKILL)
                 states.append(state(plan, place))
+                if killed:
+                    finished(plan, place)
+                shutil.rmtree(place)
             assert states[-1] == "whole"
             assert states == sorted(states, key=["nothing", "charged", "whole"].index)
-            every += states
-            if states[0] != "whole":  # what a killed release left is not in the way of the next
-                place = tmp_path / f"{call}0"
-                fn.release(plan, COUNTS, ledger=place / "ledger.db", directory=place / "r")
-                assert state(plan, place) == "whole"
-        server.stdin.close()
+            every += states[:-1]
+    if EVERY:
+        tell(f"killed, {ledger} ledger: {len(every)} moments, {dict(collections.Counter(every))}")
     assert every.count("nothing") > 10
-    assert every.count("charged") > 10
+    assert every.count("charged") > 5
 
 
-def released_until(server, place: Path, call: str, moment: int) -> bool:
-    """Make a release that is killed when one of its threads makes its n-th call; whether it came to that."""
-    server.stdin.write(f"{place}\n")
-    server.stdin.flush()
-    child = int(server.stdout.readline())
-    calls = ["-e", f"trace={call}", "-e", f"inject={call}:signal=KILL:when={moment}"]
-    command = ["strace", "-f", *calls, "-o", os.devnull, "-p", str(child)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as tracer:
-        assert "attached" in tracer.stderr.readline()
-        os.kill(child, signal.SIGCONT)
-        ended = int(server.stdout.readline())
-        tracer.stderr.read()
-    assert ended in (0, signal.SIGKILL)
-    return ended != 0
+@pytest.mark.slow
+@pytest.mark.parametrize("ledger", ["new", "existing"])
+@pytest.mark.parametrize("error", ERRORS)
+def test_an_error_of_the_disk_says_what_the_ledger_says_and_the_same_call_finishes(plan, tmp_path, error, ledger):
+    if not traced():
+        pytest.skip("needs strace, and to be allowed to trace")
+    every = collections.Counter()
+    with Server(plan, tmp_path) as server:
+        for call in WRITES:
+            moment = 1
+            while True:
+                place = server.place(f"{call}{moment}", ledger)
+                ended, said = server.released(place, call, f"error={error}", moment)
+                assert ended in (0, 3 << 8), (call, moment, ended)
+                if not server.struck():
+                    break
+                found, told = state(plan, place), ended == 0 or outcome(said)
+                every[found, told if ended else "done"] += 1
+                if ended == 0:
+                    assert found == "whole", (call, moment)
+                else:
+                    assert told == {"nothing": "nothing", "charged": "charged", "whole": "charged"}[found] or (
+                        told == "unknown" and call != "write"
+                    ), (call, moment, found, said)
+                finished(plan, place)
+                shutil.rmtree(place)
+                moment += 1 if EVERY else CALLS[call]
+            shutil.rmtree(place)
+    if EVERY:
+        tell(f"{error}, {ledger} ledger: {sum(every.values())} moments, {dict(every)}")
+    assert every["charged", "charged"] > 2
+
+
+def tell(line: str) -> None:
+    """Say what came of every moment."""
+    sys.stdout.write(f"{line}\n")
+
+
+def outcome(said: str) -> str:
+    """What an error says of the charge."""
+    kind = said.partition(" ")[0]
+    assert kind.endswith("Error"), said
+    charged = re.search(r"The charge stays in the ledger \(entry \d+\)", said)
+    nothing = re.search(r"[Nn]othing (was|were) [^.;]*charged", said)
+    unknown = "Whether the ledger was charged is not known" in said
+    assert bool(charged) + bool(nothing) + unknown == 1, said
+    return "charged" if charged else "nothing" if nothing else "unknown"
+
+
+def finished(plan, place: Path) -> None:
+    """See that the same call finishes the release: one charge, and nothing else is left."""
+    fn.release(plan, COUNTS, ledger=place / "ledger.db", directory=place / "r")
+    assert state(plan, place) == "whole"
+    with fn.Ledger(place / "ledger.db") as ledger:
+        assert sum(e.kind == "charge" for e in ledger.entries()) == 1
+        assert ledger.balance(plan.order.account).spent == ceil_dyadic(plan.exact_rho)
+    left = {p.name for p in place.iterdir()} - {"ledger.db", "r"}
+    assert all(name.startswith(".ledger.db.unfinished-") for name in left), left  # a ledger that was never one
 
 
 def state(plan, place: Path) -> str:
@@ -111,7 +228,7 @@ def state(plan, place: Path) -> str:
                 assert (fn.Release.read(place / "r")["a"]["value"] >= -100).all()
                 return "whole"
     assert not (place / "r").exists()
-    for left in (p for p in place.iterdir() if p.is_dir()):
+    for left in (p for p in place.iterdir() if p.is_dir() and ".unfinished-" in p.name):
         assert not fn.verify(left).ok
         with pytest.raises(ReleaseError):
             fn.Release.read(left)

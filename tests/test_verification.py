@@ -180,7 +180,7 @@ def charge_of(folder, ledger):
 
 def test_a_release_is_found_in_the_ledger_that_charged_it(good, ledger):
     assert charge_of(good, ledger) == (True, f"entry 1, rho = {PLAN.rho:.9g}")
-    assert len(fn.verify(good, ledger=ledger).checks) == len(fn.verify(good).checks) + 1
+    assert len(fn.verify(good, ledger=ledger).checks) == len(fn.verify(good).checks) + 2
 
 
 def test_a_release_that_another_ledger_charged_is_reported(good, folder, tmp_path):
@@ -190,15 +190,15 @@ def test_a_release_that_another_ledger_charged_is_reported(good, folder, tmp_pat
         fn.release(PLAN, counts, ledger=other)  # the same plan, charged at another time or after other entries
         other.set_cap(PLAN.order.account, PLAN.exact_rho)
         with pytest.raises(BudgetExceeded):
-            fn.release(PLAN, counts, ledger=other)
+            fn.release(PLAN, counts, ledger=other, again=True)
         entries = other.entries()
         rewritten(folder, lambda d: d["ledger"].update(digest="0" * 64))
         assert charge_of(folder, other) == (
             False, "entry 1 of the ledger has another digest than release.json says: it is another entry",
         )  # fmt: skip
-        for i, what in ((2, "a cap, and no charge"), (3, "a refusal, and no charge")):
+        for i, what in ((2, "answers"), (3, "cap"), (4, "refusal")):
             rewritten(folder, lambda d, i=i: d.update(ledger={"sequence": i, "digest": entries[i - 1].digest}))
-            assert charge_of(folder, other) == (False, f"entry {i} of the ledger is {what}")
+            assert charge_of(folder, other) == (False, f"entry {i} of the ledger is of kind {what!r}, and no charge")
 
 
 OTHERS = fn.Account("others", fn.PrivacyUnit("u"))
@@ -247,10 +247,10 @@ def priced(account, rho):
     ],
 )
 def test_an_entry_of_another_charge_is_reported(good, ledger, other, found):
-    (entry,) = ledger.entries()
+    entry, answers = ledger.entries()
     names = ("sequence", "kind", "account", "rho", "epsilon", "time", "detail", "digest", "prices")
     played = SimpleNamespace(**{n: getattr(entry, n) for n in names} | other)
-    holds, said = charge_of(good, SimpleNamespace(entries=lambda: [played]))
+    holds, said = charge_of(good, SimpleNamespace(entries=lambda: [played, answers]))
     assert said.startswith(found)
     assert holds == found.startswith("entry 1, ")
 
@@ -261,7 +261,7 @@ def test_a_charge_to_every_unit_that_the_account_knows_is_checked(tmp_path):
             ledger.set_cap(fn.Account(PLAN.order.account.source, unit), Fraction(10**9))
         ledger.set_cap(PLAN.order.account, Fraction(10**9))
         fn.release(PLAN, np.zeros((3, 2, 4), dtype=int), ledger=ledger, directory=tmp_path / "release")
-        assert len(ledger.entries()[-1].detail["units"]) == 2
+        assert len(ledger.entries()[-2].detail["units"]) == 2
         assert charge_of(tmp_path / "release", ledger)[0]
 
 
@@ -276,11 +276,25 @@ def test_a_release_that_names_no_entry_is_found_by_its_plan(folder, tmp_path):
     with fn.Ledger(tmp_path / "other.db") as other:
         other.set_cap(PLAN.order.account, 3 * PLAN.exact_rho)
         assert charge_of(folder, other) == (False, "none of the ledger's 1 entries is the charge of its plan")
-        fn.release(PLAN, counts, ledger=other)
+        made = fn.release(PLAN, counts, ledger=other)
         by_plan = "release.json names no entry (format 2); its plan was charged by "
-        assert charge_of(folder, other) == (True, f"{by_plan}entry 2")
-        fn.release(PLAN, counts, ledger=other)
-        assert charge_of(folder, other) == (True, f"{by_plan}entries 2, 3")
+        failed = [c.found for c in fn.verify(folder, ledger=other).checks if not c.holds]
+        assert failed == ["the answers are not those that the ledger names for their charge"]
+        fn.release(PLAN, counts, ledger=other, again=True)
+        fn.Release(PLAN, made.answers).write(tmp_path / "same")
+        assert charge_of(tmp_path / "same", other) == (True, f"{by_plan}entries 2, 4")
+
+
+def test_invented_answers_are_not_those_that_the_ledger_names(good, ledger, tmp_path):
+    """The charge is real, and every file fits the plan: only what the ledger says of the draw tells."""
+    real = fn.Release.read(good)
+    invented = [y.copy() for y in real.answers]
+    invented[0][0] += 1
+    fn.Release(PLAN, invented, entry=real.entry).write(tmp_path / "r")
+    assert fn.verify(tmp_path / "r").ok
+    (wrong,) = (c for c in fn.verify(tmp_path / "r", ledger=ledger).checks if not c.holds)
+    assert wrong.claim == "the ledger names these answers"
+    assert wrong.found == "the answers are not those that the ledger names for their charge"
 
 
 def test_a_pure_release_is_found_in_its_ledger(tmp_path):

@@ -19,6 +19,49 @@ A message says what was given, what is needed, what to do, and what did *not* ha
 
 from __future__ import annotations
 
+import re
+
+_PAST = re.compile(
+    r"""(?: (?<=[.!?]) \s* | ; \s* | \A )              # a sentence of its own, or the last part of one
+        (?: and\s+ )?
+        [Nn]othing \s+ (?: is | was | were ) \s+ [^.;]*   # "Nothing was read and nothing was charged"
+        (?: [.;] \s* (?= [Nn]othing\s | \Z ) | \Z )""",
+    re.VERBOSE,
+)
+"""What an error says did not happen, as far as was known where it was raised."""
+
+
+def without_past(message: str) -> str:
+    """Return a message without what it says at its end of what did not happen.
+
+    An operation that went on since the error was raised, or before it, knows better, and says so itself.
+
+    Args:
+        message: of an error.
+
+    **Guarantees**: no sentence or part of a sentence about nothing having happened ends the message.
+    """
+    while (shorter := _PAST.sub("", message)) != message:
+        message = shorter.rstrip()
+    return message if not message or message[-1] in ".!?" else f"{message}."
+
+
+def is_interruption(error: BaseException) -> bool:
+    """Return True if an error is an interruption by a signal, or what an engine made of one.
+
+    Args:
+        error: that was raised. DuckDB makes a RuntimeError or an InterruptException of a signal.
+    """
+    told: BaseException | None = error
+    for _ in range(20):
+        if told is None:
+            return False
+        engine = isinstance(told, RuntimeError) and "interrupted" in str(told).lower()
+        if isinstance(told, KeyboardInterrupt) or engine or type(told).__name__ == "InterruptException":
+            return True
+        told = told.__cause__ or told.__context__
+    return False
+
 
 class FitnoiseError(Exception):
     """Root of the tree: catch this to catch everything fitnoise raises on purpose."""

@@ -4,29 +4,40 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, final
 
 import numpy as np
 
-from fitnoise.errors import DataError, LedgerError, PlanError, ReleaseError
+from fitnoise.errors import (
+    DataError,
+    FitnoiseError,
+    LedgerError,
+    PlanError,
+    ReleaseError,
+    is_interruption,
+    without_past,
+)
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.counting import Counter, Dropped, open_counter
 from fitnoise.kernel.counting.sealed import PUBLIC, is_sealed, key_pair, read_key
+from fitnoise.kernel.designs._base import Answers
+from fitnoise.kernel.kept import Beside
 from fitnoise.kernel.ledger import Entry, Ledger
 from fitnoise.kernel.losses import rounded_up
-from fitnoise.kernel.measure import Measurement, measure, sealed
+from fitnoise.kernel.measure import Measurement, Stages, is_unfinished, measure, sealed
 from fitnoise.kernel.periods import Series
 from fitnoise.kernel.series import again as draw_again
 from fitnoise.kernel.series import draw, kept, touched
 from fitnoise.mechanisms.gaussian.series import joined
 from fitnoise.planning.plan import Plan, read_back
 from fitnoise.reading import verification
-from fitnoise.reading.files import clear_leftovers, replace_file, staged
-from fitnoise.reading.release import Release, to_write
+from fitnoise.reading.files import DESCRIPTION, clear_leftovers, read_text, replace_file, reserved, staged
+from fitnoise.reading.release import Release, drawn_digest, to_write
 from fitnoise.request.workloads import some
 
 P = ParamSpec("P")
@@ -72,11 +83,16 @@ def release(
     private_key: str | os.PathLike[str] | None = None,
     period: str | int | None = None,
     series: str | os.PathLike[str] | None = None,
+    again: bool = False,
     progress: Callable[[str], None] | None = None,
     notice: Callable[[str], None] | None = None,
     dropped: Callable[[Dropped], None] | None = None,
 ) -> Release:
     """Measure a plan on data, once, and release its tables; of a series those of the next period.
+
+    A call that ended after the charge, before its release was in place, is finished by the same call at no further
+    charge: with the answers that were kept, or with new ones if none were. A call whose release is in place returns
+    it as it is read, and changes nothing.
 
     Args:
         plan: from :func:`fitnoise.plan`.
@@ -93,63 +109,301 @@ def release(
         period: of a series, which period: as tables label it. Of the data only its records count.
         series: of a series, the folder where its counts are kept, as confidential as the data; made at the first
             period, for its owner alone.
+        again: measure a plan a second time, for a second charge, though the ledger has a finished release of it.
         progress: told the name of each stage.
-        notice: told, a sentence each, of folders that killed releases to this directory left beside it. They are
-            removed, but for those in use and those with a whole release. Once the release is in place, it also gets
-            the number of records left out as outside the domain, where the plan drops such records.
+        notice: told, a sentence each, of folders that killed releases to this directory left beside it, and of a
+            release that is finished here. The folders are removed, except those in use and those with a whole release.
+            Once the release is in place, it also gets the number of records left out as outside the domain, where the
+            plan drops such records.
         dropped: receives this number, by attribute. It is exact, and for the operator alone: no file holds it.
 
     Raises:
-        DataError: the data do not fit the domain; nothing measured, nothing charged.
-        BudgetExceeded: the charge does not fit; nothing measured, nothing charged.
-        LedgerError: the ledger cannot be used; of a series, it is not the turn of the period, or answers of an earlier
-            one are lost; nothing measured.
+        DataError: the data do not fit the domain.
+        BudgetExceeded: the charge does not fit; nothing was charged.
+        LedgerError: the ledger cannot be used; or it has a finished release of the plan, and `again` is not said; of a
+            series, it is not the turn of the period, or answers of an earlier one are lost.
         PlanError: the plan is a series, and no period or folder is given; or it is none, and one is. Or the plan in
             memory is another than its document says.
-        ReleaseError: the directory cannot be written. When this happens after measuring, the charge stays: the answers
-            of a period are kept, and :func:`period` writes them.
+        ReleaseError: the directory cannot be written, or another process writes it.
+        KeyboardInterrupt: the process was interrupted.
+
+    **Guarantees**
+        * every error says whether the ledger was charged, as the ledger says, and how to finish after that;
+        * of several processes that release to one directory one is charged, and the others are refused before;
+        * a release that was charged is not removed, and the same call finishes it at no further charge.
     """
     plan = read_back(plan)
     drawn = _turn(plan, period, series)
+    _refuse_call(ledger, directory, tables, drawn, again=again)
+    call = _Call(
+        plan, data, drawn, table, private_key, again, tell=progress or (lambda _: None), told=notice or (lambda _: None)
+    )
+    place, course = None if directory is None else Path(directory), _Course(ledger)
+    with course.told(), contextlib.ExitStack() as stack:
+        book = _opened_ledger(ledger, stack) if isinstance(ledger, Ledger) or Path(ledger).exists() else None
+        if place is not None and book is not None:
+            ready = _in_place(plan, drawn, book, place, tables)
+            if ready is not None:
+                call.told(f"{place.name!r} holds this release already, and was left as it is.")
+                return ready
+        with contextlib.nullcontext() if place is None else staged(place, course.paid) as stage:
+            for found in () if place is None else clear_leftovers(place):
+                call.told(found)
+            shown = plan if drawn is None else plan.through(drawn.period)
+            written = () if stage is None else to_write(shown, tables)
+            unfinished, counter = None, None
+            if book is not None:
+                unfinished = _charged_before(call, place, book, course.stages)
+            if isinstance(unfinished, Measurement):
+                measured = unfinished
+            else:
+                counter = call.counter()
+                call.tell("rehearsing without data")
+                _rehearse(shown, stage, written)
+                book = book or _opened_ledger(ledger, stack)
+                measured = call.measured(counter, book, course.stages, unfinished)
+            if unfinished is not None:
+                call.told(
+                    f"entry {measured.charge.sequence} charged this before: it is finished, at no further charge."
+                )
+            assert book is not None  # noqa: S101 - one was opened before anything was drawn, or what was drawn is in it
+            stack.enter_context(Beside(book).holding(measured.charge))
+            result = _released(plan, measured) if drawn is None else _known(shown, [*_before(drawn, book), measured])
+            if stage is not None:
+                call.tell("writing the tables")
+                result._fill(stage, written)
+        course.placed = True
+        _tidy(book, measured.charge, place)
+    if counter is not None:
+        _tell_dropped(counter, notice, dropped)
+    return result
+
+
+def _refuse_call(
+    ledger: str | os.PathLike[str] | Ledger,
+    directory: str | os.PathLike[str] | None,
+    tables: str | Iterable[str] | None,
+    drawn: _Turn | None,
+    *,
+    again: bool,
+) -> None:
+    """Raise where a release cannot be asked for so."""
     if not ledger.lasting if isinstance(ledger, Ledger) else str(ledger) == ":memory:":
         raise LedgerError(
             "a release must be remembered: ':memory:' is a ledger that forgets. Give a file. Nothing was measured."
         )
     if directory is None and tables is not None:
         raise ReleaseError("tables to write need a directory to write them to; none was given. Nothing was measured.")
-    tell = progress or (lambda _: None)
-    fate = "Nothing was measured and nothing was charged."
+    if again and drawn is not None:
+        raise PlanError(
+            "a period is drawn again by fitnoise.period, or `fitnoise series write --again`. Nothing was measured."
+        )
+
+
+@final
+@dataclass(frozen=True)
+class _Call:
+    """The data of a release, and who is told of it. drawn: of a series, whose turn it is."""
+
+    plan: Plan
+    data: Any
+    drawn: _Turn | None
+    table: str | None
+    key: str | os.PathLike[str] | None
+    again: bool
+    tell: Callable[[str], None]
+    told: Callable[[str], None]
+
+    def counter(self) -> Counter:
+        """Open the data."""
+        self.tell("opening the data")
+        return _opened(self.plan, self.data, self.table, self.key)
+
+    def measured(self, counter: Counter, book: Ledger, stages: Stages, unfinished: Entry | None) -> Measurement:
+        """Count, charge and measure; of an unfinished charge, count and measure."""
+        if self.drawn is not None:
+            _before(self.drawn, book)
+        self.tell("counting, charging and measuring")
+
+        def counted(share: float) -> None:
+            self.tell(f"counting, {share:.0%}")
+
+        if self.drawn is not None:
+            drawn = self.drawn
+            return draw(drawn.series, drawn.period, counter, book, drawn.folder, stages=stages, progress=counted)
+        order, once = self.plan.order, not self.again
+        return measure(order, counter, book, unfinished=unfinished, once=once, stages=stages, progress=counted)
+
+
+_NOTHING = "Nothing was measured and nothing was charged."
+
+_REPEAT = "Repeat the command or call: it finishes the release, at no further charge."
+
+
+@final
+class _Course:
+    """The part of a release that is known to have been done: the source of all that an error says of it.
+
+    Args:
+        ledger: the ledger, or its file.
+        nothing: said where nothing was charged.
+    """
+
+    def __init__(self, ledger: str | os.PathLike[str] | Ledger, nothing: str = _NOTHING) -> None:
+        self._ledger, self._nothing = ledger, nothing
+        self.stages, self.placed = Stages(), False
+
+    def paid(self) -> bool:
+        """Return True if the ledger was charged for the release."""
+        return self.stages.charge is not None
+
+    @contextlib.contextmanager
+    def told(self) -> Iterator[None]:
+        """Have errors say what was done, in place of what they say themselves of the past.
+
+        Raises:
+            FitnoiseError: the error as it was raised, with another end. KeyboardInterrupt: the same of interruptions.
+        """
+        try:
+            yield
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(self._said()) from None
+        except Exception as error:
+            if is_interruption(error):  # an engine has made an error of it
+                raise KeyboardInterrupt(self._said()) from None
+            if isinstance(error, FitnoiseError):
+                raise type(error)(self._restated(str(error))) from error
+            if isinstance(error, OSError):
+                raise ReleaseError(f"the release cannot go on ({error.strerror}). {self._said()}") from error
+            error.add_note(self._said())
+            raise
+
+    def _restated(self, message: str) -> str:
+        """Return a message that says what was done, as far as it says anything of the past."""
+        said, bare = self._said(), without_past(message)
+        claims = bare.rstrip(".") != message.rstrip(".")  # true where it was raised, as nothing happened since
+        return message if claims and said == self._nothing else f"{bare} {said}"
+
+    def _said(self) -> str:
+        """Return what was done, as the ledger says where it may have been charged."""
+        charge, known = self._charge()
+        if not known:
+            return f"Whether the ledger was charged is not known, as it cannot be read now. {_REPEAT}"
+        if charge is None:
+            return self._nothing
+        stays = f"The charge stays in the ledger (entry {charge.sequence})"
+        if self.placed:
+            return f"{stays}, and the release is in place."
+        return f"{stays}{'' if self.stages.answers is None else ', and the answers are kept'}. {_REPEAT}"
+
+    def _charge(self) -> tuple[Entry | None, bool]:
+        """Return the charge of this release; and whether that is known."""
+        stages = self.stages
+        if stages.charge is not None or stages.salt is None:
+            return stages.charge, True
+        file = self._ledger.file if isinstance(self._ledger, Ledger) else Path(self._ledger)
+        try:
+            if file is None or not file.exists():
+                return None, False
+            with Ledger(file) as book:
+                entries = [e for e in book.entries() if e.kind in ("charge", "period")]
+        except (FitnoiseError, OSError):
+            return None, False
+        own = (e for e in entries if stages.salt in (e.detail.get("salt"), e.drawn and e.drawn.frozen))
+        return next(own, None), True
+
+
+def _tidy(book: Ledger, charge: Entry, place: Path | None) -> None:
+    """Remove what was kept of a release until it was in its place."""
+    Beside(book).forget(charge)
+    if place is not None:
+        clear_leftovers(place, digest=charge.digest)
+
+
+def _in_place(
+    plan: Plan, drawn: _Turn | None, book: Ledger, place: Path, tables: str | Iterable[str] | None
+) -> Release | None:
+    """Return the release in a directory if it is the one that is asked for, as the ledger says; None otherwise."""
+    if not (place / DESCRIPTION).is_file():
+        return None
     try:
-        with contextlib.ExitStack() as stack:
-            stage = None if directory is None else stack.enter_context(staged(Path(directory)))
-            for found in () if directory is None else clear_leftovers(Path(directory)):
-                (notice or (lambda _: None))(found)
-            tell("opening the data")
-            counter = _opened(plan, data, table, private_key)
-            tell("rehearsing without data")
-            shown = plan if drawn is None else plan.through(drawn.period)
-            written = () if stage is None else to_write(shown, tables)
-            _rehearse(shown, stage, written)
-            book = ledger if isinstance(ledger, Ledger) else stack.enter_context(Ledger(ledger))
-            before = [] if drawn is None else _before(drawn, book)
-            tell("counting, charging and measuring")
-            if drawn is None:
-                measured = measure(plan.order, counter, book, progress=lambda x: tell(f"counting, {x:.0%}"))
-            else:
-                measured = drawn.draw(counter, book, lambda x: tell(f"counting, {x:.0%}"))
-            fate = "The data were measured before: the charge stays in the ledger."
-            if drawn is None:
-                result = _released(plan, measured)
-            else:
-                fate = f"{fate} The answers are kept: `fitnoise series write` writes them."
-                result = _known(shown, [*before, measured])
-            if stage is not None:
-                tell("writing the tables")
-                result._fill(stage, written)
-    except ReleaseError as error:
-        raise ReleaseError(f"{error} {fate}") from error
-    _tell_dropped(counter, notice, dropped)
-    return result
+        found = Release.read(place)
+        written = json.loads(read_text(place / DESCRIPTION))["written"]
+        asked = to_write(found.plan, tables)
+    except (FitnoiseError, ValueError, KeyError, TypeError):
+        return None
+    every = sum(len(p.workload.tables) for p in found.plan.publication.groups)
+    same = written == ("all" if len(asked) == every else list(asked))
+    last = None if drawn is None else drawn.labels[drawn.period - 1]
+    if found.entry is None or found.plan.hash != plan.hash or not same or (drawn and found.plan.periods[-1] != last):
+        return None
+    order = plan.order
+    known = book.charges(order.account, order.plan) if drawn is None else book.series(order.account, order.plan)
+    charge = next((e for e in known if e.digest == found.entry.digest), None)
+    named = None if charge is None else book.answered(charge)
+    if charge is None or named is None or named.answers != drawn_digest(found):
+        return None
+    with contextlib.suppress(ReleaseError), reserved(place):  # what a process left that was killed in the last moment
+        _tidy(book, charge, place)
+    return found
+
+
+def _charged_before(call: _Call, place: Path | None, book: Ledger, stages: Stages) -> Entry | Measurement | None:
+    """Return the charge for a release that was not finished, or its answers; None where one is to be made.
+
+    Raises:
+        LedgerError: the release was finished, and nobody asks for another one; or another process is at work on it.
+    """
+    if call.drawn is not None:
+        return _drawn_before(call.drawn, place, book, stages)
+    beside, before = Beside(book), charged_before(call.plan, book)
+    open_ones = [(e, answers) for e, answers, finished in before if not finished]
+    for entry, answers in open_ones:
+        if not beside.is_held(entry):
+            stages.charge, stages.answers = entry, book.answered(entry)
+            return entry if answers is None else Measurement(answers, entry)
+    if before and not call.again:
+        number = before[-1][0].sequence
+        raise LedgerError(
+            f"another process is at work on entry {number}, the charge of this very plan: wait until it is done."
+            if open_ones
+            else f"released before: entry {number} of the ledger is the charge of this very plan, and its release was "
+            "finished. To measure it a second time, for a second charge, say so (--again; in Python again=True)."
+        )
+    return None
+
+
+def charged_before(plan: Plan, book: Ledger) -> list[tuple[Entry, tuple[Answers, ...] | None, bool]]:
+    """Return the charges of a plan, with the kept answers to each, and whether its release was finished.
+
+    Args:
+        plan: no series.
+        book: the ledger.
+
+    Raises:
+        LedgerError: the ledger cannot be used, or kept answers were altered.
+    """
+    found = []
+    for entry in book.charges(plan.order.account, plan.order.plan):
+        named = book.answered(entry)
+        answers = None if named is None else Beside(book).read(entry, named)
+        found.append((entry, answers, not is_unfinished(book, entry) if named is None else answers is None))
+    return found
+
+
+def _drawn_before(drawn: _Turn, place: Path | None, book: Ledger, stages: Stages) -> Measurement | None:
+    """Return the answers of the last period of a series that was charged, where its release is asked for again."""
+    known = book.series(drawn.series.order.account, drawn.series.order.plan)
+    if drawn.period != len(known):
+        return None
+    if book.answered(known[-1]) is None:
+        stages.charge = known[-1]
+        return draw_again(drawn.series, drawn.period, book, drawn.folder, stages=stages)
+    found = None if place is None else _kept(drawn.series, book, drawn.folder)[-1]
+    if not isinstance(found, Measurement):
+        return None
+    stages.charge, stages.answers = found.charge, book.answered(found.charge)
+    return found
 
 
 def _tell_dropped(
@@ -172,7 +426,7 @@ class PeriodStatus:
         time: when, in UTC.
         kept: whether its answers are kept. Of a period that was drawn and has none, they are lost: it is drawn again
             (:func:`period`), at a price, before the next.
-        price: what drawing it again would cost, ρ, rounded up.
+        price: what drawing it again would cost, ρ, rounded up; 0 while the ledger names no answers of it.
         frozen: whether its counts are there as they were frozen; where they are not, no later period is drawn.
     """
 
@@ -204,13 +458,15 @@ def periods(
         raise _no_series()
     with contextlib.ExitStack() as stack:
         book = _there(ledger, stack)
+        waiting = {e.digest for e in book.series(plan.order.account, plan.order.plan) if book.answered(e) is None}
         found = _kept(plan.series, book, Path(series))
         others = {entry.digest for entry in touched(plan.series, book, Path(series))}
     out = []
     for i, (label, design) in enumerate(zip(plan.periods, plan.series.designs, strict=True)):
         one = found[i] if i < len(found) else None
         entry = one.charge if isinstance(one, Measurement) else one
-        price = rounded_up(design.loss(plan.order.adjacency).rho)
+        waits = entry is not None and entry.digest in waiting
+        price = 0.0 if waits else rounded_up(design.loss(plan.order.adjacency).rho)
         number, time = (None, None) if entry is None else (entry.sequence, entry.time)
         frozen = entry is None or entry.digest not in others
         out.append(PeriodStatus(label, number, time, isinstance(one, Measurement), price, frozen))
@@ -239,7 +495,7 @@ def period(
         directory: where to write the release; it must not exist, or be empty. None writes nothing.
         tables: names of the tables to write there as files; None writes all.
         again: where its answers are lost, draw its rows once more, from the counts that were frozen then, and charge
-            what these cost on their own.
+            what these cost on their own; nothing where the ledger names no answers of it.
         notice: Receives a sentence for each folder that killed processes left of this directory (:func:`release`).
 
     Raises:
@@ -253,15 +509,16 @@ def period(
     turn = _turn(plan, period, series)
     if turn is None:
         raise _no_series()
-    with contextlib.ExitStack() as stack:
-        stage = None if directory is None else stack.enter_context(staged(Path(directory)))
+    course = _Course(ledger, "Nothing was drawn and nothing was charged.")
+    with course.told(), contextlib.ExitStack() as stack:
+        stage = None if directory is None else stack.enter_context(staged(Path(directory), course.paid))
         for left in () if directory is None else clear_leftovers(Path(directory)):
             (notice or (lambda _: None))(left)
         book = _there(ledger, stack)
         shown = plan.through(turn.period)
         written = () if stage is None else to_write(shown, tables)
         if again:
-            draw_again(turn.series, turn.period, book, turn.folder)
+            draw_again(turn.series, turn.period, book, turn.folder, stages=course.stages)
         found = _before(_Turn(turn.series, turn.period + 1, turn.folder, turn.labels), book)
         if len(found) < turn.period:
             raise LedgerError(
@@ -282,10 +539,6 @@ class _Turn:
     period: int
     folder: Path
     labels: tuple[str | int, ...]
-
-    def draw(self, counter: Counter, book: Ledger, progress: Callable[[float], None]) -> Measurement:
-        """Count, charge and measure it."""
-        return draw(self.series, self.period, counter, book, self.folder, progress=progress)
 
 
 def _no_series() -> PlanError:
@@ -314,6 +567,11 @@ def _turn(plan: Plan, period: str | int | None, series: str | os.PathLike[str] |
             f"kept (--period, --series). Its periods are {some(labels)}. Nothing was measured."
         )
     return _Turn(plan.series, 1 + labels.index(str(period)), Path(series), plan.periods)
+
+
+def _opened_ledger(ledger: str | os.PathLike[str] | Ledger, stack: contextlib.ExitStack) -> Ledger:
+    """Return an open ledger, made where there is none."""
+    return ledger if isinstance(ledger, Ledger) else stack.enter_context(Ledger(ledger))
 
 
 def _there(ledger: str | os.PathLike[str] | Ledger, stack: contextlib.ExitStack) -> Ledger:
@@ -353,12 +611,16 @@ def _before(turn: _Turn, book: Ledger) -> list[Measurement]:
     """
     found = _kept(turn.series, book, turn.folder)[: turn.period - 1]
     for label, one in zip(turn.labels, found, strict=False):
+        if not isinstance(one, Measurement) and book.answered(one) is None:
+            raise LedgerError(
+                f"period {label} was charged (entry {one.sequence}) and not drawn: its process was killed. Draw it now "
+                "(fitnoise series write --again), which costs nothing."
+            )
         if not isinstance(one, Measurement):
             raise LedgerError(
                 f"period {label} was drawn (entry {one.sequence}), and its answers are not in {turn.folder.name!r}. Is "
-                "it the folder of this series? Then they are lost: a process was killed before they were kept, or the "
-                "file was removed. Later periods need them: draw it again (fitnoise series write --again), which is "
-                "charged. Nothing was drawn."
+                "it the folder of this series? Then the file was removed, and they are lost. Later periods need them: "
+                "draw it again (fitnoise series write --again), which is charged. Nothing was drawn."
             )
     return [x for x in found if isinstance(x, Measurement)]
 
@@ -452,7 +714,11 @@ def new_keys(file: str | os.PathLike[str]) -> tuple[Path, Path]:
         _refuse_place(path)
     private, public = key_pair()
     replace_file(own, f"{private}\n".encode(), 0o600)
-    replace_file(other, f"{public}\n".encode())
+    try:
+        replace_file(other, f"{public}\n".encode())
+    except ReleaseError:
+        own.unlink(missing_ok=True)  # one key alone is of no use, and in the way of the next try
+        raise
     return own, other
 
 

@@ -5,8 +5,11 @@ Words and options only: what a command does is loaded when it is run (`commands`
 
 from __future__ import annotations
 
+import contextlib
 import re
+import signal
 import sys
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,7 @@ from typing import Any
 import click
 
 from fitnoise import __version__
-from fitnoise.errors import FitnoiseError, ReleaseError, SpecError
+from fitnoise.errors import FitnoiseError, ReleaseError, SpecError, is_interruption
 from fitnoise.interfaces.streams import give_up, unsaid
 
 
@@ -36,7 +39,7 @@ Exit codes
   6  the data do not fit the domain
   7  the ledger cannot be used
   8  a file or directory cannot be written or read, or does not verify
-  130  interrupted
+  130, 143  interrupted by Ctrl-C, or by SIGTERM
 """
 
 
@@ -258,6 +261,7 @@ def count_command(**asked: Any) -> None:
 @click.option("--no-tables", is_flag=True, help="Write a file for none; `fitnoise tables` rebuilds each.")
 @click.option("--period", help="Of a series: draw this period, the next one, of which alone DATA are counted.")
 @_SERIES
+@click.option("--again", is_flag=True, help="Measure a plan a second time, for a second charge to the same ledger.")
 @_AS_JSON
 def release_command(**asked: Any) -> None:
     """Measure PLAN on DATA (CSV, Parquet, DuckDB, SQLite, or a database), once, and write the tables.
@@ -267,6 +271,7 @@ def release_command(**asked: Any) -> None:
 
     A database is named by its URL without a password, or by env:NAME, a variable of the environment that holds its URL;
     a table of Spark by spark:TABLE. Or DATA are counts that were made elsewhere (`fitnoise count`).
+    If the command ends after the charge, the same command finishes the release at no further charge.
     Every table can be rebuilt from the release, also those without a file (`fitnoise tables`).
     """
     from fitnoise.interfaces import commands
@@ -657,7 +662,8 @@ def main(arguments: list[str] | None = None) -> None:
     """Run a command; errors become one sentence on stderr and an exit code that means something."""
     unsaid()  # of a command before, in the same process
     try:
-        code = _run(sys.argv[1:] if arguments is None else arguments)
+        with _signals() as received:
+            code = _run(sys.argv[1:] if arguments is None else arguments, received)
         sys.stdout.flush()
     except OSError as error:
         if not isinstance(error, BrokenPipeError):  # whoever closed the pipe has seen enough
@@ -668,18 +674,50 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(code or 1)
 
 
-def _run(arguments: list[str]) -> int:
+@contextlib.contextmanager
+def _signals() -> Iterator[list[int]]:
+    """Have SIGINT and SIGTERM raise KeyboardInterrupt, and note which of them came.
+
+    Engines make errors of their own of an interruption: what came is the one sure sign of it.
+    """
+    received: list[int] = []
+
+    def note(number: int, _frame: object) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    before: dict[int, Any] = {}
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(ValueError):  # not in the main thread
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as of a job in the background
+                before[number] = signal.signal(number, note)
+    try:
+        yield received
+    finally:
+        for known, handler in before.items():
+            signal.signal(known, handler)
+
+
+def _run(arguments: list[str], received: Sequence[int] = ()) -> int:
     try:
         return cli.main(args=arguments, prog_name="fitnoise", standalone_mode=False) or 0
     except click.ClickException as error:
         error.show()
         code, kind, message = error.exit_code, "UsageError", error.format_message()
-    except click.Abort:
-        code, kind, message = 130, "Interrupted", "interrupted"
-        _say(message)
-    except FitnoiseError as error:
-        code, kind, message = error.exit_code, type(error).__name__, str(error)
-        _say(f"error: {message}")
+    except OSError:
+        raise
+    except Exception as error:
+        interrupted = isinstance(error, click.Abort) or received or is_interruption(error)
+        if not interrupted and not isinstance(error, FitnoiseError):
+            raise
+        if interrupted:
+            told = error.__cause__ if isinstance(error, click.Abort) else None
+            code, kind = 128 + (received or [signal.SIGINT])[0], "Interrupted"
+            message = f"interrupted. {told}" if isinstance(told, KeyboardInterrupt) and told.args else "interrupted"
+            _say(message)
+        elif isinstance(error, FitnoiseError):
+            code, kind, message = error.exit_code, type(error).__name__, str(error)
+            _say(f"error: {message}")
     if "--json" in arguments:
         from fitnoise.interfaces.console import emit_json
 

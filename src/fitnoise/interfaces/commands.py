@@ -14,7 +14,7 @@ from typing import Any
 import click
 import pandas as pd
 
-from fitnoise.errors import LedgerError, ReleaseError
+from fitnoise.errors import FitnoiseError, LedgerError, ReleaseError, without_past
 from fitnoise.interfaces import demo, plots
 from fitnoise.interfaces.console import emit, emit_csv, emit_json, progress, say, show, show_document
 from fitnoise.interfaces.exports.export import contents, export
@@ -35,7 +35,7 @@ from fitnoise.interfaces.reports.releases import (
     whole_report,
 )
 from fitnoise.kernel.counting import Dropped
-from fitnoise.kernel.ledger import Group, Ledger
+from fitnoise.kernel.ledger import Group, Ledger, Quote
 from fitnoise.kernel.losses import rounded_up
 from fitnoise.kernel.order import account
 from fitnoise.kernel.profiles import Charged, ceil_dyadic
@@ -318,6 +318,7 @@ def release_command(
     no_tables: bool,
     period: str | None,
     series: Path | None,
+    again: bool,
     as_json: bool,
 ) -> None:
     """Measure a plan, and show what was written and charged."""
@@ -341,20 +342,21 @@ def release_command(
             private_key=key,
             period=period,
             series=series,
+            again=again,
             progress=tell,
             notice=say,
             dropped=found.append,
         )
-    with Ledger(ledger_file) as ledger:
-        balance = ledger.balance(plan.order.account)
-    rise = price if before is None or balance.spent is None else balance.spent - before
-    if period is not None and done.charge is not None:
-        plan, rise = done.plan, done.charge.rho
-    say(f"wrote {output}")
-    answers = done.finite.values() if plan.finite else ()
-    receipt = receipt_report(plan, answers, output, to_write(plan, chosen), rise, balance)
-    values = tuple(Value(key, x) for key, x in _dropped(found).items())
-    _tell(replace(receipt, sections=(*receipt.sections, Section("", values=values))), as_json)
+    with _after("The release is in place, and its charge is in the ledger."):
+        say(f"already released: {output}" if done.charge is None else f"wrote {output}")
+        balance = _balance(ledger_file, plan.order.account)
+        rise = price if before is None or balance is None or balance.spent is None else balance.spent - before
+        if period is not None:
+            plan, rise = done.plan, Fraction(0) if done.charge is None else done.charge.rho
+        answers = done.finite.values() if plan.finite else ()
+        receipt = receipt_report(plan, answers, output, to_write(plan, chosen), rise, balance)
+        values = tuple(Value(key, x) for key, x in _dropped(found).items())
+        _tell(replace(receipt, sections=(*receipt.sections, Section("", values=values))), as_json)
 
 
 def series_status_command(plan_file: Path, series: Path, ledger_file: Path, as_json: bool) -> None:
@@ -655,12 +657,18 @@ def ledger_command(
         raise LedgerError(
             f"there is no ledger {file.name!r}; a release makes one, or --cap with --new. Nothing was changed."
         )
+    with _after("The cap is set, and in the ledger." if caps else None):
+        _show_ledger(file, None if caps else plan_file, delta, plot, as_json)
+
+
+def _show_ledger(file: Path, plan_file: Path | None, delta: float | None, plot: Path | None, as_json: bool) -> None:
+    """Show the balances and the entries of a ledger."""
     with progress("checking the chain"), Ledger(file) as ledger:
         count = ledger.verify()
         balances = [ledger.balance(a) for a in ledger.accounts()]
         entries = ledger.entries()
         head = ledger.head()
-        more = None if caps or plan_file is None else _more(ledger, Plan.from_json(read_text(plan_file)))
+        more = None if plan_file is None else _more(ledger, Plan.from_json(read_text(plan_file)))
         groups = (
             {b.account: ledger.groups(b.account) for b in balances} if delta is not None or plot is not None else {}
         )
@@ -819,6 +827,29 @@ def _write_tables(result: Release, names: Sequence[str], folder: Path, directory
     return files
 
 
+@contextlib.contextmanager
+def _after(done: str | None) -> Iterator[None]:
+    """Have errors and interruptions say what was done before them, and nothing else of the past; None: nothing was."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(*([] if done is None else [done])) from None
+    except FitnoiseError as error:
+        if done is None:
+            raise
+        raise type(error)(f"{without_past(str(error))} {done}") from error
+
+
+def _balance(file: Path, of: Account) -> Quote | None:
+    """Return the balance of an account after a release; None, with a word on stderr, where it cannot be read now."""
+    try:
+        with Ledger(file) as ledger:
+            return ledger.balance(of)
+    except (FitnoiseError, OSError) as error:
+        say(f"the release is done; the balance cannot be read now: {without_past(str(error))}")
+        return None
+
+
 def _spent(file: Path, of: Account) -> Fraction | None:
     """What an account has spent; nothing where there is no ledger yet, None where nothing bounds it."""
     if not file.exists():
@@ -872,7 +903,8 @@ def _set_cap(
             )
         earlier = sum(e.kind == "charge" and e.account.source == account.source for e in ledger.entries()) * new
         ledger.set_cap(account, **cap, reason=reason)
-        spent = ledger.balance(account).spent
+        with _after("The cap is set, and in the ledger."):
+            spent = ledger.balance(account).spent
     if earlier and spent is not None:
         releases = "release" if earlier == 1 else f"{earlier} releases"
         say(f"the {releases} of {account.source!r} before cost {account.sentence!r} at most rho {float(spent):.6g}")

@@ -1,8 +1,10 @@
-"""Kinds of arrays, how much memory there is for them, and two things that several rooms do with them."""
+"""Kinds of arrays, how much memory there is for them, and three things that several rooms do with them."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -59,3 +61,18 @@ def discounted(values: Floats, factor: float, step: int) -> Floats:
         found[here] += np.multiply(found[there], weight, out=scratch[there])
         reach *= 2
     return found
+
+
+def answers_digest(answers: Iterable[Exact]) -> str:
+    """Return the SHA-256 (hex) of noisy answers: their decimals, a line each, in the order of the designs.
+
+    Args:
+        answers: arrays of whole numbers, of shape (n,) each.
+    """
+    digest, first = hashlib.sha256(), True
+    for y in answers:
+        for i in range(0, len(y), 2**16):
+            text = "\n".join(map(str, y[i : i + 2**16].tolist()))
+            digest.update((text if first else "\n" + text).encode("ascii"))
+            first = False
+    return digest.hexdigest()

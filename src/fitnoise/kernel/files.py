@@ -3,15 +3,148 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import secrets
+import sys
 from pathlib import Path
+from typing import Self, final
+
+with contextlib.suppress(ImportError):  # not on every platform
+    import fcntl
+
+_LOST = {errno.EIO, errno.ENOSPC, errno.EDQUOT}
+"""Errors of a sync that mean loss. All others mean that the file system cannot sync the names in a folder."""
+
+_SUFFIX = ".unfinished"
 
 
 def sync_names(folder: Path) -> None:
-    """The names in a folder to the disk, where the platform can: what is written is at stake, never a charge."""
-    with contextlib.suppress(OSError):
+    """Sync the names in a folder to the disk, where the platform can.
+
+    Raises:
+        OSError: the disk failed, or is full.
+    """
+    try:
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)
         finally:
             os.close(handle)
+    except OSError as error:
+        if error.errno in _LOST:
+            raise
+
+
+def lock(handle: int) -> None:
+    """Lock an open file or folder until it is closed, or the process ends, however it ends.
+
+    Raises:
+        OSError: another process holds the lock (BlockingIOError), or the platform has no such locks.
+    """
+    if sys.platform == "win32":
+        raise OSError("files cannot be locked")
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def hold(path: Path) -> int:
+    """Open and lock a file or folder.
+
+    Returns:
+        The handle: the lock ends when it is closed.
+
+    Raises:
+        OSError: as of :func:`lock`; or there is no such file.
+    """
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        lock(handle)
+    except OSError:
+        os.close(handle)
+        raise
+    return handle
+
+
+@final
+class Draft:
+    """A new file for its owner alone, locked until it is in its place or removed.
+
+    Args:
+        folder: where it is made.
+        stem: how its name begins.
+
+    Raises:
+        OSError: the file cannot be made.
+
+    **Guarantees**
+        * the bytes of the file are on the disk before the file gets its final name;
+        * no file of a living process is removed by another.
+    """
+
+    def __init__(self, folder: Path, stem: str) -> None:
+        while True:
+            self.path = folder / f"{stem}-{secrets.token_hex(8)}{_SUFFIX}"
+            self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            with contextlib.suppress(OSError):  # no locks here: then nobody removes the drafts of others
+                lock(self._handle)
+            if self.path.exists():
+                return
+            os.close(self._handle)  # another process took it for a leftover before it was locked
+
+    def write(self, content: bytes) -> None:
+        """Write the file from its beginning, and sync it.
+
+        Raises:
+            OSError: the disk failed, or is full.
+        """
+        os.lseek(self._handle, 0, os.SEEK_SET)
+        left = memoryview(content)
+        while left:
+            left = left[os.write(self._handle, left) :]
+        os.fsync(self._handle)
+
+    def place(self, path: Path) -> None:
+        """Give the file its final name, over another of that name, and sync that.
+
+        Raises:
+            OSError: the name cannot be given, or the disk failed.
+        """
+        self.path.replace(path)
+        sync_names(path.parent)
+
+    def close(self) -> None:
+        """Remove the file unless it is in its place, and end the lock."""
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+        os.close(self._handle)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def clear_drafts(folder: Path, stem: str) -> bool:
+    """Remove the drafts that processes left in a folder when they were killed.
+
+    Args:
+        folder: where to look.
+        stem: of the drafts that are asked about.
+
+    Returns:
+        True if a living process holds a draft with this stem.
+    """
+    held = False
+    with contextlib.suppress(OSError):
+        for path in sorted(folder.glob(f"*{_SUFFIX}")):
+            try:
+                handle = hold(path)
+            except BlockingIOError:
+                held |= path.name.startswith(f"{stem}-")
+            except OSError:
+                continue
+            else:
+                path.unlink(missing_ok=True)
+                os.close(handle)
+    return held

@@ -37,6 +37,11 @@
    The sentence that is printed of it identifies nothing. A charge under a promise about other cells is one of another
    account of the name, and costs this one what it costs a unit whose records lie anywhere.
 
+13. **A charge has one set of answers.** Before answers are published, an entry of cost 0 names their SHA-256, and the
+   charge, or the period of a series, that they were drawn for. No charge has two such entries. So of several draws for
+   one charge one is published at most (:mod:`fitnoise.kernel.measure` says why that is sound), and invented answers are
+   told.
+
 Costs are ρ of zero-concentrated differential privacy, which adds under composition (Bun and Steinke 2016). A
 charge without `beside` is a group of its own; one with it unites the groups of all charges of the plans it names
 in its account. An account has spent Σ over the groups of its name of their joint cost for its unit: ρ of a group of
@@ -118,6 +123,8 @@ _SCHEMA = (
 
 _OWN = {"profile", "beside", "epsilon", "mu_squared", "mu_rate", "units", "series"}
 """What a ledger writes into a detail itself."""
+
+_ANSWERS = {"charge", "answers"}  # the detail of an entry that names answers
 
 _LIMITS = {"epsilon", "mu_squared"}  # what a cap can be one on, beside ρ
 
@@ -229,8 +236,7 @@ class Drawn:
     frozen: str
 
     def __post_init__(self) -> None:
-        digest = isinstance(self.frozen, str) and re.fullmatch("[0-9a-f]{64}", self.frozen)
-        if type(self.period) is not int or self.period < 1 or not digest:
+        if type(self.period) is not int or self.period < 1 or not _is_digest(self.frozen):
             raise _error("a period of a series is its number, from 1, and the SHA-256 of its frozen counts")
 
     def words(self) -> dict[str, Any]:
@@ -252,11 +258,12 @@ class Entry:
 
     Args:
         sequence: 1, 2, 3, … without a gap.
-        kind: ``"cap"`` (a new limit), ``"charge"`` (spent), ``"refusal"`` (asked for, not spent) or ``"period"`` (a
-            further period of a series, which was charged whole).
+        kind: ``"cap"`` (a new limit), ``"charge"`` (spent), ``"refusal"`` (asked for, not spent), ``"period"`` (a
+            further period of a series, which was charged whole) or ``"answers"`` (the digest of what was drawn for a
+            charge or a period).
         account: what is protected.
         rho: the cap, any ρ ≥ 0, of one on ε ε²/2, of one on μ² its half; or the cost charged or refused, a
-            positive multiple of 2⁻⁶⁴; 0 of a period.
+            positive multiple of 2⁻⁶⁴; 0 of a period and of answers.
         time: UTC, ISO 8601, to the second, by the machine's clock: information, not evidence.
         detail: a JSON object without floats; the ledger itself writes "profile", "beside", "epsilon", "mu_squared",
             "mu_rate", "units" and "series" to it.
@@ -283,11 +290,14 @@ class Entry:
             "charge": self.rho > 0 and ceil_dyadic(self.rho) == self.rho,
             "refusal": self.rho > 0 and ceil_dyadic(self.rho) == self.rho,
             "period": self.rho == 0 and isinstance(self.detail, Mapping) and self.detail.keys() == {"plan", "series"},
+            "answers": self.rho == 0 and isinstance(self.detail, Mapping) and self.detail.keys() == _ANSWERS,
         }
         if not sound.get(self.kind, False) or not _short(self.rho):
             raise _error(f"there is no entry of kind {self.kind!r} with ρ = {reprlib.repr(self.rho)}")
         if not isinstance(self.detail, Mapping) or (self.kind == "cap" and self.detail.keys() & _OWN - _LIMITS):
             raise _error("the detail of an entry is a JSON object, and a cap has no profile and stands beside nothing")
+        if self.kind == "answers" and not all(map(_is_digest, self.detail.values())):
+            raise _error("an entry of answers names the digest of its charge, and that of the answers")
         if "series" in self.detail:
             Drawn.parse(self.detail["series"])
             if self.beside or not isinstance(self.detail.get("plan"), str):
@@ -357,6 +367,11 @@ class Entry:
     def beside(self) -> tuple[str, ...]:
         """Hashes of the plans on whose records this was measured."""
         return tuple(self.detail.get("beside", ()))
+
+    @property
+    def answers(self) -> str | None:
+        """The SHA-256 of answers, of an entry that names them; None of other entries."""
+        return str(self.detail["answers"]) if self.kind == "answers" else None
 
     @cached_property
     def drawn(self) -> Drawn | None:
@@ -470,6 +485,11 @@ class Ledger:
             raise self._failure(error) from error
 
     @property
+    def file(self) -> Path | None:
+        """The file; None of a ledger in memory."""
+        return self._path
+
+    @property
     def lasting(self) -> bool:
         """Whether it is a file, and remembers after it is closed."""
         return self._path is not None
@@ -519,6 +539,7 @@ class Ledger:
         beside: Sequence[str] = (),
         at_most: Fraction | None = None,
         drawn: Drawn | None = None,
+        once: bool = False,
     ) -> Entry:
         """Spend a loss, its ρ > 0 rounded up to a multiple of 2⁻⁶⁴: on the disk before this returns.
 
@@ -534,6 +555,7 @@ class Ledger:
             at_most: by how much what is spent of the account may grow; None sets no such limit.
             drawn: the period of a series that is drawn: the first, then all of the series is what is charged; or one
                 that is drawn again, from the counts of before.
+            once: refuse where the account was charged for the plan before.
 
         Raises:
             BudgetExceeded: it does not fit under a cap of an account of the name. That is recorded as a refusal;
@@ -549,6 +571,9 @@ class Ledger:
         with self._transaction("BEGIN IMMEDIATE") as chain:
             full = _full(chain, asked, at_most)
             _in_turn(chain, "refusal" if full else "charge", account, words)
+            before = [e for e in _charges(chain, account) if once and e.detail.get("plan") == words.get("plan")]
+            if before:
+                raise _error(f"another process has charged this plan meanwhile (entry {before[-1].sequence})")
             entry = self._append(chain, "refusal" if full else "charge", account, asked.own.rho, words)
         if full:
             raise BudgetExceeded(_refusal(full, entry))
@@ -592,6 +617,46 @@ class Ledger:
         with self._transaction("BEGIN IMMEDIATE") as chain:
             _in_turn(chain, "period", _named_account(account), words)
             return self._append(chain, "period", account, Fraction(0), words)
+
+    def answer(self, charge: Entry, answers: str, keep: Callable[[], None] | None = None) -> Entry:
+        """Write down which answers were drawn for a charge: on the disk before this returns. It costs nothing.
+
+        Args:
+            charge: the entry by which they were charged: a charge, or a period of a series.
+            answers: their SHA-256 (:func:`fitnoise.kernel.arrays.answers_digest`).
+            keep: called while nobody else can write to the ledger, before the entry is written. It puts the kept
+                answers in place, and raises where it cannot; then no entry is written.
+
+        Raises:
+            LedgerError: no digest is given; or the ledger has no such charge, or an entry of its answers.
+        """
+        words = {"charge": charge.digest, "answers": answers}
+        if not all(map(_is_digest, words.values())):
+            raise _error("answers are named by the SHA-256 of their charge, and their own")
+        with self._transaction("BEGIN IMMEDIATE") as chain:
+            _answers_once(chain, "answers", charge.account, words)
+            if keep is not None:
+                keep()
+            return self._append(chain, "answers", charge.account, Fraction(0), words)
+
+    def answered(self, charge: Entry) -> Entry | None:
+        """Return the entry that names the answers to a charge or a period; None while there is none.
+
+        Args:
+            charge: the entry by which they were charged.
+        """
+        with self._transaction("BEGIN") as chain:
+            return next((e for e in chain if e.answers and e.detail["charge"] == charge.digest), None)
+
+    def charges(self, account: Account, plan: str) -> list[Entry]:
+        """Return the charges of a plan to an account, oldest first, without those that draw a period of a series.
+
+        Args:
+            account: what it was charged to.
+            plan: its hash.
+        """
+        with self._transaction("BEGIN") as chain:
+            return [e for e in _charges(chain, account) if e.detail.get("plan") == plan and e.drawn is None]
 
     def series(self, account: Account, plan: str) -> list[Entry]:
         """The periods of a series that were drawn, in order: of each the last entry that says so.
@@ -731,10 +796,10 @@ class Ledger:
                 self._refuse_replaced()
                 committing = True
                 self._db.execute("COMMIT")
-                if self._file != _identity(self._path):
+                if self._has_changed():
                     raise LedgerError(
-                        f"{self._where} was replaced while it was used: what was written is in the file that was there "
-                        "before; bring that file back before trying again; nothing was released"
+                        f"{self._where} was replaced, or got a second name, while it was used: what was written is in "
+                        "the file that was there before; bring that file back before trying again"
                     )
                 self._seen = _head(chain)
             finally:
@@ -755,6 +820,13 @@ class Ledger:
         self._passes(chain, self._seen)
         return chain
 
+    def _has_changed(self) -> bool:
+        """Return True if the path leads to another file, or the file got a second name. Says nothing of the past."""
+        try:
+            return self._file != _identity(self._path)
+        except LedgerError:
+            return True
+
     def _refuse_replaced(self) -> None:
         if self._file != _identity(self._path):
             raise _error(f"{self._where} was replaced by another file since it was opened: open it again")
@@ -770,6 +842,7 @@ class Ledger:
             entry, recomputed = _entry(row), _digest(row[:-1])
             _named(chain, entry.account, entry.beside)
             _in_turn(chain, entry.kind, entry.account, entry.detail)
+            _answers_once(chain, entry.kind, entry.account, entry.detail)
         except (LedgerError, TypeError, ValueError, ZeroDivisionError, RecursionError) as error:
             raise self._altered(f"entry {last + 1} is not what a ledger writes") from error
         if entry.digest != recomputed:
@@ -803,9 +876,7 @@ class Ledger:
     def _failure(self, error: Exception, *, unknown: bool = False) -> LedgerError:
         advice = _ADVICE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, str(error))
         if unknown:
-            advice += (
-                "; whether it was recorded is unknown: look at the ledger before trying again; nothing was released"
-            )
+            advice += "; whether it was recorded is unknown: look at the ledger before trying again"
             return LedgerError(f"cannot use {self._where}: {advice}")
         return _error(f"cannot use {self._where}: {advice}")
 
@@ -900,6 +971,11 @@ def _recognise(db: sqlite3.Connection, where: str) -> None:
 
 def _error(what: str) -> LedgerError:
     return LedgerError(f"{what}; nothing was charged, nothing was changed")
+
+
+def _is_digest(text: object) -> bool:
+    """Return True for a SHA-256 in hexadecimal digits."""
+    return isinstance(text, str) and re.fullmatch("[0-9a-f]{64}", text) is not None
 
 
 def _short(x: Fraction) -> bool:
@@ -1080,6 +1156,21 @@ def _in_turn(chain: list[Entry], kind: str, account: Account, detail: Mapping[st
         raise _error(f"period {wanted.period} of the series was drawn before, of other counts: each is drawn once")
     if not again and (kind == "charge") != (wanted.period == 1):
         raise _error("the first period of a series is charged with all of it, and no other is")
+
+
+def _answers_once(chain: list[Entry], kind: str, account: Account, detail: Mapping[str, Any]) -> None:
+    """Raise unless an entry of answers names a charge or a period of its account that has no such entry."""
+    if kind != "answers":
+        return
+    charge = next((e for e in chain if e.digest == detail["charge"]), None)
+    if charge is None or charge.kind not in {"charge", "period"} or charge.account != account:
+        raise _error("answers are of a charge, or of a period of a series, that the ledger has for this account")
+    other = next((e for e in chain if e.answers and e.detail["charge"] == charge.digest), None)
+    if other is not None:
+        raise _error(
+            f"entry {other.sequence} names the answers to entry {charge.sequence} already, and a charge has one set of "
+            "answers: another process drew them first"
+        )
 
 
 def _refuse_twin(chain: list[Entry], account: Account) -> None:

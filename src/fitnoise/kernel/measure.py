@@ -1,8 +1,14 @@
 """Measuring: the only room that sees a person. Part of the trust kernel.
 
 In this order: recompute the price from the integers about to be used; ask the ledger whether it fits; count; charge the
-ledger, durably; draw noise.
+ledger, durably; draw noise; keep the answers, and name their digest in the ledger; only then hand them out.
 Before the charge no noise is drawn; after it, whatever else fails, the privacy is paid for.
+
+**A charge that was not finished.** A process that is killed after its charge leaves an entry without answers. Another
+one may count and draw for that entry, at no further charge. The ledger takes one entry of answers for each charge, so
+one output is published at most; and a draw fails independently of its values (:mod:`fitnoise.kernel.kept`). Data may
+have changed since. The published answers are then one output of the mechanism on the data of that draw. Nobody has seen
+another, so for every pair of neighbours the law of what is published is that of one measurement.
 
 What is counted may travel before it is charged: `sealed` counts, and hands out a file for whoever measures elsewhere.
 """
@@ -21,17 +27,33 @@ from typing import Any, final
 
 from numpy.typing import NDArray
 
-from fitnoise.errors import CapExceeded, DataError, PlanError
+from fitnoise.errors import CapExceeded, DataError, LedgerError, PlanError
 from fitnoise.kernel import noise
+from fitnoise.kernel.arrays import answers_digest
 from fitnoise.kernel.counting import Counter, Margins, Progress, Tally, maximal
 from fitnoise.kernel.counting.margins import summed
 from fitnoise.kernel.counting.sealed import sealed as file_of_counts
 from fitnoise.kernel.designs._base import Answers, Counts, Door, Margin
-from fitnoise.kernel.ledger import Entry, Ledger
+from fitnoise.kernel.kept import Beside, room_for
+from fitnoise.kernel.ledger import Entry, Ledger, Price
 from fitnoise.kernel.order import Order, axis_key
 
 _Wanted = Mapping[Margin, Sequence[tuple[str, tuple[str, ...]]]]
 """Margins, and by which attributes and levels records are counted for each (`Domain.counted`)."""
+
+
+@final
+@dataclass(eq=False)
+class Stages:
+    """The stages that a measurement has passed: the source of all that is said of them afterwards.
+
+    salt: of the charge that is about to be written; of a period of a series, the digest of its counts. charge: its
+    entry, once it is known to be written. answers: the entry that names the answers, likewise.
+    """
+
+    salt: str | None = None
+    charge: Entry | None = None
+    answers: Entry | None = None
 
 
 @final
@@ -48,14 +70,26 @@ class Measurement:
 
 
 def measure(
-    order: Order, counter: Counter, ledger: Ledger, *, progress: Progress | None = None, door: Door = noise
+    order: Order,
+    counter: Counter,
+    ledger: Ledger,
+    *,
+    unfinished: Entry | None = None,
+    once: bool = False,
+    stages: Stages | None = None,
+    progress: Progress | None = None,
+    door: Door = noise,
 ) -> Measurement:
     """Measure an order on data, once.
 
     Args:
         order: what to measure, for whom, and under which limits.
         counter: the data.
-        ledger: charged with the exact cost before any noise is drawn.
+        ledger: charged with the exact cost before any noise is drawn. The answers are kept beside it
+            (:class:`fitnoise.kernel.kept.Beside`) until the caller removes them.
+        unfinished: a charge of this order whose answers are not named in the ledger: draw for it, at no further charge.
+        once: refuse where the ledger was charged for this plan before.
+        stages: told which stages were passed.
         progress: told how much of the counting is done, from 0 to 1.
         door: where chance enters.
 
@@ -66,7 +100,8 @@ def measure(
         PlanError: the order is free, or nothing is proven of what it costs, or it stands beside others for neighbours
             that replace a record; nothing was read.
         LedgerError: the ledger cannot be used, the order cannot stand beside those it names, or it is meant to be free
-            and would not be; nothing was measured.
+            and would not be; nothing was measured. Or the charge to finish is not one of this order, or has answers, or
+            another process is at work on it; or the answers cannot be kept.
         BudgetExceeded: the charge does not fit; nothing was read, unless others charged while it was.
 
     **Guarantees**
@@ -78,22 +113,42 @@ def measure(
         * nothing else in the result, nor which integer width is used, depends on the data, but for the time of the
           charge, which the ledger keeps. Its digest may be published all the same: the entry holds 128 random bits, its
           salt, so that nobody finds by trying how long the counting took;
-        * whatever happens after the charge, the charge stays.
+        * whatever happens after the charge, the charge stays;
+        * answers are returned only after the ledger names their digest, and for each charge it names one.
     """
-    order = order.afresh()
+    order, stages = order.afresh(), stages or Stages()
     _refuse(order, counter)
+    if unfinished is not None:
+        _refuse_other(order, ledger, unfinished)
+        stages.charge = unfinished
     charge = partial(
         ledger.charge,
         also=order.also(ledger.accounts()),
         beside=order.beside,
         at_most=Fraction(0) if order.free else None,
     )
-    asked = order.account, order.charged(), order.detail() | {"salt": token_hex(16)}
-    ledger.admit(*asked, **charge.keywords)
-    wanted = _wanted(order)
-    exact = _exact(order, wanted, *_counted(order, wanted, counter, progress))
-    entry = charge(*asked)
-    return Measurement(tuple(d.draw(x, door) for d, x in zip(order.drawn, exact, strict=True)), entry)
+    write = partial(charge, once=once)
+    salt = token_hex(16) if unfinished is None else str(unfinished.detail["salt"])
+    asked = order.account, order.charged(), order.detail() | {"salt": salt}
+    if unfinished is None:
+        ledger.admit(*asked, **charge.keywords)
+    beside, wanted = Beside(ledger), _wanted(order)
+    with beside.room(salt) as room:
+        if unfinished is not None:
+            _refuse_other(order, ledger, unfinished)  # once more: no other process is at work on it from here on
+        exact = _exact(order, wanted, *_counted(order, wanted, counter, progress))
+        length = room_for(exact)
+        if room is not None:
+            room.make(length)
+        stages.salt = salt
+        entry = stages.charge = unfinished or write(*asked)
+        answers = tuple(d.draw(x, door) for d, x in zip(order.drawn, exact, strict=True))
+        path = beside.path(entry)
+        if room is None or path is None:
+            stages.answers = ledger.answer(entry, answers_digest(y for part in answers for y in part))
+        else:
+            stages.answers = room.keep(answers, length, path, ledger, entry)
+    return Measurement(answers, entry)
 
 
 def sealed(
@@ -122,6 +177,27 @@ def sealed(
     _refuse(order, counter)
     margins, left_out = _counted(order, _wanted(order), counter, progress)
     return file_of_counts(_of(order), margins, left_out, key)
+
+
+def is_unfinished(ledger: Ledger, entry: Entry) -> bool:
+    """Return True for a charge that :func:`measure` wrote, and of which the ledger names no answers.
+
+    Args:
+        ledger: that was charged.
+        entry: the charge.
+    """
+    return "salt" in entry.detail and entry.drawn is None and ledger.answered(entry) is None
+
+
+def _refuse_other(order: Order, ledger: Ledger, entry: Entry) -> None:
+    """Raise unless an entry is the unfinished charge of this very order, at this very price for every unit."""
+    costs = {entry.account: order.charged()} | order.also(a for a in entry.prices if a != entry.account)
+    same = entry in ledger.charges(order.account, order.plan) and entry.beside == order.beside
+    if not same or {a: Price.of(x) for a, x in costs.items()} != entry.prices or not is_unfinished(ledger, entry):
+        raise LedgerError(
+            f"entry {entry.sequence} is no charge of this plan that waits for its answers: it is of another plan, or "
+            "at another price, or its answers were drawn."
+        )
 
 
 def _refuse(order: Order, counter: Counter) -> None:

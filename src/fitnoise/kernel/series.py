@@ -9,39 +9,38 @@ the counts. Noise is never kept by itself, nor a seed: what is kept beside is wh
         0001-DIGEST.frozen    FROZEN, 32 random bytes, 32 bytes of what these are counts (`measure`), the period in 8
                               bytes, then int64, little end first: every margin, in order, of this period, in C order.
                               DIGEST is that of the file
-        0001-DIGEST.drawn     SHA-256 of the rest in hexadecimal digits; a line each of the noisy answers, as JSON.
-                              DIGEST is that of the ledger's entry
+        0001-DIGEST.drawn     the noisy answers, as `fitnoise.kernel.kept` writes them. DIGEST is that of the
+                              ledger's entry; a second entry names the answers
 
-A process killed at any moment leaves a period not drawn; or drawn and kept; or drawn, and its answers are lost: then
-only `again` helps, at a price.
+A process killed at any moment leaves a period not drawn; or drawn and kept; or in the ledger without answers. Then
+`again` draws it, of the counts that were frozen, at no price, for the reason that :mod:`fitnoise.kernel.kept` gives.
+Where answers that the ledger names are gone, `again` has a price.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import math
-import os
 import re
 import sys
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import token_bytes, token_hex
-from typing import Any, Final
+from typing import Any, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import DataError, LedgerError
 from fitnoise.kernel import noise
-from fitnoise.kernel.arrays import Exact
 from fitnoise.kernel.counting import Counter, Margin, Margins, Progress, maximal
 from fitnoise.kernel.designs._base import Answers, Door
-from fitnoise.kernel.files import sync_names
+from fitnoise.kernel.files import Draft, sync_names
+from fitnoise.kernel.kept import Room, read, room_for
 from fitnoise.kernel.ledger import Drawn, Entry, Ledger
-from fitnoise.kernel.measure import Measurement, _asked, _counted, _exact, _of, _refuse, _Wanted
+from fitnoise.kernel.measure import Measurement, Stages, _asked, _counted, _exact, _of, _refuse, _Wanted
 from fitnoise.kernel.order import Order
 from fitnoise.kernel.periods import Series
 
@@ -52,12 +51,7 @@ _RANDOM = 32
 
 _NOTHING = "Nothing was drawn and nothing was charged."
 
-_LOST = (
-    "The period is in the ledger, so that what was drawn of it is lost: once there is a place to write to, draw it "
-    "again (fitnoise series write --again), which is charged."
-)
-
-_NAME = re.compile(r"(\d{4,})-([0-9a-f]{64})\.(frozen|drawn)|(\d{4,})-[0-9a-f]{16}\.unfinished", re.ASCII)
+_NAME = re.compile(r"(\d{4,})-([0-9a-f]{64})\.(frozen|drawn)|(\d{4,})[fd]-[0-9a-f]{16}\.unfinished", re.ASCII)
 
 
 def draw(
@@ -67,6 +61,7 @@ def draw(
     ledger: Ledger,
     folder: Path,
     *,
+    stages: Stages | None = None,
     progress: Progress | None = None,
     door: Door = noise,
 ) -> Measurement:
@@ -78,6 +73,7 @@ def draw(
         counter: the data; records of other periods in them are not counted.
         ledger: charged with the whole series before the first period is drawn, told of each of the others.
         folder: where its counts are kept, made at the first period for its owner alone; of one series only.
+        stages: told which stages were passed.
         progress: told how much of the counting is done, from 0 to 1.
         door: where chance enters.
 
@@ -88,14 +84,14 @@ def draw(
         DataError: as of :func:`fitnoise.kernel.measure.measure`; or the folder is open to others, of another series,
             newer than the ledger, or what is kept there was touched; nothing drawn, nothing charged.
         CapExceeded, PlanError, BudgetExceeded: as there.
-        LedgerError: it is not the turn of the period; or the ledger cannot be used; nothing drawn.
+        LedgerError: it is not the turn of the period, or another process draws it; or the ledger cannot be used.
 
     **Guarantees**
-        * a period is drawn once, however many processes try, and only after its entry is on the disk;
+        * of a period one draw is returned, however many processes try, and each only after its entry is on the disk;
         * the counts of a period are on the disk before its entry, and no later call changes them;
         * what is drawn depends on no records of other periods but through the counts frozen for them.
     """
-    series = series.afresh()
+    series, stages = series.afresh(), stages or Stages()
     order = series.order
     _refuse(order, counter)
     known = ledger.series(order.account, order.plan)
@@ -109,34 +105,50 @@ def draw(
         ledger.admit(*asked, also=order.also(ledger.accounts()))
     counts, _ = _counted(order, wanted, counter, progress, series.periods)
     own = {m: np.take(counts[m], period - 1, m.index(series.attribute)) for m in margins}
-    digest = _freeze(series, folder, period, [own[m] for m in margins])
-    drawn = Drawn(period, digest)
-    if period == 1:
-        entry = ledger.charge(*asked, also=order.also(ledger.accounts()), drawn=drawn)
-    else:
-        entry = ledger.period(order.account, order.plan, drawn)
-    found = _noisy(series, wanted, [*frozen, [own[m] for m in margins]], entry, folder, door)
+    with Room(folder, f"{period:04}d") as room:
+        exact, length = _room(series, wanted, [*frozen, [own[m] for m in margins]], room)
+        digest = _freeze(series, folder, period, [own[m] for m in margins])
+        drawn = Drawn(period, digest)
+        stages.salt = digest
+        if period == 1:
+            entry = ledger.charge(*asked, also=order.also(ledger.accounts()), drawn=drawn)
+        else:
+            entry = ledger.period(order.account, order.plan, drawn)
+        stages.charge = entry
+        found = _noisy(series, exact, length, room, _Place(ledger, folder, entry), stages=stages, door=door)
     _clear(folder, [*known, entry])
     return found
 
 
-def again(series: Series, period: int, ledger: Ledger, folder: Path, *, door: Door = noise) -> Measurement:
+def again(
+    series: Series,
+    period: int,
+    ledger: Ledger,
+    folder: Path,
+    *,
+    stages: Stages | None = None,
+    door: Door = noise,
+) -> Measurement:
     """Draw the rows of a period once more, from its frozen counts, where what was drawn before is lost.
+
+    A period whose entry names no answers costs nothing: no answers of it were published.
 
     Args:
         series: what is measured.
         period: which, from 1.
         ledger: charged with what the rows of this period cost on their own.
         folder: where the counts are kept.
+        stages: told which stages were passed.
         door: where chance enters.
 
     Raises:
         LedgerError: it was not drawn before, or its answers are kept; nothing drawn.
         DataError, BudgetExceeded: as of :func:`draw`.
     """
-    series = series.afresh()
+    series, stages = series.afresh(), stages or Stages()
     known = ledger.series(series.order.account, series.order.plan)
-    if not 1 <= period <= len(known) or _path(folder, known[period - 1], "drawn").exists():
+    waits = 1 <= period <= len(known) and ledger.answered(known[period - 1]) is None
+    if not waits and (not 1 <= period <= len(known) or _path(folder, known[period - 1], "drawn").exists()):
         raise LedgerError(
             f"period {series.label(period)} of the series was not drawn yet, or its answers are kept, and never "
             f"change: publish them. {_NOTHING}"
@@ -145,15 +157,19 @@ def again(series: Series, period: int, ledger: Ledger, folder: Path, *, door: Do
     _refuse_folder(folder, order, ledger, first=False)
     wanted = _wanted_of(series)
     frozen = [_thawed(series, folder, entry, _asked(wanted)) for entry in known[:period]]
-    detail = order.detail() | {"salt": token_hex(16)}
-    before = known[period - 1].drawn
-    also = order.also(ledger.accounts())
-    entry = ledger.charge(order.account, order.charged(), detail, also=also, drawn=before)
-    return _noisy(series, wanted, frozen, entry, folder, door)
+    salt, entry = token_hex(16), known[period - 1]
+    with Room(folder, f"{period:04}d") as room:
+        exact, length = _room(series, wanted, frozen, room)
+        if not waits:
+            stages.salt, also = salt, order.also(ledger.accounts())
+            detail = order.detail() | {"salt": salt}
+            entry = ledger.charge(order.account, order.charged(), detail, also=also, drawn=entry.drawn)
+        stages.charge = entry
+        return _noisy(series, exact, length, room, _Place(ledger, folder, entry), stages=stages, door=door)
 
 
 def kept(series: Series, ledger: Ledger, folder: Path) -> list[Measurement | Entry]:
-    """What was drawn of a series, period by period; of one whose answers are lost, the entry that says it was drawn.
+    """What was drawn of a series, period by period; of one whose answers are not there, the entry that charged it.
 
     Args:
         series: what is measured.
@@ -161,13 +177,14 @@ def kept(series: Series, ledger: Ledger, folder: Path) -> list[Measurement | Ent
         folder: where the answers are kept.
 
     Raises:
-        DataError: what is kept there was touched.
+        LedgerError: what is kept there was touched.
     """
     known = ledger.series(series.order.account, series.order.plan)
     found: list[Measurement | Entry] = []
     for entry in known:
-        path = _path(folder, entry, "drawn")
-        found.append(Measurement((_answers(path),), entry) if path.exists() else entry)
+        named = ledger.answered(entry)
+        answers = None if named is None else read(_path(folder, entry, "drawn"), str(named.answers))
+        found.append(entry if answers is None else Measurement(answers, entry))
     return found
 
 
@@ -256,7 +273,15 @@ def _freeze(series: Series, folder: Path, period: int, counts: Sequence[NDArray[
     body = b"".join(x.astype("<i8").tobytes() for x in counts)
     content = FROZEN + token_bytes(_RANDOM) + _head(series, period) + body
     digest = hashlib.sha256(content).hexdigest()
-    _keep(folder / f"{period:04}-{digest}.frozen", content, _NOTHING)
+    try:
+        with Draft(folder, f"{period:04}f") as draft:
+            draft.write(content)
+            draft.place(folder / f"{period:04}-{digest}.frozen")
+    except OSError as error:
+        raise DataError(
+            f"the counts of period {period} cannot be kept in {folder.name!r} ({error.strerror}), and later ones need "
+            f"them. {_NOTHING}"
+        ) from None
     return digest
 
 
@@ -288,15 +313,10 @@ def _thawed(series: Series, folder: Path, entry: Entry, margins: Sequence[Margin
     return [x.reshape(shape) for x, shape in zip(np.split(counts, ends[:-1]), shapes, strict=True)]
 
 
-def _noisy(
-    series: Series,
-    wanted: _Wanted,
-    counts: Sequence[Sequence[NDArray[np.int64]]],
-    entry: Entry,
-    folder: Path,
-    door: Door,
-) -> Measurement:
-    """Draw the rows of the last period of which there are counts, and keep what was drawn."""
+def _room(
+    series: Series, wanted: _Wanted, counts: Sequence[Sequence[NDArray[np.int64]]], room: Room
+) -> tuple[Answers, int]:
+    """Return the exact answers of the last period with counts, and the length of the room made for them."""
     order, margins = series.order, _asked(wanted)
     design = series.designs[len(counts) - 1]
     none = [np.zeros_like(x) for x in counts[0]]
@@ -304,52 +324,30 @@ def _noisy(
     along = {m: m.index(series.attribute) for m in margins}
     whole: Margins = {m: np.stack([x[i] for x in periods], along[m]) for i, m in enumerate(margins)}
     (exact,) = _exact(replace(order, designs=(design,)), wanted, whole, None, series.periods)
-    answers = design.draw(exact, door)
-    text = json.dumps([[int(x) for x in values] for values in answers], separators=(",", ":"))
-    content = f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}\n".encode()
-    _keep(_path(folder, entry, "drawn"), content, _LOST)
+    length = room_for([exact])
+    room.make(length)
+    return exact, length
+
+
+@final
+@dataclass(frozen=True)
+class _Place:
+    """The ledger and the folder of a series, and the entry that charged one of its periods."""
+
+    ledger: Ledger
+    folder: Path
+    charge: Entry
+
+
+def _noisy(
+    series: Series, exact: Answers, length: int, room: Room, place: _Place, *, stages: Stages, door: Door
+) -> Measurement:
+    """Draw the rows of the period that an entry charged, and keep them."""
+    entry = place.charge
+    assert entry.drawn is not None  # noqa: S101 - of an entry of a series
+    answers = series.designs[entry.drawn.period - 1].draw(exact, door)
+    stages.answers = room.keep([answers], length, _path(place.folder, entry, "drawn"), place.ledger, entry)
     return Measurement((answers,), entry)
-
-
-def _answers(path: Path) -> Answers:
-    """The noisy answers that were kept.
-
-    Raises:
-        DataError: they were touched.
-    """
-    content = _read(path) or b""
-    digest, _, text = content.partition(b"\n")
-    if digest != hashlib.sha256(text.removesuffix(b"\n")).hexdigest().encode():
-        raise DataError(f"the noisy answers in {path.name[:20]!r}… were touched: bring the file back as it was.")
-    return tuple(_whole(values) for values in json.loads(text))
-
-
-def _whole(values: list[int]) -> Exact:
-    """64-bit integers where all of them fit."""
-    small = all(-(2**63) <= x < 2**63 for x in values)
-    return np.array(values, dtype=np.int64 if small else object)
-
-
-def _keep(path: Path, content: bytes, fate: str) -> None:
-    """Write a file, for its owner alone, whole or not at all, to the disk.
-
-    Raises:
-        DataError: it cannot be written.
-    """
-    stage = path.with_name(f"{path.name.partition('-')[0]}-{token_hex(8)}.unfinished")
-    try:
-        handle = os.open(stage, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        stage.replace(path)
-        sync_names(path.parent)
-    except OSError as error:
-        raise DataError(
-            f"{path.name[:20]!r}… cannot be written to {path.parent.name!r} ({error.strerror}), where what a series "
-            f"needs is kept. {fate}"
-        ) from None
 
 
 def _read(path: Path) -> bytes | None:
@@ -364,6 +362,6 @@ def _clear(folder: Path, known: Collection[Entry]) -> None:
     own = {_path(folder, entry, what).name for entry in known for what in ("frozen", "drawn")}
     for path in folder.iterdir():
         name = _NAME.fullmatch(path.name)
-        if name is not None and int(name[1] or name[4]) <= len(known) and path.name not in own:
+        if name is not None and name[1] and int(name[1]) <= len(known) and path.name not in own:
             with contextlib.suppress(OSError):
                 path.unlink()

@@ -36,7 +36,7 @@ import scipy.sparse as sp
 
 from fitnoise.errors import DomainError, ReleaseError, WorkloadError
 from fitnoise.kernel.arguments import checked
-from fitnoise.kernel.arrays import Exact, Floats, Indices
+from fitnoise.kernel.arrays import Exact, Floats, Indices, answers_digest
 from fitnoise.kernel.domain import Attribute, Domain
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms._base import Place
@@ -49,7 +49,7 @@ from fitnoise.reading.estimates import Estimate, Estimates, Rows, added
 from fitnoise.reading.files import csv_text, label_frame, number_columns, read_text
 from fitnoise.reading.forms import Forms, Source, apart
 from fitnoise.reading.means import file_labels, mean_columns
-from fitnoise.reading.release import Release, answers_digest
+from fitnoise.reading.release import Release
 from fitnoise.reading.tables import Made, Texts
 from fitnoise.request.publication import Publication
 from fitnoise.request.targets import By

@@ -11,7 +11,6 @@ import os
 import re
 import secrets
 import shutil
-import sys
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,13 +22,10 @@ from numpy.typing import NDArray
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Exact
 from fitnoise.kernel.domain import RESERVED
-from fitnoise.kernel.files import sync_names
+from fitnoise.kernel.files import hold, lock, sync_names
 from fitnoise.mechanisms.documents import LARGEST
 from fitnoise.reading.parquet import pieces
 from fitnoise.reading.parquet import read as read_columns
-
-if sys.platform != "win32":
-    import fcntl
 
 DESCRIPTION = "release.json"
 """Put in place last of all: a folder without it is no release."""
@@ -47,14 +43,80 @@ ROWS = 2**14
 """Of a CSV file that are written at once."""
 
 
+_RESERVED = "reserved"
+"""How the name of a reservation ends: eight letters, so that it is known for a leftover of a killed process."""
+
+
 @contextlib.contextmanager
-def staged(directory: Path) -> Iterator[Path]:
-    """A fresh folder beside `directory`, moved into its place when the block ends well, removed otherwise.
+def reserved(directory: Path) -> Iterator[None]:
+    """Hold the name of a folder to be made, from before anything is charged until the folder is in its place.
+
+    The lock lies beside the folder, and ends with the process. Where there are no locks, nothing is held.
+
+    Raises:
+        ReleaseError: another process holds the name, or nothing can be written there.
+    """
+    try:
+        directory = directory.resolve()
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        place = directory.parent / f".{directory.name}.unfinished-{_RESERVED}"
+        handle = _hold_name(place)
+    except BlockingIOError:
+        raise ReleaseError(
+            f"another process is writing {directory.name!r}: wait until it is done, or choose another name."
+        ) from None
+    except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links
+        raise ReleaseError(f"{directory.name!r} cannot be written ({_reason(error)}).") from None
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            place.unlink()
+        os.close(handle)
+
+
+def _hold_name(place: Path) -> int:
+    """Make a file, or open it, and lock it; return its handle once it has its name for certain.
+
+    Raises:
+        OSError: another process holds it (BlockingIOError), or it cannot be made.
+    """
+    while True:
+        handle = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            lock(handle)
+            if os.path.samestat(os.fstat(handle), place.stat()):
+                return handle
+        except FileNotFoundError:
+            pass
+        except BlockingIOError:
+            os.close(handle)
+            raise
+        except OSError:  # no locks here
+            return handle
+        os.close(handle)  # the process that held it has just removed it
+
+
+@contextlib.contextmanager
+def staged(directory: Path, paid: Callable[[], bool] = lambda: False) -> Iterator[Path]:
+    """Hold a place (:func:`reserved`), and make a fresh folder that is moved there when the block ends well.
 
     It is locked meanwhile. A process that is killed leaves it, without its lock: :func:`clear_leftovers` removes it.
+
+    Args:
+        directory: the place.
+        paid: whether the release was charged: then a whole one that cannot be moved is kept, and named. Any other
+            folder is removed.
     """
+    with reserved(directory), _stage(directory, paid) as stage:
+        yield stage
+
+
+@contextlib.contextmanager
+def _stage(directory: Path, paid: Callable[[], bool]) -> Iterator[Path]:
+    """Make a fresh folder beside a place that is held."""
     stage: Path | None = None
-    lock: int | None = None
+    held: int | None = None
     try:
         try:
             directory = directory.resolve()
@@ -67,20 +129,29 @@ def staged(directory: Path) -> Iterator[Path]:
                 stage = _beside(directory)
                 stage.mkdir()
                 stage.rename(directory)
-            stage, lock = _fresh(directory)
+            stage, held = _fresh(directory)
         except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links
             raise ReleaseError(f"{directory.name!r} cannot be written ({_reason(error)}).") from None
         yield stage
         try:
             stage.rename(directory)
         except OSError as error:
-            raise ReleaseError(f"{directory.name!r} cannot be put in place ({_reason(error)}).") from None
-        sync_names(directory.parent)
+            name, kept = stage.name, paid() and (stage / DESCRIPTION).exists()
+            stage = None if kept else stage
+            where = f" All of it is in {name!r}, beside its place." if kept else ""
+            raise ReleaseError(f"{directory.name!r} cannot be put in place ({_reason(error)}).{where}") from None
+        stage = None
+        try:
+            sync_names(directory.parent)
+        except OSError as error:
+            raise ReleaseError(
+                f"{directory.name!r} is in place, and the disk did not confirm it ({_reason(error)})."
+            ) from None
     finally:
         if stage is not None:
             shutil.rmtree(stage, ignore_errors=True)
-        if lock is not None:
-            os.close(lock)
+        if held is not None:
+            os.close(held)
 
 
 def write_texts(
@@ -113,37 +184,20 @@ def _beside(directory: Path) -> Path:
     return directory.parent / f".{directory.name}.unfinished-{secrets.token_hex(4)}"
 
 
-def hold(folder: Path) -> int:
-    """Hold a folder until the handle is closed or the process ends, however it ends.
-
-    Raises:
-        OSError: another holds it (BlockingIOError), it is not there, or there are no such locks here.
-    """
-    if sys.platform == "win32":
-        raise OSError("folders cannot be locked")
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise
-    return handle
-
-
 def _fresh(place: Path, make: Callable[[Path], None] = Path.mkdir) -> tuple[Path, int | None]:
     """A new folder (or what else is made) beside a place, and the lock on it; None where there are no locks."""
     while True:
         stage = _beside(place)
         make(stage)
         try:
-            lock = hold(stage)
+            held = hold(stage)
         except (BlockingIOError, FileNotFoundError):
             continue  # a release of the same name took it, not locked yet, for what a killed one left
         except OSError:
             return stage, None
         if stage.exists():
-            return stage, lock
-        os.close(lock)
+            return stage, held
+        os.close(held)
 
 
 def unfinished(folder: Path) -> str | None:
@@ -157,12 +211,13 @@ def unfinished(folder: Path) -> str | None:
     )
 
 
-def clear_leftovers(directory: Path, *, release: bool = True) -> list[str]:
+def clear_leftovers(directory: Path, *, release: bool = True, digest: str | None = None) -> list[str]:
     """Remove what killed processes left of releases, or of other folders, that were to be this directory.
 
     Args:
         directory: The directory.
         release: Whether it is to be a release; where it is not, a folder with a plan still counts as one.
+        digest: Digest of an entry of a ledger. Whole releases that it charged are removed, too: one is in place.
 
     Returns:
         What was found, a sentence for each folder.
@@ -172,7 +227,7 @@ def clear_leftovers(directory: Path, *, release: bool = True) -> list[str]:
     """
     directory = directory.resolve()
     left = _left(directory.parent, re.escape(directory.name))
-    return [_cleared(stage, directory, release=release) for stage in left if stage.is_dir()]
+    return [_cleared(stage, directory, digest, release=release) for stage in left if stage.is_dir()]
 
 
 def leftovers(folder: Path) -> list[str]:
@@ -189,13 +244,13 @@ def _left(folder: Path, name: str) -> Iterator[Path]:
         return
     for stage in found:
         try:
-            lock = hold(stage)
+            held = hold(stage)
         except OSError:
             continue
         try:
             yield stage
         finally:
-            os.close(lock)
+            os.close(held)
 
 
 def replace_file(path: Path, content: bytes, mode: int = 0o666) -> None:
@@ -207,11 +262,11 @@ def replace_file(path: Path, content: bytes, mode: int = 0o666) -> None:
         ReleaseError: it cannot be written; what was there is as it was.
     """
     stage: Path | None = None
-    lock: int | None = None
+    held: int | None = None
     try:
         for left in filter(Path.is_file, _left(path.parent, re.escape(path.name))):
             left.unlink()
-        stage, lock = _fresh(path, lambda p: p.touch(mode, exist_ok=False))
+        stage, held = _fresh(path, lambda p: p.touch(mode, exist_ok=False))
         stage.write_bytes(content)
         stage.replace(path)
     except OSError as error:
@@ -219,8 +274,8 @@ def replace_file(path: Path, content: bytes, mode: int = 0o666) -> None:
             stage.unlink(missing_ok=True)
         raise ReleaseError(f"{path.name!r} cannot be written ({_reason(error)}).") from None
     finally:
-        if lock is not None:
-            os.close(lock)
+        if held is not None:
+            os.close(held)
 
 
 def new_file(path: Path, content: bytes) -> None:
@@ -232,7 +287,7 @@ def new_file(path: Path, content: bytes) -> None:
     """
     for left in filter(Path.is_file, _left(path.parent, re.escape(path.name))):
         left.unlink()
-    stage, lock = _fresh(path, lambda p: p.touch(exist_ok=False))
+    stage, held = _fresh(path, lambda p: p.touch(exist_ok=False))
     try:
         stage.write_bytes(content)
         with contextlib.suppress(OSError):  # a link never replaces anything; some disks have none
@@ -243,12 +298,12 @@ def new_file(path: Path, content: bytes) -> None:
         stage.rename(path)
     finally:
         stage.unlink(missing_ok=True)
-        if lock is not None:
-            os.close(lock)
+        if held is not None:
+            os.close(held)
 
 
-def _cleared(stage: Path, directory: Path, *, release: bool) -> str:
-    if (stage / DESCRIPTION).exists():
+def _cleared(stage: Path, directory: Path, digest: str | None, *, release: bool) -> str:
+    if (stage / DESCRIPTION).exists() and not (digest and _charged_by(stage) == digest):
         return (
             f"{stage.name!r} holds a whole release, whose process was killed before it was in its place. It was left "
             "alone: give it another name to use it, or remove it."
@@ -263,6 +318,14 @@ def _cleared(stage: Path, directory: Path, *, release: bool) -> str:
         f"removed {stage.name!r}, which a killed process left of a release to {directory.name!r}; whether that one was "
         "charged, its ledger says."
     )
+
+
+def _charged_by(stage: Path) -> object:
+    """Return the digest of the entry that a release.json names; None if it cannot be read."""
+    try:
+        return json.loads(read_text(stage / DESCRIPTION))["ledger"]["digest"]
+    except (ReleaseError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _reason(error: Exception) -> str:

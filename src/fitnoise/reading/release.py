@@ -42,7 +42,7 @@ import pandas as pd
 
 from fitnoise.errors import DomainError, ReleaseError
 from fitnoise.kernel.arguments import checked
-from fitnoise.kernel.arrays import Exact, Floats
+from fitnoise.kernel.arrays import Exact, Floats, answers_digest
 from fitnoise.kernel.codings import plain
 from fitnoise.kernel.domain import Attribute, Domain, Hierarchy, Level
 from fitnoise.kernel.files import sync_names
@@ -52,6 +52,7 @@ from fitnoise.mechanisms._base import Biased
 from fitnoise.mechanisms.documents import DIGITS, parse
 from fitnoise.mechanisms.finite.accuracy import accuracy
 from fitnoise.mechanisms.finite.priors import uniform
+from fitnoise.mechanisms.gaussian.series import parted
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.answering import Answering
@@ -599,7 +600,7 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
                 draft.rename(stage / DESCRIPTION)
                 sync_names(stage)
         except (OSError, UnicodeError) as error:
-            raise ReleaseError(f"the release cannot be written ({_reason(error)}); nothing is left of it.") from None
+            raise ReleaseError(f"the release cannot be written ({_reason(error)}).") from None
 
     def _drawn(self) -> pd.DataFrame:
         names = [q.name for q in self.plan.publication.finite]
@@ -797,15 +798,25 @@ def _refuse_overlap(column: str, view: View, attribute: Attribute, chosen: Float
 # --- files ----------------------------------------------------------------------------------------------
 
 
-def answers_digest(answers: Iterable[Exact]) -> str:
-    """SHA-256 of the noisy answers in decimals, a line each: the tables alone would barely show an altered digit."""
-    digest, first = hashlib.sha256(), True
-    for y in answers:
-        for i in range(0, len(y), 2**16):
-            text = "\n".join(map(str, y[i : i + 2**16].tolist()))
-            digest.update((text if first else "\n" + text).encode("ascii"))
-            first = False
-    return digest.hexdigest()
+def drawn_digest(release: Release) -> str:
+    """Return the SHA-256 by which a ledger names the answers of a release; of a series, those of its last period.
+
+    Args:
+        release: whose answers are meant.
+    """
+    if release.plan.whole is not None:
+        return period_digests(release)[-1]
+    return answers_digest([*release.answers, *(np.array([o]) for o in release.outputs)])
+
+
+def period_digests(release: Release) -> list[str]:
+    """Return the SHA-256 by which a ledger names the answers of each period of a release of a series.
+
+    Args:
+        release: whose answers are meant.
+    """
+    periods = parted(release.plan.only, release.answers, len(release.plan.periods))
+    return [answers_digest(answers) for answers in periods]
 
 
 def outputs_digest(outputs: Iterable[int]) -> str:

@@ -56,8 +56,10 @@ from fitnoise.reading.release import (
     Release,
     as_drawn,
     cell_labels,
+    drawn_digest,
     finite_csv,
     histograms,
+    period_digests,
     to_write,
 )
 from fitnoise.reading.tables import TOLD
@@ -170,7 +172,8 @@ def verify(
           or second copies of a page, from which readers could show other numbers;
         * a folder with a symbolic link in it is not accepted. A hard link is a file like any other;
         * with a ledger, only if the entry that release.json names is there, with this digest, and is a charge for its
-          plan, to its account, of its cost. A release of format 2 names none: there must be such a charge, and the
+          plan, to its account, of its cost; and if a later entry names the SHA-256 of its noisy answers for that
+          charge. A release of format 2 names none: there must be such a charge, and the
           check says that it was found by its plan;
         * whole tables are accepted only with a release that is, and only if their multipliers prove that the tables
           before rounding are the nearest consistent ones that are not negative (1e-9 of a standard error is allowed);
@@ -384,9 +387,10 @@ def _verify_release(folder: Path, entries: Sequence[Entry] | None) -> Verificati
         lambda: check_description(plan, text, read_text(folder / DESCRIPTION), names),
         lambda: "plan, price, scales and tables agree",
     )
+    paid = False
     if entries is not None:
         charged: list[str] = []
-        log.add(
+        paid = log.add(
             "the ledger says that it was charged",
             lambda: _check_charge(plan, read_text(folder / DESCRIPTION), entries, charged.append),
             lambda: charged[0],
@@ -396,6 +400,12 @@ def _verify_release(folder: Path, entries: Sequence[Entry] | None) -> Verificati
         lambda: read.append(Release.read(folder)),
         lambda: f"{plan.answers:,} integers",
     ):
+        if entries is not None and paid:
+            log.add(
+                "the ledger names these answers",
+                lambda: _check_answers(read[0], entries),
+                lambda: "their digest is that of what was drawn",
+            )
         log.add(
             "the Parquet tables follow from the noisy answers",
             lambda: _check_parquet(read[0], names, bases, same),
@@ -541,6 +551,24 @@ def _check_charge(plan: Plan, document: str, entries: Sequence[Entry], tell: Cal
     return _other_charge(plan.whole, first) or _other_period(plan, entry)
 
 
+def _check_answers(release: Release, entries: Sequence[Entry]) -> str | None:
+    """Return why the answers of a release are not those that a ledger names for its charge; None where they are.
+
+    Of a series every period has a charge, or an entry that says it was drawn. One that was drawn again has several.
+    """
+    plan, named = release.plan, {e.detail["charge"]: e.detail["answers"] for e in entries if e.kind == "answers"}
+    own = [e for e in entries if e.account == plan.order.account and e.detail.get("plan") == plan.hash]
+    digests = [drawn_digest(release)] if plan.whole is None else period_digests(release)
+    for period, digest in enumerate(digests, 1):
+        charges = [e for e in own if plan.whole is None or e.detail.get("series", {}).get("period") == period]
+        if release.entry is not None and period == len(digests):
+            charges = [e for e in charges if e.digest == release.entry.digest]
+        if digest not in {named.get(e.digest) for e in charges}:
+            which = "the answers" if plan.whole is None else f"the answers of {plan.periods[period - 1]}"
+            return f"{which} are not those that the ledger names for their charge"
+    return None
+
+
 def _begins(plan: Plan, entry: Entry) -> bool:
     """Whether an entry is the charge of a series, by which all of it is paid for."""
     own = entry.kind == "charge" and entry.detail.get("plan") == plan.hash and entry.account == plan.order.account
@@ -559,7 +587,7 @@ def _other_charge(plan: Plan, entry: Entry) -> str | None:
     """Why an entry is not the charge of a release of this plan."""
     which = f"entry {entry.sequence} of the ledger"
     if entry.kind != "charge":
-        return f"{which} is a {entry.kind}, and no charge"
+        return f"{which} is of kind {entry.kind!r}, and no charge"
     if entry.detail.get("plan") != plan.hash:
         return f"{which} is the charge of another plan"
     if entry.account != plan.order.account:

@@ -28,7 +28,7 @@ import scipy.sparse as sp
 
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arguments import checked
-from fitnoise.kernel.arrays import Floats, Integers
+from fitnoise.kernel.arrays import Floats, Integers, answers_digest
 from fitnoise.kernel.checks import is_whole
 from fitnoise.kernel.designs._base import Door
 from fitnoise.mechanisms import rebuilding
@@ -38,7 +38,7 @@ from fitnoise.mechanisms.rebuilding import Rebuilt, Told
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.reading.estimates import Rows
 from fitnoise.reading.files import csv_text, read_text
-from fitnoise.reading.release import Release, answers_digest
+from fitnoise.reading.release import Release
 from fitnoise.reading.shared import Parts, Shared
 from fitnoise.reading.tables import Made
 from fitnoise.request.publication import Publication

@@ -19,11 +19,12 @@ from fitnoise.interfaces.pages.fragments import Shown, digest, environment, show
 from fitnoise.interfaces.pages.words import Words, words
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel.arguments import checked
+from fitnoise.kernel.arrays import answers_digest
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.files import read_text, replace_file
 from fitnoise.reading.layouts import Tabled, layout, publication_of
-from fitnoise.reading.release import Release, answers_digest
+from fitnoise.reading.release import Release
 from fitnoise.reading.tables import Made
 from fitnoise.reading.verification import Check
 from fitnoise.reading.whole import Whole

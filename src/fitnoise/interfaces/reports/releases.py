@@ -38,7 +38,12 @@ LOOKED_AT = 1_000
 
 
 def receipt_report(
-    plan: Plan, answers: Iterable[FiniteAnswer], directory: Path, written: Sequence[str], rise: Fraction, balance: Quote
+    plan: Plan,
+    answers: Iterable[FiniteAnswer],
+    directory: Path,
+    written: Sequence[str],
+    rise: Fraction,
+    balance: Quote | None,
 ) -> Report:
     """What was released and charged.
 
@@ -48,7 +53,7 @@ def receipt_report(
         directory: where the release is.
         written: names of the tables that have files.
         rise: by how much more is spent than before.
-        balance: what is.
+        balance: what is spent and left; None where the ledger could not be read.
     """
     known = sum(len(p.workload.tables) for p in plan.publication.groups)
     every = len(written) == known
@@ -81,7 +86,7 @@ def receipt_report(
             *warning_sections(plan),
             records(plan),
             *units(plan),
-            balance_section("ledger", balance),
+            *([] if balance is None else [balance_section("ledger", balance)]),
         ),
     )
 

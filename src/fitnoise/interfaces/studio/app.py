@@ -37,7 +37,7 @@ from fitnoise.interfaces.studio import forms
 from fitnoise.interfaces.studio.folder import SPEC, Changed, Folder, digest, named_files
 from fitnoise.interfaces.studio.guard import Form
 from fitnoise.interfaces.studio.refusals import Refusals, Refused, refused_at
-from fitnoise.interfaces.studio.releasing import NO_DATA, head_of
+from fitnoise.interfaces.studio.releasing import NO_DATA, head_of, released_before
 from fitnoise.interfaces.studio.state import Studio
 from fitnoise.interfaces.studio.wording import page, told
 from fitnoise.interfaces.studio.workers import Replaced
@@ -474,6 +474,7 @@ def ask_release(studio: Studio, request: Request, form: Form) -> Response:
             folder.target(out)
     with refused_at("data"):
         number = studio.releases.ask(made, data, codes, table, book, out)
+    before, unfinished = released_before(folder, book, made)
     asked = {
         "number": number,
         "plan": made,
@@ -482,6 +483,8 @@ def ask_release(studio: Studio, request: Request, form: Form) -> Response:
         "out": out,
         "source": made.publication.source.name,
         "quote": _quote(folder, book, made),
+        "before": before,
+        "unfinished": unfinished,
     }
     return release(studio, request, asked)
 

@@ -25,10 +25,11 @@ from typing import Any, final
 from fitnoise.errors import FitnoiseError, ReleaseError
 from fitnoise.interfaces.studio.folder import BESIDE, Changed, Folder, digest
 from fitnoise.interfaces.studio.workers import command
+from fitnoise.kernel.files import hold
 from fitnoise.kernel.ledger import Entry, Ledger
 from fitnoise.planning.plan import Plan
-from fitnoise.publishing import release
-from fitnoise.reading.files import DESCRIPTION, hold, read_text, replace_file, to_json
+from fitnoise.publishing import charged_before, release
+from fitnoise.reading.files import DESCRIPTION, read_text, replace_file, to_json
 
 VALID = 600.0
 """Seconds within which an intent is used."""
@@ -47,7 +48,8 @@ class Intent:
     plan: its hash. data: names, of files of the folder or beside it. seen: of each what it was when asked, as a digest
     with `salt`: a size may be a number of records. codes: names of the files of codes. table: of a database. ledger,
     out: names in the folder. source: what has to be typed. head: the last entry of the ledger. book: which ledger it
-    is, and the digest of that entry.
+    is, and the digest of that entry. finishes: the digest of an earlier charge whose release is finished; empty, if a
+    charge is made. again: whether that is a second charge for the plan.
     """
 
     plan: str
@@ -61,6 +63,8 @@ class Intent:
     source: str
     head: int
     book: str
+    finishes: str = ""
+    again: bool = False
 
 
 def seen(folder: Folder, name: str, salt: str) -> str:
@@ -87,6 +91,20 @@ def head_of(folder: Folder, ledger: str) -> tuple[int, str]:
         number, entry = book.head()
     said = place.stat()
     return number, f"{said.st_dev} {said.st_ino} {entry}"
+
+
+def released_before(folder: Folder, ledger: str, plan: Plan) -> tuple[Entry | None, bool]:
+    """Return the charge of a plan that a ledger has, and whether its release waits to be finished.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+    if not os.path.lexists(folder.root / ledger):
+        return None, False
+    with Ledger(folder.inside(ledger)) as book:
+        found = charged_before(plan, book) if plan.series is None else []
+    waiting = [entry for entry, _, finished in found if not finished]
+    return (waiting[0], True) if waiting else (found[-1][0] if found else None, False)
 
 
 @final
@@ -140,6 +158,7 @@ class Releases:
             raise ReleaseError(NO_DATA)
         self._folder.refuse_codes(data, codes)
         head, book = head_of(self._folder, ledger)
+        before, unfinished = released_before(self._folder, ledger, plan)
         salt = secrets.token_hex(16)
         intent = Intent(
             plan=plan.hash,
@@ -153,6 +172,8 @@ class Releases:
             source=plan.publication.source.name,
             head=head,
             book=book,
+            finishes=before.digest if before is not None and unfinished else "",
+            again=before is not None and not unfinished,
         )
         with self._lock:
             number = secrets.token_hex(16)
@@ -321,9 +342,10 @@ class Releases:
         if not place.exists():
             return []
         with Ledger(self._folder.inside(intent.ledger)) as book:
-            since = (e for e in book.entries() if e.sequence > intent.head and e.kind == "charge")
-            own = [e for e in since if e.detail.get("plan") == intent.plan]
-        return [e for e in own if until is None or e.sequence <= until]
+            charges = [e for e in book.entries() if e.kind == "charge" and e.detail.get("plan") == intent.plan]
+        finished = [e for e in charges if e.digest == intent.finishes]
+        since = (e for e in charges if e.sequence > intent.head)
+        return finished + [e for e in since if until is None or e.sequence <= until]
 
     def _is_there(self, intent: Intent, entry: Entry) -> bool:
         """Whether the whole release of a charge lies in its place."""
@@ -387,6 +409,7 @@ def run(root: Path, number: str) -> None:
         done = _released(folder, intent, stage, notice)
     except Exception as error:
         text = str(error) if isinstance(error, FitnoiseError) else "an error inside fitnoise"
+        text = " ".join([text, *getattr(error, "__notes__", ())])  # which say what was charged
         with contextlib.suppress(OSError):
             tell(end="ended")
         notice(f"{type(error).__name__}: {text}")
@@ -416,6 +439,7 @@ def _released(
         ledger=folder.root / intent["ledger"],
         directory=folder.target(intent["out"]),
         table=intent["table"],
+        again=intent["again"],
         progress=stage,
         notice=notice,
     )

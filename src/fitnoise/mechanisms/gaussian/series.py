@@ -228,3 +228,30 @@ def joined(part: TablePart, drawn: Sequence[Answers]) -> list[Exact]:
             pieces.append(np.concatenate([answers[there].reshape(rows, -1) for answers in drawn], axis=1).ravel())
         out.append(np.concatenate(pieces))
     return out
+
+
+def parted(part: TablePart, answers: Sequence[Exact], periods: int) -> list[list[Exact]]:
+    """Return the noisy answers of each period, in the order of its design: what :func:`joined` puts together.
+
+    Args:
+        part: the tables after some periods.
+        answers: of its groups.
+        periods: how many there are.
+
+    Returns:
+        For each period an array for each sector with rows in it.
+    """
+    whole = part.mechanism.complete(part).strategy
+    along = _along(whole.over, str(part.publication.series))
+    found: dict[tuple[int, ...], Exact] = {}
+    for g, values in zip(part.strategy.groups, answers, strict=True):
+        pieces = np.split(values, np.cumsum(g.answers)[:-1])
+        found |= {tuple(a): x.reshape(-1, g.rank) for a, x in zip(g.attributes.tolist(), pieces, strict=True)}
+    out: list[list[Exact]] = [[] for _ in range(periods)]
+    for g in whole.groups:
+        last = last_periods(g.basis, along)
+        last = last[last < periods]
+        for attributes in g.attributes.tolist():
+            for t in np.unique(last).tolist():
+                out[t].append(found[tuple(attributes)][:, last == t].ravel())
+    return out

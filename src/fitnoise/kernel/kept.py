@@ -1,0 +1,295 @@
+"""Keep the drawn answers until their release is in place. Part of the trust kernel.
+
+**Purpose.** A charge is paid once. A process that is killed after it finishes later, at no further charge, with the
+answers that were kept, or with new ones if none were.
+
+    LEDGER.answers/               a folder beside the ledger, for its owner alone; gone when nothing is kept
+        SALT-RANDOM.unfinished    room for the answers, made before the charge and locked by its process
+        DIGEST.answers            the answers to the charge with this digest, as JSON, filled up with blanks
+
+**Order.** Make room, charge, draw, write the answers into the room, and then, in one transaction of the ledger, give
+the file its name and write the entry of the answers (:meth:`fitnoise.kernel.ledger.Ledger.answer`). A file is believed
+only if its digest is that of the entry. A file without an entry is of a killed process: nobody has read it for a
+release, and the next draw replaces it.
+
+**Statement.** For each charge one output of the mechanism is published at most, and whether an earlier draw failed does
+not depend on that draw. *Reason.* The ledger takes one entry of answers for each charge, and :func:`measure` returns
+answers only after their own entry. Between the draw and the entry a process writes a file, syncs it and renames it. The
+length of the file is fixed before the draw, and its room is written before the charge. So a full disk, an error of the
+disk or a signal strikes whatever was drawn. Given that a draw is published, its law is that of the mechanism.
+
+Answers may be longer than their room only where they have more than 64 bits, and are then more than 10^60 times as
+large as the exact ones: with exact discrete noise that does not happen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, Self, final
+
+import numpy as np
+
+from fitnoise.errors import LedgerError
+from fitnoise.kernel.arrays import Exact, answers_digest
+from fitnoise.kernel.designs._base import Answers
+from fitnoise.kernel.files import Draft, clear_drafts, hold
+from fitnoise.kernel.ledger import Entry, Ledger
+
+_WIDTH: Final = 22
+"""Bytes that a number of 64 bits may take: 20 for its digits and sign, two for what stands between numbers."""
+
+_WIDER: Final = 64
+"""So many more where numbers are wider."""
+
+
+def room_for(exact: Sequence[Answers]) -> int:
+    """Return the bytes that hold noisy answers for certain, or all but for certain beyond 64 bits.
+
+    Args:
+        exact: the exact answers of every design.
+    """
+    arrays = [x for part in exact for x in part]
+    return 2 + sum(2 + len(x) * _width(x) for x in arrays) + 2 * len(exact)
+
+
+def _width(x: Exact) -> int:
+    """Return the bytes for each number of an array."""
+    if x.dtype != object:
+        return _WIDTH
+    return _WIDTH + _WIDER + max((len(str(y)) for y in x.tolist()), default=0)
+
+
+def written(answers: Sequence[Answers], room: int) -> bytes:
+    """Return the bytes of a file of answers, filled up to a length with blanks.
+
+    Args:
+        answers: of every design.
+        room: the length.
+    """
+    text = json.dumps([[y.tolist() for y in part] for part in answers], separators=(",", ":"))
+    return text.encode("ascii").ljust(room)
+
+
+def read(path: Path, digest: str) -> tuple[Answers, ...] | None:
+    """Return the answers of a file, by design; None if there is no such file.
+
+    Args:
+        path: the file.
+        digest: of the answers, as the ledger says.
+
+    Raises:
+        LedgerError: the file was altered.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    with contextlib.suppress(ValueError, TypeError, AttributeError):
+        found = tuple(tuple(_numbers(y) for y in part) for part in json.loads(content))
+        if answers_digest(y for part in found for y in part) == digest:
+            return found
+    raise LedgerError(
+        f"the answers kept in {path.name[:20]!r}… are not those that the ledger names: bring the file back as it was."
+    )
+
+
+def _numbers(values: list[int]) -> Exact:
+    """Return an array of whole numbers, of 64 bits where all of them fit."""
+    if not all(type(x) is int for x in values):
+        raise TypeError
+    small = all(-(2**63) <= x < 2**63 for x in values)
+    return np.array(values, dtype=np.int64 if small else object)
+
+
+@final
+class Room:
+    """A place for answers, held by this process from before the charge until they are kept.
+
+    Args:
+        folder: where they are kept.
+        stem: how the names of drafts for this charge begin.
+
+    Raises:
+        LedgerError: another process works on the charge, or nothing can be written there.
+    """
+
+    def __init__(self, folder: Path, stem: str) -> None:
+        self._folder = folder
+        if clear_drafts(folder, stem):
+            raise LedgerError(
+                "another process is at work on this very release: wait until it is done, then run the command again."
+            )
+        try:
+            self._draft = Draft(folder, stem)
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def make(self, length: int) -> None:
+        """Write blanks, so that the answers have room.
+
+        Raises:
+            LedgerError: nothing can be written there, or the disk is full.
+        """
+        self._write(b"".ljust(length))
+
+    def keep(self, answers: Sequence[Answers], length: int, path: Path, ledger: Ledger, charge: Entry) -> Entry:
+        """Keep the answers, and write down their digest: both or, as the ledger sees it, neither.
+
+        Args:
+            answers: of every design.
+            length: of the room.
+            path: the file in which they are kept.
+            ledger: that was charged.
+            charge: the entry.
+
+        Returns:
+            The entry that names the answers.
+
+        Raises:
+            LedgerError: the answers cannot be kept, or those of another process were first.
+        """
+        self._write(written(answers, length))
+        return ledger.answer(charge, _digest(answers), lambda: self._place(path))
+
+    def _write(self, content: bytes) -> None:
+        try:
+            self._draft.write(content)
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def _place(self, path: Path) -> None:
+        try:
+            self._draft.place(path)
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def _failed(self, error: OSError) -> LedgerError:
+        return LedgerError(f"answers cannot be kept in {self._folder.name!r} ({error.strerror}): make room there.")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._draft.close()
+
+
+def _digest(answers: Sequence[Answers]) -> str:
+    return answers_digest(y for part in answers for y in part)
+
+
+@final
+class Beside:
+    """The folder beside a ledger in which answers are kept; no folder for a ledger in memory.
+
+    Args:
+        ledger: that is charged.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        file = None if ledger.file is None else ledger.file.resolve()
+        self._folder = None if file is None else file.with_name(f"{file.name}.answers")
+
+    @contextlib.contextmanager
+    def room(self, salt: str) -> Iterator[Room | None]:
+        """Hold a place for the answers to a charge; None for a ledger in memory.
+
+        Args:
+            salt: of the charge.
+
+        Raises:
+            LedgerError: as of :class:`Room`.
+        """
+        if self._folder is None:
+            yield None
+            return
+        try:
+            with self._made(self._folder, salt) as room:
+                yield room
+        finally:
+            self.forget(None)
+
+    def _made(self, folder: Path, salt: str) -> Room:
+        """Return a room in the folder, which is made where it is missing."""
+        while True:
+            try:
+                folder.mkdir(mode=0o700, exist_ok=True)
+            except OSError as error:
+                raise LedgerError(
+                    f"the folder {folder.name!r}, in which answers are kept, cannot be made ({error.strerror})."
+                ) from None
+            try:
+                return Room(folder, salt)
+            except LedgerError:
+                if folder.is_dir():
+                    raise  # else: another process has just removed it, empty
+
+    @contextlib.contextmanager
+    def holding(self, charge: Entry) -> Iterator[None]:
+        """Hold the kept answers to a charge while its release is written.
+
+        Args:
+            charge: the charge.
+        """
+        path, handle = self.path(charge), None
+        if path is not None:
+            with contextlib.suppress(OSError):  # a period of a series is kept elsewhere; or there are no locks here
+                handle = hold(path)
+        try:
+            yield
+        finally:
+            if handle is not None:
+                os.close(handle)
+
+    def is_held(self, charge: Entry) -> bool:
+        """Return True if a living process works on a charge.
+
+        Args:
+            charge: the charge.
+        """
+        path = self.path(charge)
+        if path is None or self._folder is None:
+            return False
+        try:
+            os.close(hold(path))
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass
+        return clear_drafts(self._folder, str(charge.detail.get("salt")))
+
+    def path(self, charge: Entry) -> Path | None:
+        """Return the file in which the answers to a charge are kept; None for a ledger in memory."""
+        return None if self._folder is None else self._folder / f"{charge.digest}.answers"
+
+    def read(self, charge: Entry, answers: Entry) -> tuple[Answers, ...] | None:
+        """Return the answers to a charge as they are kept; None if they are not.
+
+        Args:
+            charge: the charge.
+            answers: the entry that names them.
+
+        Raises:
+            LedgerError: the file was altered.
+        """
+        path, digest = self.path(charge), answers.answers
+        return None if path is None or digest is None else read(path, digest)
+
+    def forget(self, charge: Entry | None) -> None:
+        """Remove the kept answers to a charge, whose release is in place, and the folder if it is empty.
+
+        Args:
+            charge: the charge; None removes the folder alone.
+        """
+        path = None if charge is None else self.path(charge)
+        if path is not None:
+            with contextlib.suppress(OSError):
+                path.unlink()
+        if self._folder is not None:
+            clear_drafts(self._folder, "")
+            with contextlib.suppress(OSError):
+                self._folder.rmdir()

@@ -1,0 +1,433 @@
+"""Answers that are kept until their release is in place: files, rooms, the ledger, and a charge that is finished."""
+
+import errno
+import hashlib
+import json
+import os
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import fitnoise as fn
+from door import Replay
+from fitnoise.errors import DataError, FitnoiseError, LedgerError
+from fitnoise.kernel import files, kept
+from fitnoise.kernel.arrays import answers_digest
+from fitnoise.kernel.counting import HistogramCounter
+from fitnoise.kernel.files import Draft, clear_drafts, hold, lock, sync_names
+from fitnoise.kernel.kept import Beside, Room, read, room_for, written
+from fitnoise.kernel.ledger import Account, Drawn, Ledger
+from fitnoise.kernel.losses import Loss
+from fitnoise.kernel.measure import Stages, is_unfinished, measure
+
+DOMAIN = fn.Domain(a=fn.Ordered(0, 2), b=fn.Categorical(["x", "y"]))
+PLAN = fn.plan(fn.Workload(DOMAIN, [fn.table("a", margin=3), fn.table(margin=2)]))
+OTHER = fn.plan(fn.Workload(DOMAIN, [fn.table("a", margin=4)]))
+COUNTS = np.arange(6).reshape(3, 2)
+ME = Account("people", fn.PrivacyUnit())
+HOMES = Account("default", fn.PrivacyUnit("household", 9))
+SOME = Loss.of_epsilon(Fraction(1, 8), by_cell=False)
+
+
+@pytest.fixture
+def book(tmp_path):
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        yield ledger
+
+
+def measured(ledger, order=PLAN.order, door=None, counts=COUNTS, **more):
+    return measure(order, HistogramCounter(counts, DOMAIN), ledger, door=door or Replay(3), **more)
+
+
+def failing(number, text="no luck"):
+    def fail(*_args, **_more):
+        raise OSError(number, text)
+
+    return fail
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_draft_is_its_owners_alone_and_gone_unless_it_is_placed(tmp_path):
+    with Draft(tmp_path, "a") as draft:
+        assert draft.path.stat().st_mode & 0o777 == 0o600
+        draft.write(b"one, and more")
+        draft.write(b"two")
+        assert draft.path.read_bytes() == b"two, and more"
+    assert not list(tmp_path.iterdir())
+    with Draft(tmp_path, "a") as draft:
+        draft.write(b"three")
+        draft.place(tmp_path / "done")
+    assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("done", b"three")]
+
+
+def test_a_draft_is_locked_and_one_that_was_taken_for_a_leftover_is_made_again(tmp_path, monkeypatch):
+    real, taken = files.lock, []
+
+    def late(handle):
+        if not taken:
+            taken.extend(tmp_path.iterdir())
+            taken[0].unlink()
+        real(handle)
+
+    monkeypatch.setattr(files, "lock", late)
+    with Draft(tmp_path, "a") as draft:
+        assert draft.path != taken[0]
+        with pytest.raises(BlockingIOError):
+            hold(draft.path)
+
+
+def test_drafts_of_the_dead_are_removed_and_of_the_living_told(tmp_path, monkeypatch):
+    with Draft(tmp_path, "a") as draft:
+        (tmp_path / "a-0.unfinished").touch()
+        (tmp_path / "b-0.unfinished").touch()
+        (tmp_path / "b-0.answers").touch()
+        assert clear_drafts(tmp_path, "a")
+        assert not clear_drafts(tmp_path, "b")
+        assert sorted(p.name for p in tmp_path.iterdir()) == sorted([draft.path.name, "b-0.answers"])
+    (tmp_path / "a-1.unfinished").touch()
+    monkeypatch.setattr(files, "lock", failing(errno.EOPNOTSUPP))
+    assert not clear_drafts(tmp_path, "a")  # where there are no locks none is removed
+    assert (tmp_path / "a-1.unfinished").exists()
+    with Draft(tmp_path, "a") as draft:
+        assert draft.path.exists()
+    assert not clear_drafts(tmp_path / "nowhere", "a")
+
+
+def test_where_files_cannot_be_locked_it_is_said(tmp_path, monkeypatch):
+    (tmp_path / "f").touch()
+    os.close(hold(tmp_path / "f"))
+    monkeypatch.setattr(files.sys, "platform", "win32")
+    with pytest.raises(OSError, match="files cannot be locked"):
+        lock(0)
+    with pytest.raises(OSError, match="files cannot be locked"):
+        hold(tmp_path / "f")
+
+
+def test_a_sync_of_names_fails_where_the_disk_does_and_not_where_it_is_not_supported(tmp_path, monkeypatch):
+    sync_names(tmp_path)
+    sync_names(tmp_path / "nowhere")
+    for number, told in ((errno.EINVAL, False), (errno.EIO, True), (errno.ENOSPC, True)):
+        monkeypatch.setattr(files.os, "fsync", failing(number))
+        if told:
+            with pytest.raises(OSError, match="no luck"):
+                sync_names(tmp_path)
+        else:
+            sync_names(tmp_path)
+
+
+# --- answers --------------------------------------------------------------------------------------------------------
+
+LONG = (np.array([2**80, -(10**30)], dtype=object),)
+ANSWERS = [(np.array([1, -2]), np.array([], dtype=np.int64)), LONG, (np.array([-(2**63)]),)]
+
+
+def test_answers_are_read_as_they_were_written_whatever_room_they_have(tmp_path):
+    flat = [y for part in ANSWERS for y in part]
+    digest = hashlib.sha256(b"1\n-2\n%d\n%d\n%d" % (2**80, -(10**30), -(2**63))).hexdigest()
+    assert answers_digest([np.array([1, -2]), *flat[2:]]) == digest
+    for room in (0, room_for(ANSWERS), 10_000):
+        content = written(ANSWERS, room)
+        assert len(content) == max(room, len(json.dumps([[y.tolist() for y in p] for p in ANSWERS]).replace(" ", "")))
+        (tmp_path / "f").write_bytes(content)
+        found = read(tmp_path / "f", answers_digest(flat))
+        assert [[y.tolist() for y in p] for p in found] == [[y.tolist() for y in p] for p in ANSWERS]
+        assert [[y.dtype for y in p] for p in found] == [[np.int64] * 2, [object], [np.int64]]
+    assert read(tmp_path / "nowhere", digest) is None
+
+
+@pytest.mark.parametrize("size", [0, 1, 7])
+def test_room_is_made_for_the_longest_numbers_of_64_bits(size):
+    least = [(np.full(size, -(2**63)), np.full(1, -(2**63)))] * 2
+    assert len(written(least, 0)) <= room_for(least) == len(written(least, room_for(least)))
+    wide = [(np.array([10**40] * size, dtype=object),)]
+    assert len(written([(np.array([10**100] * size, dtype=object),)], 0)) <= room_for(wide)
+
+
+def test_answers_are_told_by_lines_however_many_there_are():
+    many = np.arange(2**16 + 3)
+    assert answers_digest([many]) == hashlib.sha256("\n".join(map(str, range(2**16 + 3))).encode()).hexdigest()
+
+
+@pytest.mark.parametrize("text", ["", "[", "3", "[3]", "[[3]]", "[[[true]]]", "[[[1.0]]]", "[[[2]]]", '[["1"]]', "{}"])
+def test_answers_that_were_touched_are_refused(tmp_path, text):
+    (tmp_path / "f").write_text(text)
+    with pytest.raises(LedgerError, match="not those that the ledger names"):
+        read(tmp_path / "f", answers_digest([np.array([1])]))
+
+
+# --- in the ledger --------------------------------------------------------------------------------------------------
+
+
+def test_a_charge_has_one_set_of_answers(book):
+    charge = book.charge(ME, SOME, {"plan": "1" * 64, "salt": "0" * 32})
+    assert is_unfinished(book, charge)
+    assert book.answered(charge) is None
+    entry = book.answer(charge, "a" * 64)
+    assert (entry.kind, entry.rho, entry.account, entry.answers) == ("answers", 0, ME, "a" * 64)
+    assert entry.detail == {"charge": charge.digest, "answers": "a" * 64}
+    assert (book.answered(charge), charge.answers) == (entry, None)
+    assert not is_unfinished(book, charge)
+    for digest in ("a" * 64, "b" * 64):
+        with pytest.raises(LedgerError, match="entry 2 names the answers to entry 1 already"):
+            book.answer(charge, digest, killed)
+    assert book.balance(ME).spent == charge.rho
+    assert book.verify() == 2
+    assert book.charges(ME, "1" * 64) == [charge]
+    assert book.charges(ME, "2" * 64) == book.charges(Account("others", ME.unit), "1" * 64) == []
+
+
+def test_answers_are_of_a_charge_or_a_period_of_the_account(book, tmp_path):
+    first = book.charge(ME, SOME, {"plan": "1" * 64}, drawn=Drawn(1, "f" * 64))
+    second = book.period(ME, "1" * 64, Drawn(2, "e" * 64))
+    cap = book.set_cap(ME, Fraction(9))
+    answers = [book.answer(e, "a" * 64) for e in (second, first)]
+    assert book.charges(ME, "1" * 64) == []  # it is a series
+    with Ledger(tmp_path / "other.db") as other:
+        foreign = other.charge(ME, SOME, {})
+    for wrong in (cap, answers[0], foreign):
+        with pytest.raises(LedgerError, match="answers are of a charge, or of a period of a series"):
+            book.answer(wrong, "a" * 64)
+    with pytest.raises(LedgerError, match="named by the SHA-256 of their charge"):
+        book.answer(book.charge(ME, SOME, {}), "A" * 64)
+    assert not is_unfinished(book, first)
+    with pytest.raises(LedgerError, match="no entry of kind 'answers'"):
+        type(cap)(9, "answers", ME, Fraction(1), cap.time, {"charge": "a", "answers": "b"}, "", "")
+    with pytest.raises(LedgerError, match="no entry of kind 'answers'"):
+        type(cap)(9, "answers", ME, Fraction(0), cap.time, {"charge": "a" * 64}, "", "")
+    with pytest.raises(LedgerError, match="names the digest of its charge"):
+        type(cap)(9, "answers", ME, Fraction(0), cap.time, {"charge": "a" * 64, "answers": "A" * 64}, "", "")
+
+
+def test_an_entry_of_answers_is_written_when_they_are_kept_and_else_not_at_all(book):
+    charge = book.charge(ME, SOME, {})
+
+    def wrong():
+        raise LedgerError("cannot be kept")
+
+    with pytest.raises(LedgerError, match="cannot be kept"):
+        book.answer(charge, "a" * 64, wrong)
+    assert book.answered(charge) is None
+    held = []
+    book.answer(charge, "a" * 64, lambda: held.append(book._db.in_transaction))
+    assert held == [True]
+
+
+def test_a_plan_that_was_charged_before_is_refused_once_it_is_asked_for_once(book):
+    book.charge(ME, SOME, {"plan": "1" * 64}, once=True)
+    book.charge(ME, SOME, {"plan": "2" * 64}, once=True)
+    book.charge(ME, SOME, {"plan": "1" * 64})
+    with pytest.raises(LedgerError, match=r"another process has charged this plan meanwhile \(entry 3\)"):
+        book.charge(ME, SOME, {"plan": "1" * 64}, once=True)
+    assert len(book.entries()) == 3
+
+
+def test_a_second_name_that_comes_with_the_commit_is_no_word_of_the_past(book, tmp_path):
+    """The entry is in the file, so that nobody may say that nothing was charged."""
+    charge = book.charge(ME, SOME, {})
+    real, told = book._has_changed, []
+    book._has_changed = lambda: (tmp_path / "second").hardlink_to(tmp_path / "ledger.db") or told.append(1) or real()
+    with pytest.raises(LedgerError, match="got a second name") as raised:
+        book.answer(charge, "a" * 64)
+    assert "nothing" not in str(raised.value).lower()
+    (tmp_path / "second").unlink()
+    with Ledger(tmp_path / "ledger.db") as after:
+        assert after.answered(charge).answers == "a" * 64
+
+
+# --- measuring ------------------------------------------------------------------------------------------------------
+
+
+def test_answers_are_kept_beside_the_ledger_until_they_are_forgotten(book, tmp_path):
+    stages = Stages()
+    found = measured(book, stages=stages)
+    (path,) = (tmp_path / "ledger.db.answers").iterdir()
+    assert (path.name, path.stat().st_mode & 0o777) == (f"{found.charge.digest}.answers", 0o600)
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert (stages.charge, stages.salt) == (found.charge, found.charge.detail["salt"])
+    assert stages.answers == book.answered(found.charge)
+    beside = Beside(book)
+    assert beside.path(found.charge) == path
+    again = beside.read(found.charge, stages.answers)
+    assert [[y.tolist() for y in p] for p in again] == [[y.tolist() for y in p] for p in found.answers]
+    assert answers_digest(y for p in again for y in p) == stages.answers.answers
+    beside.forget(None)
+    assert path.exists()
+    beside.forget(found.charge)
+    assert [p.name for p in tmp_path.iterdir()] == ["ledger.db"]
+    beside.forget(found.charge)
+
+
+def test_a_ledger_in_memory_keeps_no_answers_and_names_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Ledger(":memory:") as book:
+        found = measured(book)
+        entry, beside = book.answered(found.charge), Beside(book)
+        assert entry.answers == answers_digest(y for p in found.answers for y in p)
+        assert beside.path(found.charge) is beside.read(found.charge, entry) is None
+        assert not beside.is_held(found.charge)
+        beside.forget(found.charge)
+        with beside.holding(found.charge):
+            pass
+    assert not list(tmp_path.iterdir())
+
+
+class Killed(BaseException):
+    """What ends a process in a test."""
+
+
+def killed(*_):
+    raise Killed
+
+
+def test_a_charge_without_answers_is_finished_at_no_further_charge(book, tmp_path):
+    """The data have changed since: what is drawn is of the new ones."""
+    door = Replay(draws=killed)
+    with pytest.raises(Killed):
+        measured(book, door=door)
+    (charge,) = book.entries()
+    assert is_unfinished(book, charge)
+    assert [p.name for p in tmp_path.iterdir()] == ["ledger.db"]
+    found = measured(book, unfinished=charge, counts=COUNTS + 7)
+    assert found.charge == charge
+    plain = measured(Ledger(":memory:"), counts=COUNTS + 7)
+    assert [[y.tolist() for y in p] for p in found.answers] == [[y.tolist() for y in p] for p in plain.answers]
+    assert [e.kind for e in book.entries()] == ["charge", "answers"]
+    assert book.balance(charge.account).spent == charge.rho
+
+
+def test_only_the_unfinished_charge_of_this_very_order_is_finished(book):
+    with pytest.raises(Killed):
+        measured(book, door=Replay(draws=killed))
+    (charge,) = book.entries()
+    order = PLAN.order
+    done = measured(book, OTHER.order).charge
+    dear = Loss.of_epsilon(Fraction(3), by_cell=False)
+    salted = {"plan": order.plan, "salt": "0" * 32}
+    wrong = [
+        (OTHER.order, charge),  # of another plan
+        (OTHER.order, done),  # with answers
+        (order, book.charge(order.account, dear, salted)),  # at another price
+        (order, book.charge(order.account, order.charged(), {"plan": order.plan})),  # by nobody who measured
+        (
+            order,
+            book.charge(order.account, order.charged(), salted, also={HOMES: dear}),
+        ),  # for others, too
+        (order, book.answer(charge, "a" * 64)),  # no charge
+        (order, charge),  # with answers by now
+    ]
+    before = book.entries()
+    for asked, entry in wrong:
+        stages = Stages()
+        with pytest.raises(LedgerError, match="no charge of this plan that waits for its answers"):
+            measured(book, asked, unfinished=entry, stages=stages, door=Replay(draws=killed))
+        assert (stages.charge, stages.salt) == (None, None)
+    assert book.entries() == before
+
+
+def test_of_two_that_draw_for_one_charge_the_answers_of_one_are_published(book, monkeypatch):
+    """Without locks both draw; the ledger takes the first, and the file is its own."""
+    monkeypatch.setattr(files, "lock", failing(errno.EOPNOTSUPP))
+    with pytest.raises(Killed):
+        measured(book, door=Replay(draws=killed))
+    (charge,) = book.entries()
+    first = []
+
+    def slow(scale, size):
+        if not first:
+            first.append(None)
+            with Ledger(book.file) as other:
+                first[0] = measured(other, unfinished=charge, door=Replay(1))
+        return np.full(size, 2)
+
+    stages = Stages()
+    with pytest.raises(LedgerError, match="another process drew them first"):
+        measured(book, unfinished=charge, door=Replay(draws=slow), stages=stages)
+    assert (stages.charge, stages.answers) == (charge, None)
+    kept_there = Beside(book).read(charge, book.answered(charge))
+    assert [[y.tolist() for y in p] for p in kept_there] == [[y.tolist() for y in p] for p in first[0].answers]
+    assert [p.suffix for p in Beside(book).path(charge).parent.iterdir()] == [".answers"]
+
+
+def test_a_living_process_is_left_to_finish_its_charge(book):
+    told = []
+
+    def look(scale, size):
+        (charge,) = book.entries()
+        told.append(Beside(book).is_held(charge))
+        with Ledger(book.file) as other, pytest.raises(LedgerError, match="another process is at work on this very"):
+            measured(other, unfinished=charge)
+        return np.full(size, 1)
+
+    found = measured(book, door=Replay(draws=look))
+    assert told
+    assert all(told)
+    beside = Beside(book)
+    assert not beside.is_held(found.charge)
+    with beside.holding(found.charge):
+        assert beside.is_held(found.charge)
+    assert not beside.is_held(found.charge)
+
+
+def test_a_plan_that_is_asked_for_once_is_charged_once(book):
+    measured(book, once=True)
+    with pytest.raises(LedgerError, match="another process has charged this plan meanwhile"):
+        measured(book, once=True)
+    measured(book)
+    assert [e.kind for e in book.entries()] == ["charge", "answers"] * 2
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+@pytest.mark.parametrize("moment", ["mkdir", "open", "room", "write", "place"])
+def test_a_disk_that_fails_is_told_and_charges_nothing_unless_it_did(book, monkeypatch, moment, number, tmp_path):
+    writes, real = [], files.Draft.write
+
+    def second(self, content):
+        writes.append(content)
+        return real(self, content) if len(writes) == 1 else failing(number)()
+
+    with monkeypatch.context() as patched:
+        if moment == "mkdir":
+            patched.setattr(kept.Path, "mkdir", failing(number))
+        elif moment == "open":
+            patched.setattr(files.os, "open", failing(number))
+        elif moment == "room":
+            patched.setattr(files.Draft, "write", failing(number))
+        elif moment == "write":
+            patched.setattr(files.Draft, "write", second)
+        else:
+            patched.setattr(files.Draft, "place", failing(number))
+        stages = Stages()
+        with pytest.raises(LedgerError, match=r"answers.* \(no luck\)"):
+            measured(book, stages=stages)
+    paid = moment in ("write", "place")
+    assert [e.kind for e in book.entries()] == ["charge"] * paid
+    assert (stages.charge is not None) == paid
+    assert [p.name for p in tmp_path.iterdir()] == ["ledger.db"]
+    if paid:
+        measured(book, unfinished=stages.charge)
+    if moment == "write":
+        assert len(writes[0]) == len(writes[1])  # so that what fails does not depend on the draw
+
+
+def test_a_folder_that_is_removed_by_another_process_is_made_again(book, monkeypatch):
+    real, removed = kept.Room, []
+
+    def late(folder, stem):
+        if not removed:
+            removed.append(folder)
+            folder.rmdir()
+        return real(folder, stem)
+
+    monkeypatch.setattr(kept, "Room", late)
+    assert measured(book).charge.sequence == 1
+
+
+def test_data_that_do_not_fit_leave_no_folder(book, tmp_path):
+    with pytest.raises(DataError):
+        measured(book, counts=COUNTS[:2])
+    assert [p.name for p in tmp_path.iterdir()] == ["ledger.db"]
+    with pytest.raises(FitnoiseError), Room(tmp_path, "a") as one, Room(tmp_path, "a"):
+        raise AssertionError(one)

@@ -1,0 +1,333 @@
+"""What an error says of the past is what is known to have been done, whatever it said where it was raised."""
+
+import ast
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fitnoise as fn
+from fitnoise.errors import DataError, LedgerError, ReleaseError, is_interruption, without_past
+from fitnoise.interfaces import commands
+from fitnoise.kernel import noise
+from fitnoise.kernel.ledger import Ledger
+from fitnoise.kernel.profiles import ceil_dyadic
+from fitnoise.reading import files as folders
+
+SOURCE = Path(fn.__file__).parent
+
+CLAIM = re.compile(r"nothing (was|were) ", re.IGNORECASE)
+
+DOMAIN = fn.Domain(a=fn.Ordered(0, 2), b=fn.Categorical(["x", "y"]))
+PLAN = fn.plan(fn.Workload(DOMAIN, [fn.table("a", margin=3), fn.table(margin=2)]))
+COUNTS = np.arange(6).reshape(3, 2)
+NOTHING = "Nothing was measured and nothing was charged."
+REPEAT = "Repeat the command or call: it finishes the release, at no further charge."
+
+
+def sentences():
+    """Every text of the source that says that nothing was done, with letters in the place of what is filled in."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        inner = {id(v) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for v in node.values}
+        for node in ast.walk(tree):
+            parts = node.values if isinstance(node, ast.JoinedStr) else [node] if id(node) not in inner else []
+            if all(isinstance(v, ast.Constant | ast.FormattedValue) for v in parts):
+                text = "".join(str(v.value) if isinstance(v, ast.Constant) else "It is so." for v in parts)
+                if CLAIM.search(text) and "\n" not in text:
+                    yield path.name, text
+
+
+def test_no_sentence_of_the_source_about_nothing_having_happened_survives_another_end():
+    found = list(sentences())
+    assert len(found) > 400
+    for file, text in found:
+        left = without_past(f"It is so. {text}" if text[:1] == " " else text)
+        assert not CLAIM.search(left), (file, text)
+        assert not left or left[-1] in ".!?"
+
+
+@pytest.mark.parametrize(
+    ("message", "left"),
+    [
+        ("the ledger is busy; nothing was charged, nothing was changed", "the ledger is busy."),
+        ("There are none. Nothing was read and nothing was charged.", "There are none."),
+        ("One. Two! Nothing was measured. Nothing was written.", "One. Two!"),
+        (
+            "nothing bounds what it costs. Leave it out; nothing was charged",
+            "nothing bounds what it costs. Leave it out.",
+        ),
+        ("Nothing was measured.", ""),
+        ("entry 3 remembers it; nothing was charged, and nothing was released", "entry 3 remembers it."),
+        ("it is done", "it is done."),
+    ],
+)
+def test_what_an_error_says_of_the_past_is_cut_off(message, left):
+    assert without_past(message) == left
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("Query interrupted"), KeyboardInterrupt(), type("InterruptException", (Exception,), {})()]
+)
+def test_what_engines_make_of_a_signal_is_an_interruption(error):
+    assert is_interruption(error)
+    for shown in (True, False):
+        with pytest.raises(ReleaseError) as raised:
+            failing_over(error, shown=shown)
+        assert is_interruption(raised.value)
+    assert not is_interruption(RuntimeError("no engine"))
+
+
+def failing_over(error, *, shown):
+    """Raise what a library makes of an error."""
+    try:
+        raise error
+    except BaseException as first:
+        raise ReleaseError("cannot be written") from (first if shown else None)
+
+
+# --- releases -------------------------------------------------------------------------------------------------------
+
+
+def release(place, **more):
+    return fn.release(PLAN, COUNTS, ledger=place / "ledger.db", directory=place / "r", **more)
+
+
+def spent(place):
+    with Ledger(place / "ledger.db") as book:
+        return book.balance(PLAN.order.account).spent
+
+
+LIES = [
+    DataError("there are none. Nothing was read and nothing was charged."),
+    LedgerError("the ledger is busy; nothing was charged, nothing was changed"),
+    ReleaseError("it cannot be written."),
+]
+
+
+@pytest.mark.parametrize("error", LIES, ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("moment", ["before", "drawing", "writing", "after"])
+def test_whoever_raised_it_an_error_says_what_was_done(tmp_path, monkeypatch, moment, error):
+    def fail(*_args, **_more):
+        raise error
+
+    with monkeypatch.context() as patched:
+        if moment == "before":
+            patched.setattr("fitnoise.publishing._rehearse", fail)
+        elif moment == "drawing":
+            patched.setattr(noise, "discrete_gaussians", fail)
+        elif moment == "writing":
+            patched.setattr(fn.Release, "_fill", lambda *_args, rehearsal=False: None if rehearsal else fail())
+        else:
+            patched.setattr("fitnoise.publishing._tidy", fail)
+        with pytest.raises(type(error)) as raised:
+            release(tmp_path)
+    said, own = str(raised.value), without_past(str(error))
+    stays = "The charge stays in the ledger (entry 1)"
+    ends = {
+        "before": NOTHING,
+        "drawing": f"{stays}. {REPEAT}",
+        "writing": f"{stays}, and the answers are kept. {REPEAT}",
+        "after": f"{stays}, and the release is in place.",
+    }
+    if moment == "before" and CLAIM.search(str(error)):
+        assert said == str(error)  # which is so
+    else:
+        assert said == f"{own} {ends[moment]}"
+    release(tmp_path)
+    assert spent(tmp_path) == ceil_dyadic(PLAN.exact_rho)
+
+
+def test_where_the_ledger_cannot_be_asked_nothing_is_claimed(tmp_path, monkeypatch):
+    """The entry is written, and the commit is told to have failed: only the ledger knows."""
+    real = Ledger.charge
+
+    def charged(self, *asked, **more):
+        real(self, *asked, **more)
+        monkeypatch.setattr(Ledger, "entries", lambda *_: (_ for _ in ()).throw(LedgerError("it is busy")))
+        raise LedgerError("the disk failed; nothing was charged, nothing was changed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "charge", charged)
+        with pytest.raises(LedgerError, match=r"disk failed\. Whether the ledger was charged is not known, .* Repeat"):
+            release(tmp_path)
+    monkeypatch.undo()
+    monkeypatch.setattr(Ledger, "charge", lambda *a, **m: real(*a, **m) and (_ for _ in ()).throw(LedgerError("no")))
+    assert spent(tmp_path) == ceil_dyadic(PLAN.exact_rho)
+    release(tmp_path)
+    assert spent(tmp_path) == ceil_dyadic(PLAN.exact_rho)
+    (tmp_path / "other").mkdir()
+    with pytest.raises(LedgerError, match=rf"^no\. The charge stays in the ledger \(entry 1\)\. {REPEAT}"):
+        release(tmp_path / "other")
+
+
+def test_other_errors_carry_what_was_done_in_a_note(tmp_path, monkeypatch):
+    monkeypatch.setattr(noise, "discrete_gaussians", lambda *_: {}["none"])
+    with pytest.raises(KeyError) as raised:
+        release(tmp_path)
+    assert raised.value.__notes__ == [f"The charge stays in the ledger (entry 1). {REPEAT}"]
+
+
+@pytest.mark.parametrize("number", [5, 28])
+def test_a_release_whose_last_sync_fails_is_in_place_and_its_answers_are_kept(tmp_path, monkeypatch, number):
+    real = folders.sync_names
+
+    def failing(folder):
+        if folder == tmp_path:
+            raise OSError(number, "no luck")
+        real(folder)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(folders, "sync_names", failing)
+        with pytest.raises(
+            ReleaseError, match=r"'r' is in place, and the disk did not confirm it \(no luck\)\. The charge"
+        ):
+            release(tmp_path)
+    assert (tmp_path / "r" / "release.json").exists()
+    assert (tmp_path / "ledger.db.answers").exists()
+    assert release(tmp_path).charge is None
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["ledger.db", "r"]
+
+
+def test_a_balance_that_cannot_be_read_does_not_fail_a_finished_release(tmp_path, monkeypatch, capsys):
+    def busy(*_):
+        raise LedgerError("another process holds it; nothing was charged, nothing was changed")
+
+    monkeypatch.setattr(Ledger, "balance", busy)
+    found = commands._balance(tmp_path / "ledger.db", PLAN.order.account)
+    said = "the release is done; the balance cannot be read now: another process holds it.\n"
+    assert (found, capsys.readouterr().err) == (None, said)
+
+
+def test_what_follows_a_change_says_that_it_was_made():
+    with pytest.raises(LedgerError, match=r"^it is busy\. The cap is set\.$"), commands._after("The cap is set."):
+        raise LedgerError("it is busy; nothing was charged, nothing was changed")
+    with pytest.raises(LedgerError, match=r"^it is busy; nothing was changed$"), commands._after(None):
+        raise LedgerError("it is busy; nothing was changed")
+    with pytest.raises(KeyboardInterrupt, match=r"^The cap is set\.$"), commands._after("The cap is set."):
+        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt, match=r"^$"), commands._after(None):
+        raise KeyboardInterrupt
+
+
+# --- several processes ----------------------------------------------------------------------------------------------
+
+TOGETHER = """
+import sys, time
+import numpy as np, fitnoise as fn
+
+plan = fn.Plan.from_json(open(sys.argv[1] + "/plan.json", encoding="utf-8").read())
+sys.stdout.write("ready\\n")
+sys.stdout.flush()
+sys.stdin.readline()
+try:
+    made = fn.release(plan, np.arange(6).reshape(3, 2), ledger=sys.argv[1] + "/ledger.db", directory=sys.argv[2])
+    sys.stdout.write("released" if made.charge else "already")
+except fn.FitnoiseError as error:
+    sys.stdout.write(str(error))
+"""
+
+
+def together(tmp_path, *places):
+    """What processes say that release one plan at once."""
+    (tmp_path / "plan.json").write_text(PLAN.to_json(), encoding="utf-8")
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    commands = [[sys.executable, "-c", TOGETHER, str(tmp_path), str(tmp_path / place)] for place in places]
+    processes = [subprocess.Popen(command, **pipes) for command in commands]
+    for p in processes:
+        assert p.stdout.readline() == "ready\n"
+    for p in processes:
+        p.stdin.write("\n")
+        p.stdin.flush()
+    return [p.communicate()[0] for p in processes]
+
+
+@pytest.mark.slow
+def test_of_four_processes_with_one_directory_one_is_charged_and_the_others_are_refused_before(tmp_path):
+    told = together(tmp_path, *["r"] * 4)
+    assert told.count("released") == 1
+    for said in told:
+        refused = said.endswith(NOTHING) and ("another process is writing 'r'" in said or "exists already" in said)
+        assert said in ("released", "already") or refused, said
+    assert spent(tmp_path) == ceil_dyadic(PLAN.exact_rho)
+    with Ledger(tmp_path / "ledger.db") as book:
+        assert fn.verify(tmp_path / "r", ledger=book).ok
+        assert [e.kind for e in book.entries()] == ["charge", "answers"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["ledger.db", "plan.json", "r"]
+
+
+@pytest.mark.slow
+def test_of_four_processes_with_four_directories_one_is_charged(tmp_path):
+    """What others say: another process is at work, or has charged it, or it was released before; or they copy it."""
+    told = together(tmp_path, *"abcd")
+    assert "released" in told
+    assert spent(tmp_path) == ceil_dyadic(PLAN.exact_rho)
+    made = [fn.Release.read(tmp_path / name) for name, said in zip("abcd", told, strict=True) if said == "released"]
+    assert all(x == made[0] for x in made)
+    with Ledger(tmp_path / "ledger.db") as book:
+        assert [e.kind for e in book.entries()] == ["charge", "answers"]
+
+
+# --- signals --------------------------------------------------------------------------------------------------------
+
+INTERRUPTED = """
+import os, sys, threading
+import duckdb
+from fitnoise import publishing
+from fitnoise.interfaces.cli import main
+from fitnoise.kernel import noise
+
+number, moment = int(sys.argv[1]), sys.argv[2]
+
+def strike(*_args, **_more):
+    threading.Timer(0.3, os.kill, (os.getpid(), number)).start()
+    duckdb.sql("SELECT count(*) FROM range(100000000) a, range(100000) b").fetchall()  # longer than any test
+
+if moment == "before":
+    publishing._rehearse = strike
+elif moment == "drawing":
+    noise.discrete_gaussians = strike
+elif moment == "writing":
+    real = publishing.Release._fill
+    publishing.Release._fill = lambda *a, rehearsal=False: real(*a, rehearsal=True) if rehearsal else strike()
+elif moment == "after":
+    from fitnoise.interfaces import commands
+    commands._balance = strike
+main(["release", "plan.json", "people.csv", "--ledger", "ledger.db", "-o", "r"])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such signal")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("moment", ["before", "drawing", "writing", "after"])
+def test_a_signal_in_an_engine_ends_in_one_sentence_and_the_same_command_finishes(tmp_path, number, moment):
+    (tmp_path / "plan.json").write_text(PLAN.to_json(), encoding="utf-8")
+    (tmp_path / "people.csv").write_text("a,b\n0,x\n1,y\n", encoding="utf-8")
+
+    def run(when):
+        command = [sys.executable, "-c", INTERRUPTED, str(int(number)), when]
+        environment = os.environ | {"PYTHONPATH": str(SOURCE.parent)}
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100, check=False
+        )
+
+    done = run(moment)
+    assert done.returncode == 128 + number, done.stderr
+    assert "Traceback" not in done.stderr
+    ends = {
+        "before": NOTHING,
+        "drawing": f"The charge stays in the ledger (entry 1). {REPEAT}",
+        "writing": f"The charge stays in the ledger (entry 1), and the answers are kept. {REPEAT}",
+        "after": "The release is in place, and its charge is in the ledger.",
+    }
+    assert done.stderr.splitlines()[-1] == f"interrupted. {ends[moment]}"
+    again = run("never")
+    assert again.returncode == 0, again.stderr
+    assert spent(tmp_path) == ceil_dyadic(PLAN.exact_rho)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["ledger.db", "people.csv", "plan.json", "r"]
