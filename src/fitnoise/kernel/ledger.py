@@ -77,7 +77,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, final
 
@@ -345,7 +345,7 @@ class Entry:
         if not listed or ("units" in self.detail and not also):
             raise _error("the prices of an entry for other units are written as a list of them, or not at all")
         for words in also:
-            account = Account.parse(self.account.source, words["unit"])
+            account = _account(self.account.source, _json(words["unit"]))
             if account in prices:
                 raise _error("an entry states the price of each unit once")
             prices[account] = Price.parse({key: x for key, x in words.items() if key != "unit"})
@@ -1421,8 +1421,9 @@ def _digest(columns: tuple[Any, ...]) -> str:
     return hashlib.sha256(_json(dict(zip(_COLUMNS, columns, strict=True))).encode("ascii")).hexdigest()
 
 
+@lru_cache(maxsize=1024)
 def _account(source: str, key: str) -> Account:
-    """The account of an entry; LedgerError unless its unit is written as a ledger writes it."""
+    """The account of an entry; LedgerError unless its unit is written as a ledger writes it. Many entries have one."""
     account = Account.parse(source, json.loads(key))
     if account.key != key:
         raise _error("the unit of an entry is written as canonical JSON")
