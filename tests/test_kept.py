@@ -79,6 +79,26 @@ def test_a_draft_is_locked_and_one_that_was_taken_for_a_leftover_is_made_again(t
             hold(draft.path)
 
 
+def test_a_draft_that_another_process_holds_as_a_leftover_is_made_again(tmp_path, monkeypatch):
+    """The other process holds the lock, and removes the file a moment later."""
+    real, taken = files.lock, []
+
+    def late(handle):
+        if not taken:
+            taken.extend(tmp_path.iterdir())
+            taken.append(os.open(taken[0], os.O_RDONLY))
+            real(taken[1])
+        real(handle)
+
+    monkeypatch.setattr(files, "lock", late)
+    with Draft(tmp_path, "a") as draft:
+        taken[0].unlink()
+        draft.write(b"one")
+        draft.place(tmp_path / "done")
+    os.close(taken[1])
+    assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("done", b"one")]
+
+
 def test_drafts_of_the_dead_are_removed_and_of_the_living_told(tmp_path, monkeypatch):
     with Draft(tmp_path, "a") as draft:
         (tmp_path / "a-0.unfinished").touch()
@@ -177,6 +197,21 @@ def test_a_charge_has_one_set_of_answers(book):
     assert book.verify() == 2
     assert book.charges(ME, "1" * 64) == [charge]
     assert book.charges(ME, "2" * 64) == book.charges(Account("others", ME.unit), "1" * 64) == []
+
+
+def test_a_chain_finds_entries_and_answers_by_their_digests(book):
+    charges = [book.charge(ME, SOME, {"plan": f"{i:064x}"}) for i in range(3)]
+    answers = [book.answer(charges[i], "a" * 64) for i in (2, 0)]
+    with book._transaction("BEGIN") as chain:
+        assert list(chain) == [*charges, *answers]
+        assert chain.by_digest == {e.digest: e for e in chain}
+        assert chain.answers == {charges[2].digest: answers[0], charges[0].digest: answers[1]}
+
+
+@pytest.mark.parametrize("salt", ["../" + "0" * 29, "0" * 31, "0" * 33, "F" * 32, None, 7])
+def test_a_charge_with_another_salt_is_none_to_finish(book, salt):
+    charge = book.charge(ME, SOME, {"plan": "1" * 64, "salt": salt})
+    assert not is_unfinished(book, charge)
 
 
 def test_answers_are_of_a_charge_or_a_period_of_the_account(book, tmp_path):

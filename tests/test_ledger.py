@@ -938,9 +938,9 @@ def write_format(path: Path, version: int) -> None:
         *(
             (
                 partial(write_format, version=version),
-                f"format {version}, this fitnoise reads and writes format 6 alone: use the fitnoise that wrote it, or",
+                f"format {version}, this fitnoise reads and writes format 7 alone: use the fitnoise that wrote it, or",
             )
-            for version in (1, 2, 3, 4, 5, 7)
+            for version in (1, 2, 3, 4, 5, 6, 8)
         ),
     ],
 )

@@ -128,5 +128,6 @@ def as_day(given: object) -> date | None:
             return date.fromisoformat(given)
         except ValueError:
             return None
-    is_day = isinstance(given, date) and not isinstance(given, datetime)
-    return date(given.year, given.month, given.day) if is_day else None
+    if isinstance(given, datetime) or not isinstance(given, date):
+        return None
+    return date(given.year, given.month, given.day)

@@ -65,6 +65,17 @@ def hold(path: Path) -> int:
     return handle
 
 
+def _is_own(handle: int) -> bool:
+    """Return True if this process has locked a file, or if there are no locks, so that nobody removes it."""
+    try:
+        lock(handle)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
 @final
 class Draft:
     """A new file for its owner alone, locked until it is in its place or removed.
@@ -85,9 +96,7 @@ class Draft:
         while True:
             self.path = folder / f"{stem}-{secrets.token_hex(8)}{_SUFFIX}"
             self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-            with contextlib.suppress(OSError):  # no locks here: then nobody removes the drafts of others
-                lock(self._handle)
-            if self.path.exists():
+            if _is_own(self._handle) and self.path.exists():
                 return
             os.close(self._handle)  # another process took it for a leftover before it was locked
 

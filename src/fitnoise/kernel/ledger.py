@@ -96,8 +96,9 @@ GENESIS = "0" * 64  # the digest before the first entry
 
 _APPLICATION = int.from_bytes(b"fitn")  # PRAGMA application_id: how the file is known
 
-_FORMAT = 6
-"""PRAGMA user_version; 1 to 5 knew accounts by their sentences, in which a promise named attributes without cells."""
+_FORMAT = 7
+"""PRAGMA user_version; 1 to 5 knew accounts by their sentences, in which a promise named attributes without cells. 6
+named no answers, so that each of its charges looks as if its release were unfinished."""
 
 _BUSY_SECONDS = 30.0  # how long to wait for another process
 
@@ -434,6 +435,26 @@ class Quote:
 
 
 @final
+class _Chain(list[Entry]):
+    """Verified entries, oldest first, with two indices: a ledger of many answers is read in linear time.
+
+    by_digest: each entry by its digest. answers: each entry of answers by the digest of its charge.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by_digest: dict[str, Entry] = {}
+        self.answers: dict[str, Entry] = {}
+
+    def append(self, entry: Entry, /) -> None:
+        """Add an entry at the end, and to the indices."""
+        super().append(entry)
+        self.by_digest[entry.digest] = entry
+        if entry.kind == "answers":
+            self.answers[entry.detail["charge"]] = entry
+
+
+@final
 class Ledger:
     """An append-only file of caps, charges and refusals, shared safely between processes.
 
@@ -646,7 +667,7 @@ class Ledger:
             charge: the entry by which they were charged.
         """
         with self._transaction("BEGIN") as chain:
-            return next((e for e in chain if e.answers and e.detail["charge"] == charge.digest), None)
+            return chain.answers.get(charge.digest)
 
     def charges(self, account: Account, plan: str) -> list[Entry]:
         """Return the charges of a plan to an account, oldest first, without those that draw a period of a series.
@@ -783,7 +804,7 @@ class Ledger:
         self.close()
 
     @contextmanager
-    def _transaction(self, begin: Literal["BEGIN", "BEGIN IMMEDIATE"]) -> Iterator[list[Entry]]:
+    def _transaction(self, begin: Literal["BEGIN", "BEGIN IMMEDIATE"]) -> Iterator[_Chain]:
         """Lend the verified chain; what is appended meanwhile is committed at the end, or not at all."""
         if self._owner != (os.getpid(), threading.get_ident()):
             raise _error(f"{self._where} was opened by another thread or process: open it in this one")
@@ -809,10 +830,10 @@ class Ledger:
         except _FILE_ERRORS as error:
             raise self._failure(error, unknown=committing and ended) from error
 
-    def _read(self) -> list[Entry]:
+    def _read(self) -> _Chain:
         """The whole chain, verified inside the transaction that will use it."""
         self._refuse_replaced()
-        chain: list[Entry] = []
+        chain = _Chain()
         if {sql for (sql,) in self._db.execute("SELECT sql FROM sqlite_master")} != set(_SCHEMA):
             raise self._altered("its table or its triggers are not those of a ledger")
         for row in self._db.execute("SELECT * FROM entries ORDER BY sequence"):
@@ -831,7 +852,7 @@ class Ledger:
         if self._file != _identity(self._path):
             raise _error(f"{self._where} was replaced by another file since it was opened: open it again")
 
-    def _follow(self, chain: list[Entry], row: tuple[Any, ...]) -> None:
+    def _follow(self, chain: _Chain, row: tuple[Any, ...]) -> None:
         """Verify one row against the chain before it, and lengthen the chain by it."""
         last, digest = _head(chain)
         if row[0] != last + 1:
@@ -849,9 +870,7 @@ class Ledger:
             raise self._altered(f"entry {last + 1} was changed after it was written")
         chain.append(entry)
 
-    def _append(
-        self, chain: list[Entry], kind: str, account: Account, rho: Fraction, detail: Mapping[str, Any]
-    ) -> Entry:
+    def _append(self, chain: _Chain, kind: str, account: Account, rho: Fraction, detail: Mapping[str, Any]) -> Entry:
         """Write the next entry within the open transaction, and lengthen the chain by it."""
         last, previous = _head(chain)
         now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -1158,14 +1177,14 @@ def _in_turn(chain: list[Entry], kind: str, account: Account, detail: Mapping[st
         raise _error("the first period of a series is charged with all of it, and no other is")
 
 
-def _answers_once(chain: list[Entry], kind: str, account: Account, detail: Mapping[str, Any]) -> None:
+def _answers_once(chain: _Chain, kind: str, account: Account, detail: Mapping[str, Any]) -> None:
     """Raise unless an entry of answers names a charge or a period of its account that has no such entry."""
     if kind != "answers":
         return
-    charge = next((e for e in chain if e.digest == detail["charge"]), None)
+    charge = chain.by_digest.get(detail["charge"])
     if charge is None or charge.kind not in {"charge", "period"} or charge.account != account:
         raise _error("answers are of a charge, or of a period of a series, that the ledger has for this account")
-    other = next((e for e in chain if e.answers and e.detail["charge"] == charge.digest), None)
+    other = chain.answers.get(charge.digest)
     if other is not None:
         raise _error(
             f"entry {other.sequence} names the answers to entry {charge.sequence} already, and a charge has one set of "

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -186,7 +187,8 @@ def is_unfinished(ledger: Ledger, entry: Entry) -> bool:
         ledger: that was charged.
         entry: the charge.
     """
-    return "salt" in entry.detail and entry.drawn is None and ledger.answered(entry) is None
+    salted = re.fullmatch("[0-9a-f]{32}", str(entry.detail.get("salt")))  # the name of a file begins with it
+    return salted is not None and entry.drawn is None and ledger.answered(entry) is None
 
 
 def _refuse_other(order: Order, ledger: Ledger, entry: Entry) -> None:

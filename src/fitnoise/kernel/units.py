@@ -697,7 +697,7 @@ class Account:
             )
         if unit.id is not None:
             unit = PrivacyUnit(unit.name, 1, unit.neighbours, unit.id)
-        cells = tuple(sorted(self.cells))
+        cells = tuple(sorted((a, str(x)) for a, x in self.cells))
         if [a for a, _ in cells] != sorted(unit.pattern.names) or not all(_DIGEST.fullmatch(x) for _, x in cells):
             raise LedgerError(
                 "the account of a unit whose records keep to a pattern says of each of its attributes what decides its "

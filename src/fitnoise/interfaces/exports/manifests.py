@@ -16,11 +16,12 @@ from typing import Any
 
 from fitnoise import __version__
 from fitnoise.errors import ReleaseError
+from fitnoise.kernel.arrays import answers_digest
 from fitnoise.mechanisms.documents import parse
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.files import links, read_text, to_json
 from fitnoise.reading.layouts import Tabled, releases
-from fitnoise.reading.release import answers_digest, outputs_digest
+from fitnoise.reading.release import outputs_digest
 from fitnoise.reading.tables import TOLD, Made
 from fitnoise.reading.verification import Check
 
