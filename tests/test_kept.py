@@ -166,6 +166,11 @@ def test_room_is_made_for_the_longest_numbers_of_64_bits(size):
     assert len(written([(np.array([10**100] * size, dtype=object),)], 0)) <= room_for(wide)
 
 
+def test_the_length_of_a_file_does_not_tell_how_long_the_exact_answers_are():
+    lengths = [room_for([(np.array([x, 2], dtype=object),)]) for x in (0, 1, -(10**20), 2**200)]
+    assert len(set(lengths)) == 1
+
+
 def test_answers_are_told_by_lines_however_many_there_are():
     many = np.arange(2**16 + 3)
     assert answers_digest([many]) == hashlib.sha256("\n".join(map(str, range(2**16 + 3))).encode()).hexdigest()

@@ -43,7 +43,8 @@ _WIDTH: Final = 22
 """Bytes that a number of 64 bits may take: 20 for its digits and sign, two for what stands between numbers."""
 
 _WIDER: Final = 64
-"""So many more where numbers are wider."""
+"""Bytes more where numbers are wider, and again for every 64 digits that the exact answers have, or part of these: the
+length of a file tells no more of them."""
 
 
 def room_for(exact: Sequence[Answers]) -> int:
@@ -60,7 +61,8 @@ def _width(x: Exact) -> int:
     """Return the bytes for each number of an array."""
     if x.dtype != object:
         return _WIDTH
-    return _WIDTH + _WIDER + max((len(str(y)) for y in x.tolist()), default=0)
+    digits = max((len(str(y)) for y in x.tolist()), default=0)
+    return _WIDTH + _WIDER * (1 + -(-digits // _WIDER))
 
 
 def written(answers: Sequence[Answers], room: int) -> bytes:
