@@ -137,6 +137,24 @@ def test_above_the_share_nothing_is_counted_or_charged(tmp_path):
     assert told == [Dropped(100, 29, {"x": 29})]
 
 
+def test_who_asks_for_no_table_is_told_and_stopped_as_others_are(tmp_path):
+    """Of whom records are left out is no table: the total is counted to tell how many are dropped."""
+    asked, told = fn.FiniteQuery.left_out("beyond", people=100, epsilon=1), []
+    data = people(30).assign(p=[str(i % 90) for i in range(100)])
+    for most in (None, 0.3, 0.29):
+        source = DataSource("people", outside_domain=DROP, max_dropped=most)
+        unit = fn.PrivacyUnit("person", 1, id="p")
+        plan = fn.plan(fn.Publication(fn.Workload(DOMAIN, []), unit, source, finite=[asked]))
+        if most == 0.29:
+            with pytest.raises(DataError, match=r"30 of 100 records have a value outside.*attribute 'x' 30.*of 0.29"):
+                fn.release(plan, data, ledger=tmp_path / "l.db", dropped=told.append)
+            continue
+        fn.release(plan, data, ledger=tmp_path / "l.db", dropped=told.append)
+        fn.count(plan, data, tmp_path / f"counts {most}", plain=True, notice=lambda x: told.append(str(x)))
+        fn.release(plan, tmp_path / f"counts {most}", ledger=tmp_path / "l.db", again=True)
+    assert told == [Dropped(100, 30, {"x": 30}), str(Dropped(100, 30, {"x": 30}))] * 2
+
+
 def test_data_that_do_not_tell_are_refused_where_a_share_is_set(tmp_path):
     plan = planned(0.5)
     counts = HistogramCounter(np.ones(DOMAIN.shape, dtype=int), DOMAIN, drops=True)

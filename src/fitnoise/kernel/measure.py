@@ -253,10 +253,13 @@ def _counted(
     """
     sizes, asked = order.domain.sizes, _asked(wanted)
     counter.check(sorted({a for m in asked for a in m}))
-    margins = counter.count(asked, progress)
+    drops = order.domain.drops_values(order.source, order.unit.bound) and counter.of is None
+    margins = counter.count(asked or [()] * drops, progress)  # who asks for no table is told of what is dropped, too
     if any(counts.shape != tuple(sizes[a] for a in m) for m, counts in margins.items()):
         raise DataError("the counts are of another domain than the plan's. Nothing was measured, nothing was charged.")
-    _refuse_dropped(order, counter)
+    if drops:
+        _refuse_dropped(order, counter)
+    margins = {m: margins[m] for m in asked}
     records = int(next(iter(margins.values())).sum()) if margins else 0
     for size in order.sizes:
         size.refuse(records)
@@ -276,8 +279,7 @@ def _refuse_dropped(order: Order, counter: Counter) -> None:
     Only the operator sees this refusal, which depends on the data. Sealed counts passed it where they were made.
     """
     most, found = order.source.max_dropped, counter.dropped
-    drops = order.domain.drops_values(order.source, order.unit.bound)
-    if most is None or not drops or counter.of is not None:
+    if most is None:
         return
     if found is None:
         raise DataError(
