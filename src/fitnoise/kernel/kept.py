@@ -18,6 +18,9 @@ answers only after their own entry. Between the draw and the entry a process wri
 length of the file is fixed before the draw, and its room is written before the charge. So a full disk, an error of the
 disk or a signal strikes whatever was drawn. Given that a draw is published, its law is that of the mechanism.
 
+A file system that compresses files needs the more room the more digits the answers have. On such a one, a disk that is
+nearly full may refuse some draws and not others: keep ledgers on another.
+
 Answers may be longer than their room only where they have more than 64 bits, and are then more than 10^60 times as
 large as the exact ones: with exact discrete noise that does not happen.
 """
