@@ -14,7 +14,7 @@ from typing import Any
 import click
 import pandas as pd
 
-from fitnoise.errors import FitnoiseError, LedgerError, ReleaseError, without_past
+from fitnoise.errors import FitnoiseError, LedgerError, ReleaseError, is_interruption, without_past
 from fitnoise.interfaces import demo, plots
 from fitnoise.interfaces.console import emit, emit_csv, emit_json, progress, say, show, show_document
 from fitnoise.interfaces.exports.export import contents, export
@@ -832,12 +832,14 @@ def _after(done: str | None) -> Iterator[None]:
     """Have errors and interruptions say what was done before them, and nothing else of the past; None: nothing was."""
     try:
         yield
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(*([] if done is None else [done])) from None
-    except FitnoiseError as error:
+    except (KeyboardInterrupt, Exception) as error:
         if done is None:
             raise
-        raise type(error)(f"{without_past(str(error))} {done}") from error
+        if is_interruption(error):  # or what an engine made of one
+            raise KeyboardInterrupt(done) from None
+        if isinstance(error, FitnoiseError):
+            raise type(error)(f"{without_past(str(error))} {done}") from error
+        raise
 
 
 def _balance(file: Path, of: Account) -> Quote | None:
