@@ -79,7 +79,7 @@ WHICH = (
 )
 REPORTED = (
     "report",
-    {"first": "reliable", "kept": ["area_by_age.csv", "datapackage.json"]},
+    {"first": "reliable", "kept": ["area_by_age.csv", "datapackage.json", "manifest.json"]},
 )
 SEALED = ("sealed_counts", {"kept": True, "near": 20_000.0})
 SPARKED = pytest.param(
