@@ -123,7 +123,7 @@ def measured(size, folder):
     domain = fn.Domain(a=fn.Ordered(0, size - 1))
     made = fn.plan(fn.Workload(domain, [fn.table("a", margin=10)]), source=fn.DataSource("grown"))
     counts = np.zeros(size, dtype=np.int64)
-    return lambda: fn.release(made, counts, ledger=fn.Ledger(folder / "ledger.sqlite"))
+    return lambda: fn.release(made, counts, ledger=fn.Ledger(folder / "ledger.sqlite"), again=True)
 
 
 def write(size, folder):

@@ -99,7 +99,7 @@ def write(folder: Path) -> Iterator[tuple[str, Way, Way]]:
     def from_targets() -> None:
         asked = fn.Workload(fn.Domain(a=fn.Ordered(0, len(counts) - 1)), [fn.table("a", margin=10)])
         plan = fn.plan(asked, source=fn.DataSource("from targets"))
-        fn.release(plan, counts, ledger=ledger, directory=there())
+        fn.release(plan, counts, ledger=ledger, directory=there(), again=True)
 
     def all_by_engine() -> None:
         place, numbers = there(), "i AS a, random() AS value, random() AS std_error, random() AS moe"
