@@ -659,7 +659,7 @@ def broken(here, name, content):
 ERRORS = {
     "no specification": (3, ["plan", "nowhere.toml"], "cannot be read: No such file"),
     "a specification that is none": (3, ["plan", "people.csv"], "not valid TOML"),
-    "a gap that is none": (3, ["plan", "spec.toml", "--gap", "nan"], "gap is a relative distance"),
+    "a gap that is none": (2, ["plan", "spec.toml", "--gap", "nan"], "'nan' is not a valid float"),
     "a goal that is none": (
         3,
         ["plan", "goal.toml"],
@@ -672,7 +672,7 @@ ERRORS = {
         ["compare", "spec.toml", "--epsilon", "0"],
         "epsilon must be a positive finite number",
     ),
-    "an epsilon that is none": (3, ["compare", "spec.toml", "--epsilon", "nan"], "must be a positive finite number"),
+    "an epsilon that is none": (2, ["compare", "spec.toml", "--epsilon", "nan"], "'nan' is not a valid float"),
     "a delta that is none": (3, ["compare", "spec.toml", "--delta", "1"], "delta lies strictly between 0 and 1"),
     "a comparison by rho": (
         3,
@@ -1387,7 +1387,8 @@ def test_a_table_is_printed_as_its_file_says(run, here, pattern):
         file = (here / "release" / "tables" / f"{slug(name)}.csv").read_bytes()
         for folder in ("release", "bare"):
             code, out, err = run("tables", folder, name)
-            assert (code, out.encode(), err) == (0, file, "rebuilding …\ncounted: all records of people\n")
+            said = "counted: all records of people\nmargins or intervals are for: number of records\n"
+            assert (code, out.encode(), err) == (0, file, f"rebuilding …\n{said}")
     file = (here / "release" / "tables" / "area_by_sex.csv").read_bytes()
     assert "Nörth,True,".encode() in file
     for environment in ({}, {"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}):
@@ -1590,7 +1591,7 @@ def test_a_table_cannot_command_the_terminal(here, run):
     lines = text.replace("\r\n", "\n").splitlines()
     assert lines[1] == "area,sex,value,std_error,moe"
     assert lines[2].startswith(r'"N\x1b[31m\r",True,')
-    assert lines[6:] == ["counted: all records of people"]
+    assert lines[6:] == ["counted: all records of people", "margins or intervals are for: number of records"]
     raw = process("tables", "release", "area by sex", check=0).stdout  # to a program its bytes
     assert raw.count(b"N\x1b[31m\r") == 2
 

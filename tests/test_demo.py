@@ -137,7 +137,7 @@ def test_two_demonstrations_draw_two_noises(told, counted):
 def test_the_ledger_of_the_demo_holds_one_charge_and_refuses_another(told):
     _, _, folder = told
     with fn.Ledger(folder / "ledger.sqlite") as ledger:
-        assert [e.kind for e in ledger.entries()] == ["cap", "charge"]
+        assert [e.kind for e in ledger.entries()] == ["cap", "charge", "answers"]
         assert not ledger.quote(ledger.entries()[1].account, loss(ledger.entries()[1].rho)).fits
 
 

@@ -121,7 +121,7 @@ def test_accounts_and_caps_are_warned_of(tmp_path):
             assert ("this cap protects almost no one" in said) is warned, cap
             assert released not in said
     for number, warned in ((1, False), (2, False), (3, True)):  # ρ 4, 8, 12
-        fn.release(plan, np.array([3, 4]), ledger=path, directory=tmp_path / str(number))
+        fn.release(plan, np.array([3, 4]), ledger=path, directory=tmp_path / str(number), again=True)
         with fn.Ledger(path) as ledger:
             balance = ledger.balance(account)
             report_ = ledger_report(ledger.entries(), [balance], ledger.head())

@@ -12,6 +12,7 @@ import fitnoise as fn
 from fitnoise.errors import ReleaseError
 from fitnoise.reading import files
 from fitnoise.reading.files import csv_text
+from fitnoise.reading.verification import verify
 from laws import released
 from tolerances import EXACT
 
@@ -44,6 +45,7 @@ sys.meta_path.insert(0, Wall())
 
 import fitnoise as fn
 from fitnoise.reading.files import csv_text
+from fitnoise.reading.verification import verify
 
 for folder in sys.argv[1:]:
     release = fn.Release.read(folder)
@@ -53,7 +55,7 @@ for folder in sys.argv[1:]:
         "sum": [total.value, total.std_error, total.moe],
         "posteriors": [release.posterior(x)["probability"].tolist() for x, a in release.finite.items() if a.hit_rate],
         "histogram": release.histogram.to_numpy().tolist() if release.plan.setting else None,
-        "failing": [f"{c.claim}: {c.found}" for c in fn.verify(folder).checks if not c.holds],
+        "failing": [f"{c.claim}: {c.found}" for c in verify(folder).checks if not c.holds],
         "charge": release.charge,
     }))
 
