@@ -659,7 +659,7 @@ def broken(here, name, content):
 ERRORS = {
     "no specification": (3, ["plan", "nowhere.toml"], "cannot be read: No such file"),
     "a specification that is none": (3, ["plan", "people.csv"], "not valid TOML"),
-    "a gap that is none": (2, ["plan", "spec.toml", "--gap", "nan"], "'nan' is not a valid float"),
+    "a gap that is none": (3, ["plan", "spec.toml", "--gap", "-1"], "gap is a relative distance"),
     "a goal that is none": (
         3,
         ["plan", "goal.toml"],
@@ -672,7 +672,7 @@ ERRORS = {
         ["compare", "spec.toml", "--epsilon", "0"],
         "epsilon must be a positive finite number",
     ),
-    "an epsilon that is none": (2, ["compare", "spec.toml", "--epsilon", "nan"], "'nan' is not a valid float"),
+    "an epsilon that is none": (3, ["compare", "spec.toml", "--epsilon", "0"], "must be a positive finite number"),
     "a delta that is none": (3, ["compare", "spec.toml", "--delta", "1"], "delta lies strictly between 0 and 1"),
     "a comparison by rho": (
         3,

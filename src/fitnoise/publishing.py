@@ -272,7 +272,9 @@ class _Course:
             if is_interruption(error):  # an engine has made an error of it
                 raise KeyboardInterrupt(self._said()) from None
             if isinstance(error, FitnoiseError):
-                raise type(error)(self._restated(str(error))) from error
+                if (restated := self._restated(str(error))) == str(error):
+                    raise
+                raise type(error)(restated) from error
             if isinstance(error, OSError):
                 raise ReleaseError(f"the release cannot go on ({error.strerror}). {self._said()}") from error
             error.add_note(self._said())
