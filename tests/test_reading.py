@@ -12,7 +12,6 @@ import fitnoise as fn
 from fitnoise.errors import ReleaseError
 from fitnoise.reading import files
 from fitnoise.reading.files import csv_text
-from fitnoise.reading.verification import verify
 from laws import released
 from tolerances import EXACT
 

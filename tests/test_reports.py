@@ -138,11 +138,10 @@ def without_answers(report):
     sections = []
     for s in report.sections:
         kept = [[i for i, c in enumerate(t.columns) if c.name not in drawn] for t in s.tables]
+        rows = [tuple(tuple(row[i] for i in k) for row in t.rows) for t, k in zip(s.tables, kept, strict=True)]
         tables = [
-            replace(
-                t, columns=tuple(t.columns[i] for i in k), rows=tuple(tuple(row[i] for i in k) for row in t.rows), foot=()
-            )
-            for t, k in zip(s.tables, kept, strict=True)
+            replace(t, columns=tuple(t.columns[i] for i in k), rows=r, foot=())
+            for t, k, r in zip(s.tables, kept, rows, strict=True)
         ]
         sections.append(replace(s, tables=tuple(tables)))
     return replace(report, sections=tuple(sections))
