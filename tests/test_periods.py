@@ -590,7 +590,6 @@ import itertools, os, sys
 from pathlib import Path
 sys.path[:0] = [{tests!r}]
 import test_periods as made
-from fitnoise.kernel import series as periods
 from fitnoise.kernel.ledger import Ledger
 
 root, events = Path({root!r}), {{"open", "os.mkdir", "os.rename", "os.remove", "sqlite3.connect"}}
@@ -599,7 +598,7 @@ def twice(place):
     with Ledger(place / "ledger.db") as book:
         made.drawn(made.SERIES, book, place / "state", 2, made.Replay(9))
 
-real = periods.os.fsync
+real = os.fsync
 for moment in itertools.count(1):
     place = root / str(moment)
     place.mkdir()
@@ -614,7 +613,7 @@ for moment in itertools.count(1):
         def synced(handle):
             real(handle)
             step("open", None)
-        periods.os.fsync = synced
+        os.fsync = synced
         sys.addaudithook(step)
         twice(place)
         os._exit(0)

@@ -578,17 +578,19 @@ def test_of_a_release_that_is_killed_the_page_says_what_the_ledger_says(tmp_path
                 releases.confirm(number, "people", folder.certified())
                 children.stdin.write(f"{folder.root}\t{number}\t{stage}\n")
                 children.stdin.flush()
-                assert children.stdout.readline() == ("0\n" if stage == "never" else "9\n")
+                said = iter(children.stdout.readline, "")
+                status = next(x for x in said if x.strip().isdecimal())  # after what the release says
+                assert status == ("0\n" if stage == "never" else "9\n")
             children.stdin.close()
         found = [releases.where(n) for n in numbers]
         with fn.Ledger(folder.root / "budget.sqlite") as ledger:
             charges = [e for e in ledger.entries() if e.kind == "charge"]
-        assert len(charges) == 3
+        assert len(charges) == 2  # what was killed after its charge was finished by the next one
         for where, stage, expected in zip(found, stages, stages.values(), strict=True):
             assert where.state == expected, stage
             page = " ".join(Page(client.page(f"/release/{where.id}")).texts)
             assert {"refused": "Not released", "failed": "Failed after", "released": "Released"}[where.state] in page
-        assert [w.entry and w.entry.sequence for w in found] == [None, None, None, 1, 2, 3]
+        assert [w.entry and w.entry.sequence for w in found] == [None, None, None, 1, 1, 3]
 
 
 def prepared(self, number, intent):
