@@ -86,3 +86,8 @@ def checked_positive(name: str, value: object) -> float:
     if not is_real(value) or not 0 < value < math.inf:
         raise WorkloadError(f"{name} must be a positive finite number; got {value!r}. Nothing was made.")
     return float(value)
+
+
+def is_digest(text: object) -> bool:
+    """Return True for a SHA-256 in hexadecimal digits, in lower case."""
+    return isinstance(text, str) and re.fullmatch("[0-9a-f]{64}", text) is not None

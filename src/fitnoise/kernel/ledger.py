@@ -83,7 +83,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, final
 
 from fitnoise.errors import BudgetExceeded, LedgerError
 from fitnoise.kernel.arguments import checked
-from fitnoise.kernel.checks import look_alike
+from fitnoise.kernel.checks import is_digest, look_alike
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.privacy import pure_mu_squared
 from fitnoise.kernel.profiles import Charged, Profile, ceil_dyadic, joint
@@ -237,7 +237,7 @@ class Drawn:
     frozen: str
 
     def __post_init__(self) -> None:
-        if type(self.period) is not int or self.period < 1 or not _is_digest(self.frozen):
+        if type(self.period) is not int or self.period < 1 or not is_digest(self.frozen):
             raise _error("a period of a series is its number, from 1, and the SHA-256 of its frozen counts")
 
     def words(self) -> dict[str, Any]:
@@ -297,7 +297,7 @@ class Entry:
             raise _error(f"there is no entry of kind {self.kind!r} with ρ = {reprlib.repr(self.rho)}")
         if not isinstance(self.detail, Mapping) or (self.kind == "cap" and self.detail.keys() & _OWN - _LIMITS):
             raise _error("the detail of an entry is a JSON object, and a cap has no profile and stands beside nothing")
-        if self.kind == "answers" and not all(map(_is_digest, self.detail.values())):
+        if self.kind == "answers" and not all(map(is_digest, self.detail.values())):
             raise _error("an entry of answers names the digest of its charge, and that of the answers")
         if "series" in self.detail:
             Drawn.parse(self.detail["series"])
@@ -652,7 +652,7 @@ class Ledger:
             LedgerError: no digest is given; or the ledger has no such charge, or an entry of its answers.
         """
         words = {"charge": charge.digest, "answers": answers}
-        if not all(map(_is_digest, words.values())):
+        if not all(map(is_digest, words.values())):
             raise _error("answers are named by the SHA-256 of their charge, and their own")
         with self._transaction("BEGIN IMMEDIATE") as chain:
             _answers_once(chain, "answers", charge.account, words)
@@ -990,11 +990,6 @@ def _recognise(db: sqlite3.Connection, where: str) -> None:
 
 def _error(what: str) -> LedgerError:
     return LedgerError(f"{what}; nothing was charged, nothing was changed")
-
-
-def _is_digest(text: object) -> bool:
-    """Return True for a SHA-256 in hexadecimal digits."""
-    return isinstance(text, str) and re.fullmatch("[0-9a-f]{64}", text) is not None
 
 
 def _short(x: Fraction) -> bool:

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import math
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -15,7 +14,7 @@ from typing import Any, Final, Self, final
 
 from fitnoise.errors import DataError, FitnoiseError, PlanError
 from fitnoise.kernel.arguments import shown
-from fitnoise.kernel.checks import is_name
+from fitnoise.kernel.checks import is_digest, is_name
 from fitnoise.kernel.codings import classified_by
 from fitnoise.kernel.designs._base import WRAP, Design
 from fitnoise.kernel.domain import Domain, attribute_document
@@ -211,7 +210,7 @@ class Order:
             )
         for name in kinds.keys() | lists.keys():
             _refuse_changeable(name, getattr(self, name))
-        if not all(re.fullmatch("[0-9a-f]{64}", x) for x in (self.plan, *self.beside)):
+        if not all(map(is_digest, (self.plan, *self.beside))):
             raise PlanError(f"an order names plans by their hashes, 64 hexadecimal digits each. {_NOTHING}")
         if self.plan in self.beside or len(set(self.beside)) < len(self.beside):
             raise PlanError(f"a plan is composed with other plans, and names each of them once. {_NOTHING}")

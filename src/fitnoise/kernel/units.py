@@ -8,7 +8,6 @@ import hashlib
 import itertools
 import json
 import math
-import re
 import reprlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple, Protocol, Self, final
 
 from fitnoise.errors import LedgerError, SpecError
-from fitnoise.kernel.checks import is_name, look_alike
+from fitnoise.kernel.checks import is_digest, is_name, look_alike
 from fitnoise.kernel.conditions import Condition, conditions
 
 MAX_RECORDS_PER_UNIT = 10**12
@@ -27,8 +26,6 @@ MAX_RECORDS_PER_UNIT = 10**12
 PARTS: Final = 2**20
 """Of so many parts a record is made, where shares of it are counted: shares are whole numbers of them."""
 
-
-_DIGEST: Final = re.compile("[0-9a-f]{64}")
 
 _DIGITS_SHOWN: Final = 12
 
@@ -698,7 +695,7 @@ class Account:
         if unit.id is not None:
             unit = PrivacyUnit(unit.name, 1, unit.neighbours, unit.id)
         cells = tuple(sorted((a, str(x)) for a, x in self.cells))
-        if [a for a, _ in cells] != sorted(unit.pattern.names) or not all(_DIGEST.fullmatch(x) for _, x in cells):
+        if [a for a, _ in cells] != sorted(unit.pattern.names) or not all(is_digest(x) for _, x in cells):
             raise LedgerError(
                 "the account of a unit whose records keep to a pattern says of each of its attributes what decides its "
                 "cells, by SHA-256, and of nothing else: take the account of a plan (plan.order.account); nothing was "
