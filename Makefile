@@ -20,11 +20,11 @@ demo: $(VENV)/.runtime
 studio: $(VENV)/.dev
 	$(BIN)/fitnoise studio "$(or $(FOLDER),$(firstword $(shell ls -dt fitnoise-demo* 2>/dev/null) .))"
 
-# Everything: style, types, and all tests, with every branch of the kernel taken (17 minutes on two idle cores).
+# Everything: style, types, words, and all tests, with every branch of the kernel taken (17 minutes on two idle cores).
 test: check
 	$(PYTEST) -n 2 --dist worksteal -rfEs --cov
 
-# Style, types, and one case of each fast test.
+# Style, types, words, and one case of each fast test.
 quick: check
 	$(PYTEST) -n 2 --dist worksteal -m "not slow" --sample
 
@@ -32,6 +32,8 @@ check: $(VENV)/.dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/python tests/language.py --check
+	$(BIN)/python tests/language.py --subjects
 
 # Counting in the engines that this system has, beside those of `make test`: Spark with Java, MariaDB with mariadbd on
 # the path, ClickHouse embedded. What was left out is named. All tests share one session of Spark: one process.
