@@ -21,7 +21,7 @@ import fitnoise as fn
 from fitnoise.reading.registry import as_yaml, filled, registry_record
 from fitnoise.request.record import RecordSpec
 
-SAMPLES = Path(__file__).parent.parent / "tests" / "data" / "made_before" / "releases"
+SAMPLES = Path(__file__).parent.parent / "tests" / "data" / "stored" / "releases"
 
 WORDS = RecordSpec(
     url_slug="a-release",

@@ -28,7 +28,7 @@ from fitnoise.reading.files import read_text
 from laws import places
 from peak import forget_peak, peak_memory
 
-SAMPLES = Path(__file__).parent / "data" / "made_before"
+SAMPLES = Path(__file__).parent / "data" / "stored"
 PLANS = sorted((SAMPLES / "plans").iterdir())
 RELEASES = sorted((SAMPLES / "releases").iterdir())
 

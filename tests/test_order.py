@@ -104,7 +104,6 @@ ANOTHER_TYPE = {
     "beside": [None, [HASH], (5,), (Text(HASH),), HASH],
     "free": [None, 0, "no"],
     "units": [None, [fn.PrivacyUnit("home", 5)], ("home",), (Freely("home", 5),)],
-    "stated": [None, [ONE], (1.0,), (1,), (True,)],
 }
 
 
@@ -129,7 +128,6 @@ def test_a_field_of_an_order_is_of_exactly_its_type(field):
         ("beside", ("0" * 64,), "is composed with other plans"),
         ("mechanism", "", "printable name"),
         ("mechanism", "by\nhand", "printable name"),
-        ("stated", (Fraction(-1),), "at least 0"),
         ("designs", (), "without a design"),
         ("limits", (Limit("cap", ONE, (1,)),), "on designs of the order"),
         ("limits", (Limit("cap", ONE, (0,), (("o", 3),), (1.0, 1.0, 1.0)),), "on cells of attributes"),
@@ -246,23 +244,6 @@ def test_it_is_for_whom_and_from_where_it_says():
     assert made.adjacency == Adjacency(fn.PrivacyUnit("person", 2), drops=True)
     assert made.account == Account("homes", fn.PrivacyUnit("person", 2))
     assert not order(SECTORS).adjacency.drops
-
-
-def test_an_order_is_charged_no_less_than_was_stated_of_each_design():
-    plain = order(SECTORS, TOTALS)
-    first, second = (x.rho for x in plain.losses)
-    more = order(SECTORS, TOTALS, stated=(first / 2, 3 * second))
-    assert more.losses[0] == plain.losses[0]
-    assert more.losses[1].costs == tuple(3 * x for x in plain.losses[1].costs)
-    together = max(x + 3 * y for x, y in zip(*(x.costs for x in plain.losses), strict=True))  # cells are added first
-    assert more.loss.rho == together == Fraction(more.detail()["rho"])
-    assert more.afresh().losses == more.losses
-    assert order(SECTORS, TOTALS, stated=(Fraction(0), second)).losses == plain.losses
-    household = fn.PrivacyUnit("household", 3)
-    assert more.cost(household) == plain.cost(household)  # of others nothing was stated
-    for stated in ((first,), (first, second, first)):
-        with pytest.raises(PlanError, match="of all of its designs"):
-            order(SECTORS, TOTALS, stated=stated)
 
 
 @pytest.mark.parametrize("neighbours", fn.Neighbours)

@@ -391,14 +391,6 @@ def test_a_folder_that_is_gone_is_not_made_to_draw_again(book, folder):
     assert not folder.exists()
 
 
-def test_what_is_stated_of_a_series_is_charged_once_and_never_for_a_period_that_is_drawn_again(book, folder):
-    stated = 2 * SERIES.order.loss.rho
-    series = Series(order(STRATEGY, stated=(stated,)), "o0")
-    assert draw(series, 1, only(1), book, folder).charge.rho == ceil_dyadic(stated)
-    next(folder.glob("*.drawn")).unlink()
-    assert again(series, 1, book, folder).charge.rho == ceil_dyadic(SERIES.again(1).loss.rho)
-
-
 def test_what_others_left_of_a_period_is_removed_when_it_was_drawn(book, folder):
     folder.mkdir(mode=0o700)
     for name in (f"0001-{'a' * 64}.frozen", f"0001d-{'b' * 16}.unfinished", f"0002-{'a' * 64}.frozen"):

@@ -18,7 +18,7 @@ from zoo import WORKLOADS
 
 pytestmark = pytest.mark.usefixtures("one_duckdb")
 
-SAMPLES = Path(__file__).parent / "data" / "made_before" / "releases"
+SAMPLES = Path(__file__).parent / "data" / "stored" / "releases"
 
 SECTORS = ["Technology", "Healthcare", "Education", "Government", "Energy", "Finance"]
 VARIANTS = ["Pure DP", "Approximate DP", "Zero-concentrated DP", "Renyi DP", "Custom"]

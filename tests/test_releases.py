@@ -2,7 +2,6 @@
 
 import csv
 import json
-import math
 import os
 import shutil
 import subprocess
@@ -22,11 +21,11 @@ from designs import plan_of
 from door import Replay
 from fitnoise import publishing
 from fitnoise.errors import BudgetExceeded, DataError, LedgerError, PlanError, ReleaseError
-from fitnoise.kernel import noise, privacy
+from fitnoise.kernel import noise
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.reading import files as folders
 from fitnoise.reading import release as releases
-from fitnoise.reading.description import EntryReference, describe
+from fitnoise.reading.description import FORMAT
 from fitnoise.reading.files import clear_leftovers, read_parquet, staged, to_json
 from fitnoise.request import workloads
 from fitnoise.request.targets import z_score
@@ -977,7 +976,7 @@ def test_a_release_names_the_entry_that_charged_it(tmp_path):
         made = fn.release(SMALL, COUNTS, ledger=ledger, directory=tmp_path / "r", again=True)
         entry = ledger.entries()[2]
     document = json.loads((tmp_path / "r" / "release.json").read_text(encoding="utf-8"))
-    assert document["fitnoise_release"] == 7
+    assert document["fitnoise_release"] == FORMAT == 7
     assert document["ledger"] == {"sequence": 3, "digest": entry.digest}
     read = fn.Release.read(tmp_path / "r")
     assert read.entry == made.entry
@@ -985,55 +984,17 @@ def test_a_release_names_the_entry_that_charged_it(tmp_path):
     assert files(read.write(tmp_path / "again")) == files(tmp_path / "r")
 
 
-def test_a_pure_release_of_the_format_before_is_verified(tmp_path):
-    """Then ρ of what is pure was ε²/2."""
-    domain = fn.Domain(a=fn.Ordered(0, 2))
-    plan = fn.plan(fn.Workload(domain, [fn.table(prefix="a", margin=9)]), privacy="pure")
-    whole = plan.exact_epsilon**2 / 2
-    made = fn.release(plan, np.array([3, 4, 5]), ledger=tmp_path / "ledger.db", directory=tmp_path / "r")
-    path = tmp_path / "r" / "release.json"
-    names = [t.name for t in plan.tables]
-    path.unlink()
-    path.write_text(to_json(describe(plan, names, made.entry, 3)), encoding="utf-8")
-    stated = json.loads(path.read_text(encoding="utf-8"))
-    assert (stated["fitnoise_release"], stated["charge"]["rho"]) == (3, str(whole))
-    assert whole > plan.exact_rho
-    with fn.Ledger(tmp_path / "ledger.db") as ledger:
-        assert fn.verify(tmp_path / "r", ledger=ledger).ok
-    path.unlink()
-    path.write_text(to_json(describe(plan, names, made.entry)).replace(str(plan.exact_rho), str(whole)))
-    assert not fn.verify(tmp_path / "r").ok
-
-
-def test_of_gaussian_and_pure_tables_the_format_before_said_epsilon_of_the_sum(tmp_path):
-    """Not number by number, nor by cell: as it was added up then."""
-    domain = fn.Domain(a=fn.Ordered(0, 9), b=fn.Categorical(["x", "y"]))
-    first = fn.Publication(fn.Workload(domain, [fn.table("b", margin=30)]))
-    also = fn.Publication(fn.Workload(domain, [fn.table(prefix="a", margin=60)]), privacy="pure")
-    plan = fn.plan(replace(first, also=(also,)))
-    loss, entry = plan.loss, EntryReference(1, "0" * 64)
-    (epsilon,) = loss.pure
-    then = math.hypot(privacy.mu(loss.gaussian_mu_squared), privacy.pure_mu(epsilon))
-    rho = loss.dearest + epsilon**2 / 2
-    apart = Fraction(privacy.lattice_epsilon(privacy.mu(loss.gaussian_mu_squared), 1e-6)) + epsilon
-    stated = describe(plan, [], entry, 3)["charge"]
-    assert stated["rho"] == str(rho)
-    joined = min(privacy.zcdp_epsilon(rho, 1e-6), privacy.lattice_epsilon(then, 1e-6))
-    assert stated["epsilon"] == pytest.approx(min(joined, float(apart)), rel=1e-8)
-    assert describe(plan, [], entry)["charge"]["epsilon"] == plan.epsilon() <= stated["epsilon"]
-
-
-def test_a_release_whose_charge_is_not_known_is_written_as_before(made, tmp_path):
+def test_a_release_without_a_charge_names_no_entry(made, tmp_path):
     folder = fn.Release(SMALL, made.answers).write(tmp_path / "r")
     document = json.loads((folder / "release.json").read_text(encoding="utf-8"))
-    assert document["fitnoise_release"] == 2
+    assert document["fitnoise_release"] == FORMAT
     assert "ledger" not in document
     assert fn.verify(folder).ok
     assert fn.Release.read(folder).entry is None
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[" * 100_000, "3", "[]", "{}", '{"fitnoise_release": 4}', '{"fitnoise_release": 3}', None]
+    "text", ["", "{", "[" * 100_000, "3", "[]", "{}", '{"fitnoise_release": 7, "ledger": null}', None]
 )
 def test_a_release_without_a_whole_release_json_is_not_read(made, tmp_path, text):
     folder = made.write(tmp_path / "r")
@@ -1042,6 +1003,16 @@ def test_a_release_without_a_whole_release_json_is_not_read(made, tmp_path, text
         (folder / "release.json").write_text(text, encoding="utf-8")
     with pytest.raises(ReleaseError, match=r"release\.json"):
         fn.Release.read(folder)
+
+
+@pytest.mark.parametrize("number", [2, 3, 4, 5, 6, 8, True, "7"])
+def test_a_release_of_another_format_is_refused(made, tmp_path, number):
+    folder = made.write(tmp_path / "r")
+    document = json.loads((folder / "release.json").read_text(encoding="utf-8"))
+    (folder / "release.json").write_text(to_json(document | {"fitnoise_release": number}), encoding="utf-8")
+    with pytest.raises(ReleaseError, match=rf"is of format {number!r}\. This fitnoise.*Nothing was read"):
+        fn.Release.read(folder)
+    assert not fn.verify(folder).ok
 
 
 def test_csv_files_are_written_and_compared_in_pieces(monkeypatch, tmp_path):

@@ -33,7 +33,6 @@ from fitnoise.kernel.profiles import Profile
 from fitnoise.kernel.units import Adjacency
 from fitnoise.mechanisms import finite
 from fitnoise.mechanisms.gaussian.formulation import AllPairs, Formulation
-from fitnoise.reading.description import EntryReference, describe
 from fitnoise.reading.verification import check_description
 from fitnoise.request.documents import Spec
 from fitnoise.solving import sectors
@@ -1006,7 +1005,7 @@ COUNTERS = {
 
 # --- documents ----------------------------------------------------------------------------------------------------
 
-MADE_BEFORE = Path(__file__).parent / "data" / "made_before"
+STORED = Path(__file__).parent / "data" / "stored"
 
 
 @dataclass(frozen=True)
@@ -1044,7 +1043,7 @@ def _spec(plan):
     )
 
 
-def _described(folder, entry=None):
+def _described(folder):
     """What release.json says is implied, but for the versions of what made it and the entry of a ledger it names."""
 
     text = (folder / "plan.json").read_text(encoding="utf-8")
@@ -1056,19 +1055,9 @@ def _described(folder, entry=None):
             raise ReleaseError(wrong)
         return document
 
-    def made():
-        document = _json(folder / "release.json")()
-        if entry is None:
-            return document
-        place = list(document).index("charge") + 1
-        items = [*document.items()]
-        new = describe(plan, written, EntryReference(**entry))
-        whole = dict([*items[:place], ("ledger", entry), *items[place:]])
-        return whole | {key: new[key] for key in ("fitnoise_release", "charge", "tables")}
-
-    left = {("versions", package) for package in ("fitnoise", "opendp", "numpy", "duckdb")}
-    left |= {("ledger", word) for word in entry or ()}
-    return Document(made, verified, lambda d: d, left, alone=True)
+    left = {("versions", package) for package in ("fitnoise", "numpy", "duckdb")}
+    left |= {("ledger",), ("ledger", "sequence"), ("ledger", "digest")}
+    return Document(_json(folder / "release.json"), verified, lambda d: d, left, alone=True)
 
 
 def _attribute(attribute):
@@ -1114,15 +1103,12 @@ _ALTERED = (
 """Of the samples, enough to have leaves of every kind."""
 
 DOCUMENTS = {
-    **{f"plan, {name}": _plan(_json(MADE_BEFORE / "plans" / f"{name}.json")) for name in _ALTERED},
-    **{f"specification, {p.stem}": _spec(_json(p)) for p in sorted((MADE_BEFORE / "plans").iterdir())},
+    **{f"plan, {name}": _plan(_json(STORED / "plans" / f"{name}.json")) for name in _ALTERED},
+    **{f"specification, {p.stem}": _spec(_json(p)) for p in sorted((STORED / "plans").iterdir())},
     "plan, several parts": _plan(_several_parts, "tables", "*"),
     "specification, several parts": _spec(_several_parts),
     "plan, pure amounts": _plan(_pure_amounts),
-    **{f"description, {name}": _described(MADE_BEFORE / "releases" / name) for name in ("women", "pure_finite")},
-    "description with the entry of a ledger": _described(
-        MADE_BEFORE / "releases" / "women", {"sequence": 7, "digest": "0123456789abcdef" * 4}
-    ),
+    **{f"description, {name}": _described(STORED / "releases" / name) for name in ("women", "pure_finite")},
     "categorical attribute": _attribute(fn.Categorical({"x": "X", "y": "Y"}, column="z")),
     "attribute of true and false": _attribute(fn.Categorical({True: "yes", False: "no"}, column="z")),
     "ordered attribute": _attribute(fn.Ordered(-1, 5, clip=True, column="z")),

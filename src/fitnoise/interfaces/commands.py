@@ -765,7 +765,7 @@ def _table_document(result: Release, name: str) -> dict[str, Any]:
     w, frame = result.plan.publication.workload, result[name]
     confidence = w[name].target.level(w.confidence)
     asked = result.plan.group(name).publication.workload[name]
-    table = {**universe(asked, w.domain), "universe": stated(result.plan, asked, result.version)}
+    table = {**universe(asked, w.domain), "universe": stated(result.plan, asked)}
     said = counted(result.plan) | shares(result.plan)
     words = statistic(asked, w.domain)
     return {
@@ -782,7 +782,7 @@ def _universe(result: Release, name: str) -> list[str]:
     """Which records a table counts, and how values are coded: lines below it."""
     asked = result.plan.group(name).publication.workload[name]
     words = statistic(asked, result.plan.publication.domain)
-    return [*stated(result.plan, asked, result.version), f"margins or intervals are for: {words}"]
+    return [*stated(result.plan, asked), f"margins or intervals are for: {words}"]
 
 
 def _check_outside(release: Path, place: Path) -> None:

@@ -355,9 +355,9 @@ class Entry:
     def price(self, of: Account) -> Price | None:
         """What it cost the unit of another account of the same name; None where nothing bounds it.
 
-        What the entry states of that unit. Where it states nothing, as entries of before, or of before the account
-        was there, the least bound that follows from what it states of others: k²ρ, kε, where k changes of such a unit
-        make one of the other's (:meth:`fitnoise.kernel.units.Adjacency.changes`). So replacing a record costs at most
+        What the entry states of that unit. An entry states nothing of an account that was opened after it. Then it is
+        the least bound that follows from what the entry states of others: k²ρ, kε, where k changes of such a unit make
+        one of the other's (:meth:`fitnoise.kernel.units.Adjacency.changes`). So replacing a record costs at most
         what removing one and adding one do; nothing bounds for one that can come or go what was charged for replacing.
 
         **Guarantees**: no less than the exact cost of the integers that were measured.

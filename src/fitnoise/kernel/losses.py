@@ -169,16 +169,6 @@ class Loss:
         costs, implied = (times**2 * self.dearest,), (times**2 * max(self.implied),)
         return Loss((), costs, implied, pure, by_cell=False, precision=self.precision)
 
-    def at_least(self, rho: Fraction) -> Loss:
-        """The same, or so much ρ in the dearest cell, where that is more: more is charged of what is not pure.
-
-        In other cells as many times more as there, where nothing is pure; otherwise as much in all.
-        """
-        if rho <= self.rho:
-            return self
-        known = not self.pure and self.rho > 0
-        return replace(self, costs=tuple(c * rho / self.rho if known else rho for c in self.costs))
-
     def named(self, keys: dict[str, str]) -> Loss:
         """The same, its axes under other names: what stands for an attribute's whole definition, in a ledger."""
         return replace(self, axes=tuple((keys[name], n) for name, n in self.axes))

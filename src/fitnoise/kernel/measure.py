@@ -307,12 +307,11 @@ def _exact(order: Order, wanted: _Wanted, margins: Margins, left_out: int | None
 
 def _of(order: Order) -> str:
     """What the counts for an order are counts of: SHA-256 of the plan, and of all that decides what is counted."""
-    bound = order.unit.bound
     told = {
         "plan": order.plan,
         "cells": [axis_key(order.domain, a) for a in order.domain],
         "where": [(c.column, c.document) for c in order.source.conditions],
-        "bound": bound and (bound if bound.merge else bound[:3]),  # told as before there was anything to merge
+        "bound": order.unit.bound,
         "outside": order.source.outside_domain,
         "margins": _asked(_wanted(order)),
     }

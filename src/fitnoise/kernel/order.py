@@ -123,18 +123,15 @@ class Order:
     limits: what it may cost. sizes: how many records there may be.
     beside: hashes of plans measured on the very same records, with which it is composed. free: whether it must not
     raise what is spent there. units: further ones that are charged, each on an account of its own.
-    stated: ρ that each design is charged, where that is more than it costs: of a plan made when less was proven of it.
-    Empty where nothing is; it concerns the unit of the order alone.
 
     An order checks every field when it is made, and believes none.
 
     Raises:
         PlanError: a field of another type, a subclass of one, or something inside that can change; no design, or one
             for another domain; one that asks of whom records are left out, where there is no id; a further unit has an
-            id of its own; the records of a unit keep to a pattern in what is no attribute of the domain; a stated
-            price that is no Fraction of at least 0, or missing for a design; a limit on designs or cells that are not
-            there;
-            an exact size where neighbours have other numbers of records; a plan that is no hash, or that names itself
+            id of its own; the records of a unit keep to a pattern in what is no attribute of the domain; a limit on
+            designs or cells that are not there; an exact size
+            where neighbours have other numbers of records; a plan that is no hash, or that names itself
             among the plans it is composed with; or a declared number of records whose counts would not be exact
             (`max_records`).
     """
@@ -150,14 +147,11 @@ class Order:
     beside: tuple[str, ...] = ()
     free: bool = False
     units: tuple[PrivacyUnit, ...] = ()
-    stated: tuple[Fraction, ...] = ()
 
     def __post_init__(self) -> None:
         self._check_kinds()
         if not self.designs:
             raise PlanError("an order without a design measures nothing.")
-        if len(self.stated) not in (0, len(self.designs)):
-            raise PlanError("an order says of all of its designs what they are charged at least, or of none.")
         for design in self.designs:
             design.check(self.domain.sizes, self.domain.steps)
             for upper, lower, above in design.nested:
@@ -193,7 +187,6 @@ class Order:
             "sizes": Size,
             "beside": str,
             "units": PrivacyUnit,
-            "stated": Fraction,
         }
         wrong = [name for name, kind in kinds.items() if type(getattr(self, name)) is not kind]
         for name, kind in lists.items():
@@ -216,8 +209,6 @@ class Order:
             raise PlanError(f"a plan is composed with other plans, and names each of them once. {_NOTHING}")
         if not is_name(self.mechanism):
             raise PlanError(f"a mechanism has a printable name without spaces around it. {_NOTHING}")
-        if any(rho < 0 for rho in self.stated):
-            raise PlanError(f"what is stated of a design is at least 0. {_NOTHING}")
 
     def _check_limits(self) -> None:
         """Raise PlanError for a limit on designs or cells that are not there, or an exact size that is not public."""
@@ -297,9 +288,8 @@ class Order:
 
     @cached_property
     def losses(self) -> tuple[Loss, ...]:
-        """What each design costs one protected unit, no less than was stated of it."""
-        stated = self.stated or (Fraction(0),) * len(self.designs)
-        return tuple(d.loss(self.adjacency).at_least(rho) for d, rho in zip(self.designs, stated, strict=True))
+        """The cost of each design for one protected unit."""
+        return tuple(d.loss(self.adjacency) for d in self.designs)
 
     @cached_property
     def loss(self) -> Loss:

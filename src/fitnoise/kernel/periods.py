@@ -124,4 +124,4 @@ class Series:
 
     def again(self, period: int) -> Order:
         """The order of the rows of one period alone: what drawing them once more costs."""
-        return replace(self.order, designs=(self.designs[period - 1],), stated=())
+        return replace(self.order, designs=(self.designs[period - 1],))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -26,8 +25,6 @@ from fitnoise.request.workloads import Family, MadeOnDemand
 from fitnoise.solving.certificates import Certificate, Evidence, Terms
 from fitnoise.solving.sectors import Decomposition
 
-_FRACTION = re.compile(r"[0-9]+(/[1-9][0-9]*)?")
-
 MOST_RHO = Fraction(10**100)
 """Beyond it no ε is computed."""
 
@@ -40,11 +37,9 @@ class TablePart(Part):
     mechanism: how. publication: what was asked of these tables. strategy: the integers that will be measured, with
     their noise scales. evidence: dual weights, which prove the bound. status: how the optimisation ended, a sentence.
     setting: of a small database how it is measured and estimated; None of others.
-    stated: the cost that was stated where it is more than that of the integers, which is then known better than when
-    the plan was made; None where it is theirs.
 
     **Guarantees**
-        * `exact_cost` is the exact cost of `strategy` for one protected unit, or `stated`;
+        * `exact_cost` is the exact cost of `strategy` for one protected unit;
         * `bound` ≤ the `value` of every unbiased linear mechanism of its kind of noise that meets the targets (under a
           budget: the targets times `relaxation`), recomputed from the problem and `evidence`;
         * `variances` ≤ the targets (times `relaxation`, which is 1 unless a budget was given); for total error this is
@@ -57,7 +52,6 @@ class TablePart(Part):
     evidence: Evidence
     status: str
     setting: Setting | None = None
-    stated: Fraction | None = None
 
     def __post_init__(self) -> None:
         _own_setting(self.publication, self.setting)
@@ -106,12 +100,7 @@ class TablePart(Part):
 
     @cached_property
     def loss(self) -> Loss:
-        """What the tables are charged for one protected unit: what they cost, exact, or what was stated."""
-        return self.own_loss.at_least((self.stated or Fraction(0)) / 2)
-
-    @cached_property
-    def own_loss(self) -> Loss:
-        """What the tables cost one protected unit, exact, whatever was stated."""
+        """The exact cost of the tables for one protected unit."""
         loss: Loss = self.strategy.loss(self.publication.adjacency)
         return loss
 
@@ -358,13 +347,7 @@ class TablePart(Part):
 
     @classmethod
     def read(cls, mechanism: TableMechanism, publication: Publication, document: Mapping[str, Any]) -> Self:
-        """The part that `document` wrote.
-
-        Of records that keep to a pattern more is proven as time goes by, and never less: what costs no more than is
-        stated is read, and charged what is stated. So a plan, its releases and what a ledger was charged say the same,
-        whoever reads them when; only a new plan is cheaper. (Of several parts each is charged so, in proportion by
-        cell; what further units are charged is computed anew.) Where no more is said than what records agree in, no
-        less can be proven later, and all else is refused.
+        """Return the part that `document` wrote.
 
         Raises:
             PlanError: its parts contradict each other, or the integers do not cost what it says.
@@ -378,13 +361,9 @@ class TablePart(Part):
             str(document["status"]),
             read_setting(document.get("setting")),
         )
-        if str(part.exact_cost) == stated:
-            return part
-        bounded = publication.adjacency.pattern.caps and _FRACTION.fullmatch(stated)
-        before = replace(part, stated=Fraction(stated)) if bounded else part
-        if before.exact_cost != before.stated:
+        if str(part.exact_cost) != stated:
             raise PlanError("the plan's integers do not cost what it says. Nothing was measured.")
-        return before
+        return part
 
 
 @final

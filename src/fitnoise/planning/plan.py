@@ -55,8 +55,7 @@ class Plan(Displayed):
     several each part says it, and the plan raises PlanError.
 
     **Guarantees**
-        * `cost_squared` is the exact cost of the tables' design for one protected unit, rounded up to a float; of a
-          plan file that states more, what it states (:attr:`TablePart.stated`);
+        * `cost_squared` is the exact cost of the tables' design for one protected unit, rounded up to a float;
         * `exact_rho` and `exact_epsilon` are of everything that is released;
         * `bound`, `variances`: as of :class:`TablePart`;
         * `from_json(to_json())` is the same plan with the same `hash`.
@@ -226,7 +225,7 @@ class Plan(Displayed):
         """What measuring is told: the designs, for whom, and under which limits."""
         if self.whole is not None:
             return self.whole.order
-        asked, stated = self.publication, any(p.stated for p in self.groups)
+        asked = self.publication
         caps = () if asked.cap is None else (asked.cap.limit("cap"),)
         return Order(
             domain=asked.domain,
@@ -240,7 +239,6 @@ class Plan(Displayed):
             beside=asked.beside,
             free=asked.free,
             units=asked.other_units,
-            stated=tuple(p.loss.rho for p in self.parts) if stated else (),
         )
 
     @cached_property

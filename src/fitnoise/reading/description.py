@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Self, final
 
 from fitnoise.errors import ReleaseError
-from fitnoise.kernel import privacy
+from fitnoise.kernel.arguments import shown
 from fitnoise.kernel.designs.questions import Question
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.losses import Loss, rounded_up
@@ -39,23 +37,6 @@ from fitnoise.request.workloads import (
 
 FORMAT = 7
 """Version of the release directory."""
-
-UNSTATED = 6
-"""The version before, which says of a table only which records it leaves out, and nothing where it counts all."""
-
-UNTOLD = 5
-"""The one before that, which does not say whom a table leaves out, nor how values are coded."""
-
-BELIEVED = 4
-"""The one before that, which does not say whether the most records of a unit are promised or enforced."""
-
-WHOLE = 3
-"""The one before that, whose ρ of what is pure is half the square of its ε, and not of its numbers one by one; μ², as a
-ledger adds it up, is not stated."""
-
-UNNAMED = 2
-"""The one before that, which names no entry of a ledger, and whose ε at δ is that of ρ-zCDP; still that of a release
-whose entry is not known."""
 
 
 @final
@@ -87,77 +68,72 @@ class EntryReference:
 
     @classmethod
     def parse(cls, stated: Any) -> Self | None:
-        """The entry that the document of a release.json names; None in a format that names none.
+        """Return the entry that a release.json names, or None for a release without a known charge.
 
         Raises:
-            ReleaseError: it is of no known format, or names an entry in no known way.
+            ReleaseError: The document is not of this format, or its entry has another form.
         """
         number = stated.get("fitnoise_release") if isinstance(stated, dict) else None
-        if type(number) is not int or not UNNAMED <= number <= FORMAT:
+        if type(number) is not int or number != FORMAT:
+            given = "names no format" if number is None else f"is of format {shown(number)}"
             raise ReleaseError(
-                f"release.json is of no format that this fitnoise reads ({UNNAMED} to {FORMAT}): it is damaged, or was "
-                "written by another version."
+                f"release.json {given}. This fitnoise reads format {FORMAT} alone. Use the fitnoise that wrote it, or "
+                "release the plan again. Nothing was read."
             )
-        if number == UNNAMED:
+        if "ledger" not in stated:
             return None
-        named = stated.get("ledger")
+        named = stated["ledger"]
         if not isinstance(named, dict) or list(named) != ["sequence", "digest"]:
             raise ReleaseError("release.json does not name the entry of the ledger by which it was charged.")
         return cls(**named)
 
 
-def describe(
-    plan: Plan, written: Sequence[str], entry: EntryReference | None = None, version: int = FORMAT
-) -> dict[str, Any]:
-    """What release.json says: made from the plan, the names of the tables that have files, and the ledger's entry."""
+def describe(plan: Plan, written: Sequence[str], entry: EntryReference | None = None) -> dict[str, Any]:
+    """Return release.json, made from the plan, the names of the tables that have files, and the ledger's entry."""
     publication = plan.publication
-    unit, delta, version = publication.unit, publication.delta, UNNAMED if entry is None else version
-    rho, mu = (plan.exact_rho, plan.mu) if version > WHOLE else whole(plan.loss)
-    loss = plan.loss if version > WHOLE else _undivided(plan.loss)
-    left = {} if version <= UNSTATED else _question_universes(publication)
+    unit, delta, rho = publication.unit, publication.delta, plan.exact_rho
+    left = _question_universes(publication)
     every = len(written) == sum(len(p.workload.tables) for p in publication.groups)
     return {
-        "fitnoise_release": version,
+        "fitnoise_release": FORMAT,
         "title": publication.title,
         "plan": plan.hash,
         **_said(plan, [p.mechanism.describe(p) for p in plan.groups], "mechanism"),
         "charge": {
             "rho": str(rho),
-            **({} if entry is None else {"rho_decimal": rounded_up(rho)}),
+            "rho_decimal": rounded_up(rho),
             **_pure(plan.loss),
-            "mu": mu,
-            **({} if version <= WHOLE else {"mu_squared": str(plan.loss.mu_squared)}),
+            "mu": plan.mu,
+            "mu_squared": str(plan.loss.mu_squared),
             "delta": delta,
-            **(_before(plan.loss, delta) if entry is None else {"epsilon": loss.epsilon_at(delta)}),
+            "epsilon": plan.loss.epsilon_at(delta),
             "source": publication.source.name,
             **({} if publication.source.account is None else {"account": publication.source.account}),
             "privacy_unit": unit.describe(),
-            **_kept(plan, unit, version),
-            **(
-                {} if not plan.other_losses else {"other_units": [_other(plan, *x, version) for x in plan.other_losses]}
-            ),
-            **({"warnings": warned} if version > UNSTATED and (warned := warning_words(plan)) else {}),
+            **_kept(plan, unit),
+            **({} if not plan.other_losses else {"other_units": [_other(plan, *x) for x in plan.other_losses]}),
+            **({"warnings": warned} if (warned := warning_words(plan)) else {}),
         },
         **({} if entry is None else {"ledger": entry.document()}),
         "tables": [
             {
                 "name": s.name,
                 "tables": s.tables,
-                **_statistic(part, publication.workload.domain, version),
+                "statistic": _statistic(part, publication.workload.domain),
                 "columns": _explain_columns(part if isinstance(part, Table) else part.template),
                 "numbers": s.numbers,
                 "target": s.target,
                 "confidence": s.confidence,
                 "achieved_moe": s.achieved_moe,
-                **({} if version <= UNTOLD else universe(part, publication.workload.domain)),
-                **({} if version <= UNSTATED else {"universe": stated(plan, part)}),
+                **universe(part, publication.workload.domain),
+                "universe": stated(plan, part),
             }
             for s, part in zip(
                 plan.summaries, (x for p in plan.groups for x in p.publication.workload.tables.parts), strict=True
             )
         ],
         **counted(plan),
-        **left_out(plan, version),
+        **left_out(plan),
         **shares(plan),
         **({} if unit.parts == 1 else {"answers_per_record": unit.parts}),
         **(
@@ -228,20 +204,16 @@ def statistic(table: Table, domain: Domain) -> str:
     return "; ".join([what, *values, *([NOT_CUT_OFF] if capped else [])])
 
 
-def _statistic(part: Table | Family, domain: Domain, version: int) -> dict[str, str]:
-    """Return the statistic of a table, as a release of a version says it."""
-    table = part if isinstance(part, Table) else part.template
-    return {} if version <= UNSTATED else {"statistic": statistic(table, domain)}
+def _statistic(part: Table | Family, domain: Domain) -> str:
+    """Return the statistic of a table, or of each table of a family."""
+    return statistic(part if isinstance(part, Table) else part.template, domain)
 
 
-def stated(plan: Plan, part: Table | Family, version: int = FORMAT) -> list[str]:
-    """The universe of a table in words: which records it counts, of whom, whom it leaves out, how values are coded.
-
-    version: of the release that is told of.
-    """
+def stated(plan: Plan, part: Table | Family) -> list[str]:
+    """The universe of a table in words: which records it counts, of whom, whom it leaves out, how values are coded."""
     unit, source = plan.publication.unit, plan.publication.source
     told = universe(part, plan.publication.workload.domain)
-    dropped = left_out(plan, version).get("left_out")
+    dropped = left_out(plan).get("left_out")
     every = "" if "not_counted" in told or dropped or unit.bound is not None else "all "
     own = [*shares(plan).values(), *counted(plan).get("counted", [])] or [f"{every}records of {source.name}"]
     if unit.bound is not None and unit.bound.most is not None:
@@ -262,12 +234,9 @@ def counted(plan: Plan) -> dict[str, list[str]]:
     return {"counted": [c.words for c in conditions]} if conditions else {}
 
 
-def left_out(plan: Plan, version: int = FORMAT) -> dict[str, list[str]]:
-    """The attributes for whose values records are left out of all tables, where there are any.
-
-    Of a release of a version that does not say so, nothing: records were left out by other attributes then.
-    """
-    names = plan.publication.workload.domain.drops(plan.publication.source.drops) if version > UNTOLD else ()
+def left_out(plan: Plan) -> dict[str, list[str]]:
+    """The attributes for whose values records are left out of all tables, where there are any."""
+    names = plan.publication.workload.domain.drops(plan.publication.source.drops)
     return {"left_out": list(names)} if names else {}
 
 
@@ -291,49 +260,21 @@ def kept(plan: Plan, unit: PrivacyUnit) -> str | None:
     return unit.between_draws if said is None else f"{said}; {unit.between_draws}"
 
 
-def _kept(plan: Plan, unit: PrivacyUnit, version: int) -> dict[str, str]:
-    """The same, as a release of a version says it."""
-    said = kept(plan, unit)
-    return {} if version <= BELIEVED or said is None else {"records": said}
+def _kept(plan: Plan, unit: PrivacyUnit) -> dict[str, str]:
+    """Return the sentence of `kept` as an entry of release.json; no entry where there is none."""
+    sentence = kept(plan, unit)
+    return {} if sentence is None else {"records": sentence}
 
 
-def _other(plan: Plan, unit: PrivacyUnit, loss: Loss, version: int) -> dict[str, Any]:
+def _other(plan: Plan, unit: PrivacyUnit, loss: Loss) -> dict[str, Any]:
     """What the release costs another unit."""
-    at, told = loss.epsilon_at(plan.publication.delta), _kept(plan, unit, version)
+    at, told = loss.epsilon_at(plan.publication.delta), _kept(plan, unit)
     return {"privacy_unit": unit.describe(), **told, "rho": str(loss.rho), **_pure(loss), "mu": loss.mu, "epsilon": at}
 
 
 def _pure(loss: Loss) -> dict[str, str]:
     """ε, where all is pure."""
     return {} if loss.epsilon is None else {"pure_epsilon": str(loss.epsilon)}
-
-
-def whole(loss: Loss) -> tuple[Fraction, float]:
-    """ρ and μ as versions before said them, where all is pure: by the sum of ε, and not number by number."""
-    epsilon = loss.epsilon
-    if epsilon is not None:
-        return epsilon**2 / 2, privacy.pure_mu(epsilon)
-    return _undivided(loss).rho, math.hypot(privacy.mu(2 * loss.dearest), *map(privacy.pure_mu, loss.pure))
-
-
-def _undivided(loss: Loss) -> Loss:
-    """The same, not known number by number, nor by cell: of each ε half its square."""
-    implied = sum((e**2 / 2 for e in loss.pure), Fraction(0))
-    return replace(loss, axes=(), costs=(loss.dearest,), implied=(implied,))
-
-
-def _before(loss: Loss, delta: float) -> dict[str, float]:
-    """ε at δ as the format before says it: by the conversion of ρ-zCDP, and *nominal*, as of continuous noise."""
-
-    def least(joined: float, apart: float) -> float:
-        summed = rounded_up(Fraction(apart) + sum(loss.pure, Fraction(0)))
-        return min(joined, summed) if loss.dearest else summed
-
-    (rho, mu), own = whole(loss), privacy.gaussian_epsilon(privacy.mu(2 * loss.dearest), delta)
-    return {
-        "epsilon": least(privacy.zcdp_epsilon(rho, delta), privacy.zcdp_epsilon(loss.dearest, delta)),
-        "epsilon_nominal": least(privacy.gaussian_epsilon(mu, delta), own),
-    }
 
 
 def _describe_finite(s: FiniteSummary) -> dict[str, Any]:

@@ -397,30 +397,28 @@ def number_columns(table: Iterable[Hashable]) -> tuple[str, ...]:
     return MEAN_COLUMNS if tuple(table)[-3:] == MEAN_COLUMNS else RESERVED
 
 
-def csv_text(table: Columns | pd.DataFrame, *, guarded: bool = True, fixed: Collection[str] | None = None) -> str:
+def csv_text(table: Columns | pd.DataFrame, *, fixed: Collection[str] | None = None) -> str:
     """A released table as CSV, the same on every platform: numbers to 6 decimals, texts as of :func:`field`.
 
     fixed: the columns of numbers that are written so; others are written in full. Default: `number_columns`.
     """
-    return "".join(csv_pieces(table, guarded=guarded, fixed=fixed))
+    return "".join(csv_pieces(table, fixed=fixed))
 
 
-def csv_pieces(
-    table: Columns | pd.DataFrame, *, guarded: bool = True, fixed: Collection[str] | None = None
-) -> Iterator[str]:
+def csv_pieces(table: Columns | pd.DataFrame, *, fixed: Collection[str] | None = None) -> Iterator[str]:
     """The same in pieces of some thousand rows, so that memory does not follow from how many there are.
 
     A piece is one text made of one template: that takes a third of the time of a text for each number.
     """
     given = _arrays(table)
     fixed = number_columns(given) if fixed is None else fixed
-    yield ",".join(field(name, guarded=guarded) for name in given) + "\n"
+    yield ",".join(field(name) for name in given) + "\n"
     rows = len(next(iter(given.values()))) if given else 0
     for start in range(0, rows, ROWS):
         row, columns = [], []
         for name, whole in given.items():
             x = whole[start : start + ROWS]
-            how, shown = _fixed(x) if name in fixed else _fields(x.tolist(), guarded=guarded)
+            how, shown = _fixed(x) if name in fixed else _fields(x.tolist())
             row.append(how)
             columns += [shown] if shown is not None else []
         many = min(ROWS, rows - start)
@@ -436,11 +434,11 @@ def _fixed(x: NDArray[Any]) -> tuple[str, list[float] | None]:
     return (how % x[0], None) if (x == x[0]).all() else (how, x.tolist())
 
 
-def _fields(labels: list[str | int], *, guarded: bool) -> tuple[str, list[str] | list[int]]:
+def _fields(labels: list[str | int]) -> tuple[str, list[str] | list[int]]:
     """Labels as of :func:`field`, each thought about once."""
     if {int}.issuperset(map(type, labels)):
         return "%d", labels  # type: ignore[return-value]  # they are integers
-    known = {label: field(label, guarded=guarded) for label in set(labels)}
+    known = {label: field(label) for label in set(labels)}
     return "%s", [known[label] for label in labels]
 
 
@@ -448,15 +446,14 @@ _RUN = re.compile(r"[=@'\t\r\n＝＋－＠]|[+-](?!\d+(\.\d+)?\Z)")
 """How a text begins that a spreadsheet would take for a formula; or with the apostrophe that keeps it from that."""
 
 
-def field(label: str | int, *, guarded: bool = True) -> str:
+def field(label: str | int) -> str:
     """A label or a name in a CSV file, quoted where it needs it.
 
     An apostrophe goes before a text that a spreadsheet would run, such as =1+1, and before one that begins with one:
-    so the label is the field without its first apostrophe, where it has any. Not guarded: as releases were written
-    before.
+    so the label is the field without its first apostrophe, where it has any.
     """
     text = str(label)
-    if guarded and isinstance(label, str) and _RUN.match(text):
+    if isinstance(label, str) and _RUN.match(text):
         text = "'" + text
     return '"' + text.replace('"', '""') + '"' if re.search(r'[",\r\n]|^\s|\s$|^$', text) else text
 

@@ -39,7 +39,7 @@ def registry_record(release: Release, words: RecordSpec | None = None) -> dict[s
         * ε, δ and ρ are what release.json states, rounded up.
     """
     plan, own = release.plan, words or RecordSpec()
-    publication, said = plan.publication, describe(plan, [], release.entry, release.version)
+    publication, said = plan.publication, describe(plan, [], release.entry)
     unit, domain, pure = publication.unit, publication.domain, "pure_epsilon" in said["charge"]
     declared = ", ".join(f"{name} ({_declared(domain, name)})" for name in domain)
     title = publication.title or None

@@ -56,7 +56,7 @@ from fitnoise.mechanisms.gaussian.series import parted
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.answering import Answering
-from fitnoise.reading.description import FORMAT, EntryReference, describe, stated, statistic
+from fitnoise.reading.description import EntryReference, describe, stated, statistic
 from fitnoise.reading.estimates import Estimate, added
 from fitnoise.reading.files import (
     DECIMALS,
@@ -165,7 +165,6 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         answers: the noisy answers of its tables, per group of sectors or measured margin, part after part.
         charge: the ledger's entry, when this release was just made.
         entry: which one it is, of a release that was read; None where that is not known.
-        version: of the release directory that was read; of one just made, the newest.
         outputs: what was drawn for each question with finitely many answers.
         histograms: of parts for small databases, by place among the plan's parts for tables, as they were released;
             others are computed from the answers.
@@ -189,13 +188,11 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         outputs: Sequence[int] = (),
         histograms: Mapping[int, Floats] | None = None,
         entry: EntryReference | None = None,
-        version: int = FORMAT,
     ) -> None:
         self.plan = plan
         self.answers = tuple(answers)
         self.charge = charge
         self.entry = entry if charge is None else EntryReference(charge.sequence, charge.digest)
-        self.version = version
         self.outputs = tuple(outputs)
         self._histograms = dict(histograms or {})
         counts = [m.outputs for m in plan.finite]
@@ -294,7 +291,7 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         frame.attrs = {
             "statistic": statistic(asked, workload.domain),
             "confidence": asked.target.level(workload.confidence),
-            "universe": stated(self.plan, asked, self.version),
+            "universe": stated(self.plan, asked),
         }
         return frame
 
@@ -625,22 +622,22 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         if problem := unfinished(folder):
             raise ReleaseError(f"{problem} Nothing was read.")
         plan = Plan.from_json(read_text(folder / "plan.json"))
-        entry, version = _read_entry(folder)
+        entry = _read_entry(folder)
         plan = as_drawn(plan, read_text(folder / DESCRIPTION))
         answers = _read_answers(plan, folder) if plan.groups else []
         outputs = _read_outputs(plan, folder) if plan.finite else ()
         histograms = _read_histograms(plan, folder)
-        return cls(plan, answers, outputs=outputs, histograms=histograms, entry=entry, version=version)
+        return cls(plan, answers, outputs=outputs, histograms=histograms, entry=entry)
 
 
-def _read_entry(folder: Path) -> tuple[EntryReference | None, int]:
-    """The entry of a ledger that release.json names, which is only there when all else is; and its version."""
+def _read_entry(folder: Path) -> EntryReference | None:
+    """Return the entry of a ledger that release.json names; release.json is only there when all else is."""
     text = read_text(folder / DESCRIPTION)
     try:
         stated = parse(text)
     except ValueError:
         raise ReleaseError(f"{str(folder / DESCRIPTION)!r} is damaged: it is no JSON document.") from None
-    return EntryReference.parse(stated), stated["fitnoise_release"]
+    return EntryReference.parse(stated)
 
 
 def as_drawn(plan: Plan, document: str) -> Plan:
@@ -824,7 +821,7 @@ def outputs_digest(outputs: Iterable[int]) -> str:
     return hashlib.sha256("\n".join(map(str, outputs)).encode("ascii")).hexdigest()
 
 
-def finite_csv(release: Release, *, guarded: bool = True) -> str:
+def finite_csv(release: Release) -> str:
     """The answers to finite questions as CSV, a line for every part: question, part, value, moe, hit_rate.
 
     Where one is by ranks, rank_moe as well.
@@ -835,8 +832,8 @@ def finite_csv(release: Release, *, guarded: bool = True) -> str:
     for a in answers:
         moe, rank_moe = ("" if x is None else f"{x:.15g}" for x in (a.moe, a.rank_moe))
         hit_rate = "" if a.hit_rate is None else f"{a.hit_rate:.{DECIMALS}f}"
-        said, name = [moe, hit_rate, *[rank_moe] * ranked], field(a.name, guarded=guarded)
-        rows += [[name, str(i), field(v, guarded=guarded), *said] for i, v in enumerate(a.parts, 1)]
+        said, name = [moe, hit_rate, *[rank_moe] * ranked], field(a.name)
+        rows += [[name, str(i), field(v), *said] for i, v in enumerate(a.parts, 1)]
     return "".join(",".join(row) + "\n" for row in rows)
 
 

@@ -32,7 +32,7 @@ from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.accounting import Line, Priced
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.combining import Combination, check_tables, read_combination
-from fitnoise.reading.description import FORMAT, EntryReference, describe
+from fitnoise.reading.description import EntryReference, describe
 from fitnoise.reading.files import (
     DESCRIPTION,
     Columns,
@@ -71,9 +71,6 @@ ITERATED = 1e-6
 
 SIMULATED = 0.01
 """Relative difference allowed between two simulations of one error: the estimates in them are iterative."""
-
-EARLIER = ("fitnoise", "opendp", "numpy", "duckdb")
-"""What releases named the versions of while OpenDP was a dependency."""
 
 
 @final
@@ -173,8 +170,7 @@ def verify(
         * a folder with a symbolic link in it is not accepted. A hard link is a file like any other;
         * with a ledger, only if the entry that release.json names is there, with this digest, and is a charge for its
           plan, to its account, of its cost; and if a later entry names the SHA-256 of its noisy answers for that
-          charge. A release of format 2 names none: there must be such a charge, and the
-          check says that it was found by its plan;
+          charge. With a ledger, a release that names no entry is not accepted;
         * whole tables are accepted only with a release that is, and only if their multipliers prove that the tables
           before rounding are the nearest consistent ones that are not negative (1e-9 of a standard error is allowed);
           if the numbers are whole, not negative, add up and agree; if each is the floor or the ceiling of its number
@@ -253,7 +249,7 @@ def _verify_plan(text: str) -> tuple[Verification, Plan | None]:
     log = _Checklist()
     read: list[Plan] = []
     whole = "the plan is whole, and its integers cost what it says"
-    if not log.add(whole, lambda: read.append(Plan.from_json(text)), lambda: _told_cost(read[0])):
+    if not log.add(whole, lambda: read.append(Plan.from_json(text)), lambda: "recomputed exactly"):
         return log.done(), None
     (plan,) = read
     log.add(
@@ -274,12 +270,6 @@ def _verify_plan(text: str) -> tuple[Verification, Plan | None]:
         )
     log.add("the price is within budget and cap", lambda: _check_price(plan), lambda: f"rho = {plan.rho:.9g}")
     return log.done(), plan
-
-
-def _told_cost(plan: Plan) -> str:
-    if any(part.stated for part in plan.groups):
-        return "recomputed exactly: no more than it says, and charges; it was made when less was known of its cost"
-    return "recomputed exactly"
 
 
 def _check_document(plan: Plan, text: str) -> str | None:
@@ -420,16 +410,12 @@ def _verify_release(folder: Path, entries: Sequence[Entry] | None) -> Verificati
         if plan.finite:
             log.add(
                 "the finite answers are what was drawn",
-                lambda: (
-                    None
-                    if _says_table(folder / ANSWERS, partial(finite_csv, read[0]), before=read[0].entry is None)
-                    else f"{ANSWERS} says otherwise"
-                ),
+                lambda: None if says(folder / ANSWERS, finite_csv(read[0])) else f"{ANSWERS} says otherwise",
                 lambda: f"answers: {len(plan.finite)}",
             )
     log.add(
         "the CSV tables are the Parquet tables",
-        lambda: _check_csv(plan, names, {n: b for n, b in bases.items() if n not in same}, before=_before(read)),
+        lambda: _check_csv(plan, names, {n: b for n, b in bases.items() if n not in same}),
         lambda: f"{len(names)} tables, digit by digit",
     )
     return log.done()
@@ -516,8 +502,7 @@ def _written(plan: Plan, folder: Path) -> tuple[str, ...]:
 def check_description(plan: Plan, text: str, document: str, written: Sequence[str]) -> str | None:
     """What is wrong with the text of a release.json, for the text of its plan and the tables that have files."""
     stated = parse(document)
-    named, version = EntryReference.parse(stated), stated.get("fitnoise_release", FORMAT)
-    implied = {**describe(plan, written, named, version), "plan": _sha256(text)}
+    implied = {**describe(plan, written, EntryReference.parse(stated)), "plan": _sha256(text)}
     if isinstance(stated, dict) and isinstance(stated.get("versions"), dict):
         implied["versions"] = _versions(stated["versions"], implied["versions"])
     other = disagreements(stated, implied)
@@ -530,12 +515,7 @@ def _check_charge(plan: Plan, document: str, entries: Sequence[Entry], tell: Cal
     """What is wrong with the charge of a release, for the text of its release.json; tells what is right with it."""
     named = EntryReference.parse(parse(document))
     if named is None:
-        found = [str(entry.sequence) for entry in entries if _other_charge(plan, entry) is None]
-        tell(
-            "release.json names no entry (format 2); its plan was charged by "
-            f"{'entry' if len(found) == 1 else 'entries'} {', '.join(found)}"
-        )
-        return None if found else f"none of the ledger's {len(entries)} entries is the charge of its plan"
+        return "release.json names no entry of a ledger"
     if named.sequence > len(entries):
         return f"release.json names entry {named.sequence}; the ledger has {len(entries)}"
     entry = entries[named.sequence - 1]
@@ -603,13 +583,7 @@ def _other_charge(plan: Plan, entry: Entry) -> str | None:
 
 def _versions(stated: Mapping[str, Any], own: Mapping[str, str]) -> dict[str, str]:
     """Of what made a release, not of what checks it: the maker's word, where it is a text."""
-    names = EARLIER if "opendp" in stated else own
-    return {k: stated[k] if isinstance(stated.get(k), str) else own.get(k, "") for k in names}
-
-
-def _before(read: Sequence[Release]) -> bool:
-    """Whether a release may name no entry of a ledger."""
-    return not read or read[0].entry is None
+    return {k: stated[k] if isinstance(stated.get(k), str) else own[k] for k in own}
 
 
 def _check_parquet(release: Release, names: Sequence[str], bases: Mapping[str, Path], same: set[str]) -> str | None:
@@ -618,7 +592,7 @@ def _check_parquet(release: Release, names: Sequence[str], bases: Mapping[str, P
         base = bases[file]
         found, words = read_columns(base.with_suffix(".parquet"), *_extents(release.plan, name)[file])
         with contextlib.suppress(ReleaseError):  # said below
-            if _says_table(base.with_suffix(".csv"), partial(csv_pieces, found), before=_before([release])):
+            if says(base.with_suffix(".csv"), csv_pieces(found)):
                 same.add(file)
         problem = _difference(found, rebuilt) or ("words that no release writes" if words else None)
         if problem:
@@ -640,8 +614,7 @@ def _check_histogram(folder: Path, release: Release, i: int) -> str | None:
         return f"another histogram is nearer, by up to {own.gap:.3g} people²"
     if read_columns(folder / f"{base}.parquet", *extent(cell_labels(release.plan.groups[i])))[1]:
         return "its Parquet file holds words that no release writes"
-    table = partial(csv_pieces, release.synthetic(i))
-    same = _says_table(folder / f"{base}.csv", table, before=release.entry is None)
+    same = says(folder / f"{base}.csv", csv_pieces(release.synthetic(i)))
     return None if same else "its CSV file differs from its Parquet file"
 
 
@@ -676,17 +649,12 @@ def _extents(plan: Plan, name: str) -> dict[str, tuple[int, int]]:
     return {file: extent(labels) for file, labels in file_labels(workload[name], workload.domain).items()}
 
 
-def _says_table(path: Path, table: Callable[..., str | Iterable[str]], *, before: bool) -> bool:
-    """Whether a CSV file is a table; one of a release that names no entry may be written as it was before."""
-    return says(path, table()) or (before and says(path, table(guarded=False)))
-
-
-def _check_csv(plan: Plan, names: Sequence[str], bases: Mapping[str, Path], *, before: bool) -> str | None:
+def _check_csv(plan: Plan, names: Sequence[str], bases: Mapping[str, Path]) -> str | None:
     for name in names:
         for file, size in _extents(plan, name).items():
             if file not in bases:
                 continue
             table, _ = read_columns(bases[file].with_suffix(".parquet"), *size)
-            if not _says_table(bases[file].with_suffix(".csv"), partial(csv_pieces, table), before=before):
+            if not says(bases[file].with_suffix(".csv"), csv_pieces(table)):
                 return f"table {name!r} differs from its Parquet file"
     return None

@@ -346,7 +346,7 @@ def notes(table: Layout, told: Words, of: Tabled, bands: Bands | None) -> Iterat
     plan = release.plan
     workload, source = publication_of(of, table.name).workload, plan.publication.source.name
     conditions = [condition(told, c) for c in plan.publication.source.conditions]
-    dropped = left_out(plan, release.version).get("left_out")
+    dropped = left_out(plan).get("left_out")
     asked = workload[table.name]
     left = uncounted(asked, workload.domain)
     enforced = plan.publication.unit.parts == 1 and plan.publication.unit.bound is not None

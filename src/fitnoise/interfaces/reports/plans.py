@@ -25,7 +25,7 @@ from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning import protection, ranges
 from fitnoise.planning.free import left_beside, profile_beside
 from fitnoise.planning.plan import Plan
-from fitnoise.reading.description import FORMAT, counted, kept, left_out, shares, universe
+from fitnoise.reading.description import counted, kept, left_out, shares, universe
 from fitnoise.reporting import Column, Kind, Report, Section, Table, Value
 from fitnoise.request.coverage import uncounted_by_question
 from fitnoise.request.publication import Goal
@@ -87,7 +87,6 @@ def _of_tables(part: TablePart) -> Iterator[Section]:
     yield Section("values", (part.mechanism.words(part),))
     yield from part.mechanism.proof(part)
     yield _found(part)
-    yield _stated(part)
     yield part.mechanism.beyond(part)
     yield _otherwise(part)
     yield _note(part)
@@ -247,10 +246,10 @@ def _price(plan: Plan) -> Section:
     return Section("price", (*words.whole, *of_it), values)
 
 
-def whom(plan: Plan, version: int = FORMAT, *, every: bool = True) -> Section:
+def whom(plan: Plan, *, every: bool = True) -> Section:
     """Return which records are counted, the values that each table leaves out, how values are coded, who is dropped.
 
-    version: of the release that is told of. every: whether it is said, too, that tables are of all records.
+    every: Name the data, too, for tables that count all records.
     """
     domain = plan.publication.workload.domain
     parts = zip(plan.summaries, (x for p in plan.groups for x in p.publication.workload.tables.parts), strict=True)
@@ -287,7 +286,7 @@ def whom(plan: Plan, version: int = FORMAT, *, every: bool = True) -> Section:
         ),
     }
     said: dict[str, Any] = shares(plan) | counted(plan)
-    dropped = left_out(plan, version)
+    dropped = left_out(plan)
     if every and plan.summaries and not said:
         whole = "dropping_of" if dropped else "every"
         said = {"kept_of" if unit.bound is not None else "some_of" if some else whole: source.name}
@@ -474,16 +473,6 @@ def _found(part: TablePart) -> Section:
         Value("numbers", part.numbers, Kind.COUNT),
     )
     return Section("proof", ("({status}; noisy answers: {answers}, for numbers: {numbers})",), values)
-
-
-def _stated(part: TablePart) -> Section:
-    """That more is charged than is known to be enough, where a plan was made before that was known."""
-    if part.stated is None:
-        return Section("")
-    told = (
-        "the charge was stated when less was known of it: a plan made anew of these integers is charged rho = {enough}"
-    )
-    return Section("price", (told,), (Value("enough", rounded_up(part.own_loss.rho), Kind.COST),))
 
 
 def _otherwise(part: TablePart) -> Section:

@@ -146,7 +146,7 @@ def release_report(release: Release, *, every: bool = False) -> Report:
         *warning_sections(release.plan),
         Section("", values=(Value("plan", release.plan.hash),)),
         Section("", tables=(tables(summaries, *columns, more=widest),) if summaries else ()),
-        whom(release.plan, release.version),
+        whom(release.plan),
         means(release.plan),
         records(release.plan),
     ]
@@ -200,7 +200,7 @@ def asked_report(
         (
             Section("", tables=(table,)),
             said,
-            replace(whom(release.plan, release.version, every=False), tables=()),
+            replace(whom(release.plan, every=False), tables=()),
             Section("intervals", sentences, values),
         ),
     )
