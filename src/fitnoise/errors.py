@@ -13,14 +13,28 @@
     │   └── BudgetExceeded   the charge does not fit in what is left
     └── ReleaseError         a release cannot be written, read or verified
 
-A message says what was given, what is needed, what to do, and what did *not* happen
-("nothing was measured, nothing was charged"). It never contains a value found in the data.
+Each error has a stable code, four sentences and, where one is at fault, a place:
+
+    raise SpecError(
+        "left-out-needs-id",
+        "privacy.left_out is set, and privacy.id is not.",   # what was given
+        "Counting persons needs an id.",                     # what is needed
+        "Set privacy.id, or remove privacy.left_out.",       # what to do
+        "Nothing was planned.",                              # what did not happen
+        place="privacy.left_out",
+    )
+
+The code of this error is `spec.left-out-needs-id`. Codes never change; `docs/reference/error_codes.md` lists them all.
+No sentence contains a value found in the data, or a noise scale.
 """
 
 from __future__ import annotations
 
+import copy
 import re
+from typing import ClassVar, Self
 
+# TRANSITION: from here to is_interruption goes with its last caller
 _PAST = re.compile(
     r"""(?: (?<=[.!?]) \s* | ; \s* | \A )              # a sentence of its own, or the last part of one
         (?: and\s+ )?
@@ -64,32 +78,103 @@ def is_interruption(error: BaseException) -> bool:
 
 
 class FitnoiseError(Exception):
-    """Root of the tree: catch this to catch everything fitnoise raises on purpose."""
+    """Root of the tree: catch this to catch everything fitnoise raises on purpose.
 
-    exit_code = 1
+    Args:
+        slug: Name of the error within its class, such as "left-out-needs-id"; lower-case words joined by hyphens.
+        given: Sentence that says what was given.
+        needed: Sentence that says what is needed; empty where the action says it.
+        action: Sentence that says what to do.
+        outcome: Sentence that says what did not happen, and what stays.
+        place: Key, column or field at fault; None where no single one is.
+
+    **Guarantees**
+
+    * The text of the error is its sentences, joined by one space, in the order of the arguments.
+    * A copy, also one made by another process, has the same code, sentences and place.
+    """
+
+    exit_code: ClassVar[int] = 1
+    area: ClassVar[str] = "fitnoise"
+
+    def __init__(
+        self,
+        slug: str,
+        given: str = "",
+        needed: str = "",
+        action: str = "",
+        outcome: str = "",
+        *,
+        place: str | None = None,
+    ) -> None:
+        if not given:  # TRANSITION: one finished text
+            slug, given = "unspecified", slug
+        super().__init__(slug, given, needed, action, outcome)
+        self.slug, self.given, self.needed, self.action, self.outcome = slug, given, needed, action, outcome
+        self.place = place
+
+    @property
+    def code(self) -> str:
+        """The stable code: the class's area and the slug, such as `spec.left-out-needs-id`."""
+        return f"{self.area}.{self.slug}"
+
+    @property
+    def reason(self) -> str:
+        """The text without its outcome: what was given, what is needed and what to do."""
+        return " ".join(filter(None, (self.given, self.needed, self.action)))
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.reason, self.outcome)))
+
+    def with_outcome(self, outcome: str) -> Self:
+        """Return a copy with another outcome: an operation knows better what it has not done than its parts.
+
+        Args:
+            outcome: Sentence that replaces the error's own.
+        """
+        return self._with(outcome=outcome)
+
+    def with_place(self, place: str) -> Self:
+        """Return a copy at another place.
+
+        Args:
+            place: Key, column or field at fault.
+        """
+        return self._with(place=place)
+
+    def _with(self, **changes: str) -> Self:
+        made = copy.copy(self)
+        for name, value in changes.items():
+            setattr(made, name, value)
+        made.args = (made.slug, made.given, made.needed, made.action, made.outcome)
+        return made
 
 
 class DomainError(FitnoiseError, ValueError):
     """An attribute or its values are declared wrongly."""
 
+    area = "domain"
     exit_code = 3
 
 
 class WorkloadError(FitnoiseError, ValueError):
     """A table, a query or a target cannot be planned as written."""
 
+    area = "workload"
     exit_code = 3
 
 
 class SpecError(FitnoiseError, ValueError):
     """The specification cannot be understood."""
 
+    area = "spec"
     exit_code = 3
 
 
 class PlanError(FitnoiseError):
     """No plan could be made, or a plan is not what it claims to be."""
 
+    area = "plan"
     exit_code = 4
 
 
@@ -110,12 +195,14 @@ class SingularStrategy(PlanError):
 class DataError(FitnoiseError, ValueError):
     """The data do not fit the declared domain. Never contains a value from the data."""
 
+    area = "data"
     exit_code = 6
 
 
 class LedgerError(FitnoiseError):
     """The ledger file is unusable, was altered, or is held by another process."""
 
+    area = "ledger"
     exit_code = 7
 
 
@@ -128,4 +215,5 @@ class BudgetExceeded(LedgerError):
 class ReleaseError(FitnoiseError):
     """A release cannot be written, read or verified."""
 
+    area = "release"
     exit_code = 8
