@@ -77,17 +77,19 @@ def test_a_function_that_fits_is_called_as_it_is():
 @pytest.mark.parametrize(
     ("args", "kwargs", "words"),
     [
-        ((3,), {}, "first must be a text; got 3. Nothing was done."),
-        (("a", 1, "x"), {}, "others must be a whole number; got 'x'. Nothing was done."),
-        (("a",), {"twice": None}, "twice must be True or False; got None. Nothing was done."),
-        (("a",), {"b": HUGE}, f"more must be a number; got 1{'0' * 39}…. Nothing was done."),
-        ((["secret"],), {}, "first must be a text; got an object of type list. Nothing was done."),
+        ((3,), {}, "The value of first is 3. It must be a text."),
+        (("a", 1, "x"), {}, "The value of others is 'x'. It must be a whole number."),
+        (("a",), {"twice": None}, "The value of twice is None. It must be True or False."),
+        (("a",), {"b": HUGE}, f"The value of more is 1{'0' * 39}…. It must be a number."),
+        ((["secret"],), {}, "The value of first is an object of type list. It must be a text."),
     ],
 )
 def test_what_does_not_fit_is_said(args, kwargs, words):
     with pytest.raises(SpecError) as caught:
         shouted(*args, **kwargs)
-    assert str(caught.value) == words
+    assert caught.value.code == "spec.wrong-type"
+    assert f"{caught.value.given} {caught.value.needed}" == words
+    assert caught.value.outcome == "Nothing was done."
 
 
 @checked(SpecError, "Nothing was done.", absent={"seed": "Noise has no seed."})
@@ -95,18 +97,20 @@ def whispered(text: str, *, loudness: int = 0) -> str:
     return text[loudness:]
 
 
-HAS_NO, HAS = "whispered() has no argument", "its arguments are text, loudness."
+HAS_NO, HAS = "whispered() has no argument", "Its arguments are text, loudness."
+ONCE = "Give each required argument once."
+CALLED = "whispered() was called with wrong arguments:"
 
 
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: whispered("a", lodness=1), f"{HAS_NO} 'lodness'; {HAS} Did you mean 'loudness'?"),
-        (lambda: whispered("a", qq=1, rr=2), f"{HAS_NO} 'qq'; {HAS}"),
+        (lambda: whispered("a", lodness=1), f"{HAS_NO} 'lodness'. {HAS} Did you mean 'loudness'?"),
+        (lambda: whispered("a", qq=1, rr=2), f"{HAS_NO} 'qq'. {HAS} Use one of its arguments."),
         (lambda: whispered("a", seed=1), f"{HAS_NO} 'seed'. Noise has no seed."),
-        (whispered, "whispered() is called wrongly: missing a required argument: 'text'."),
-        (lambda: whispered("a", "b"), "whispered() is called wrongly: too many positional arguments."),
-        (lambda: whispered("a", text="b"), "whispered() is called wrongly: multiple values for argument 'text'."),
+        (whispered, f"{CALLED} missing a required argument: 'text'. {ONCE}"),
+        (lambda: whispered("a", "b"), f"{CALLED} too many positional arguments. {ONCE}"),
+        (lambda: whispered("a", text="b"), f"{CALLED} multiple values for argument 'text'. {ONCE}"),
     ],
 )
 def test_an_argument_of_another_name_is_refused_before_the_function_runs(call, sentence):
@@ -121,8 +125,10 @@ FUNCTIONS = [name for name in fn.__all__ if callable(getattr(fn, name)) and not 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_public_function_names_an_argument_it_does_not_have(name):
     assert len(FUNCTIONS) > 10
-    with pytest.raises(FitnoiseError, match=rf"^{name}\(\) has no argument 'unheard_of'; its arguments are "):
+    with pytest.raises(FitnoiseError, match=rf"^{name}\(\) has no argument 'unheard_of'") as caught:
         getattr(fn, name)(unheard_of=1)
+    assert caught.value.slug == "unknown-argument"
+    assert caught.value.place == "unheard_of"
 
 
 @pytest.mark.parametrize("name", ["seed", "random_state", "rng", "random_seed"])
@@ -167,7 +173,8 @@ def test_kinds_are_said_in_words(hint, words):
     Record.__annotations__["x"] = hint
     with pytest.raises(SpecError, match="Nothing was made") as caught:
         Record(b"bytes")
-    assert str(caught.value) == f"x must be {words}; got an object of type bytes. Nothing was made."
+    assert caught.value.given == "The value of x is an object of type bytes."
+    assert caught.value.needed == f"It must be {words}."
 
 
 def test_only_texts_and_numbers_are_shown():
@@ -347,6 +354,6 @@ def test_data_given_for_a_plan_are_not_shown(finished):
     plan, _, data = finished
     with pytest.raises(ReleaseError) as caught:
         fn.release(data, plan, ledger="nowhere")
-    assert str(caught.value) == (
-        "plan must be Plan; got an object of type Table. Nothing was measured, nothing was charged."
-    )
+    assert caught.value.code == "release.wrong-type"
+    assert caught.value.given == "The value of plan is an object of type Table."
+    assert caught.value.outcome == "Nothing was measured, nothing was charged."

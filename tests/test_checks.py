@@ -50,7 +50,7 @@ def test_plain_numbers_are_those_that_documents_hold():
 def test_a_whole_number_that_is_none_or_too_small_is_named(wrong):
     with pytest.raises(WorkloadError, match=re.escape("steps must be a whole number, at least 2; got ")) as refused:
         checked_whole("steps", wrong, 2)
-    assert str(refused.value).endswith(f"got {wrong!r}. Nothing was made.")
+    assert refused.value.given == f"The value of steps is {wrong!r}."
     assert type(checked_whole("steps", np.int16(2), 2)) is int
 
 
@@ -58,7 +58,7 @@ def test_a_whole_number_that_is_none_or_too_small_is_named(wrong):
 def test_a_number_that_is_not_positive_or_not_finite_is_named(wrong):
     with pytest.raises(WorkloadError, match="scale must be a positive finite number; got ") as refused:
         checked_positive("scale", wrong)
-    assert str(refused.value).endswith(f"got {wrong!r}. Nothing was made.")
+    assert refused.value.given == f"The value of scale is {wrong!r}."
     assert checked_positive("scale", np.float32(0.5)) == 0.5
 
 

@@ -26,6 +26,8 @@ from numbers import Integral, Rational, Real
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar
 
+from fitnoise.errors import FitnoiseError
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -39,7 +41,7 @@ Given = tuple[str, Any, Any]
 
 
 def checked(
-    error: type[Exception], fate: str, *only: str, absent: Mapping[str, str] | None = None
+    error: type[FitnoiseError], fate: str, *only: str, absent: Mapping[str, str] | None = None
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Compare what a function is given with its annotations, before it runs.
 
@@ -61,8 +63,14 @@ def checked(
             try:
                 given = signature.bind(*args, **kwargs).arguments
             except TypeError as misfit:
-                why = _unknown(function, kwargs, absent or {}) or f"{_name(function)} is called wrongly: {misfit}."
-                raise error(f"{why} {fate}") from None
+                _refuse_unknown(function, kwargs, absent or {}, error, fate)
+                raise error(
+                    "wrong-call",
+                    f"{_name(function)} was called with wrong arguments: {misfit}.",
+                    "",
+                    "Give each required argument once.",
+                    fate,
+                ) from None
             hints = _hints(function)
             for name, value in given.items():
                 if only and name not in only:
@@ -82,31 +90,47 @@ def _name(function: Callable[..., Any]) -> str:
     return function.__qualname__.rpartition("<locals>.")[2].removesuffix(".__init__") + "()"
 
 
-def _unknown(function: Callable[..., Any], keywords: Iterable[str], absent: Mapping[str, str]) -> str | None:
-    """Return a sentence about the first name that is no argument of a function; None if all are."""
+def _refuse_unknown(
+    function: Callable[..., Any],
+    keywords: Iterable[str],
+    absent: Mapping[str, str],
+    error: type[FitnoiseError],
+    fate: str,
+) -> None:
+    """Raise the error for the first name that is no argument of a function; return if all are."""
     names = [name for name in inspect.signature(function).parameters if name != "self"]
     unknown = next((name for name in keywords if name not in names), None)
     if unknown is None:
-        return None
+        return
+    text = f"{_name(function)} has no argument {unknown!r}."
     if unknown in absent:
-        return f"{_name(function)} has no argument {unknown!r}. {absent[unknown]}"
+        raise error("absent-argument", text, "", absent[unknown], fate, place=unknown) from None
     similar = difflib.get_close_matches(unknown, names, 1)
-    meant = f" Did you mean {similar[0]!r}?" if similar else ""
-    return f"{_name(function)} has no argument {unknown!r}; its arguments are {', '.join(names)}.{meant}"
+    advice = f"Did you mean {similar[0]!r}?" if similar else "Use one of its arguments."
+    raise error(
+        "unknown-argument", text, f"Its arguments are {', '.join(names)}.", advice, fate, place=unknown
+    ) from None
 
 
-def refuse_unless_fields_fit(record: Any, error: type[Exception], fate: str) -> None:
+def refuse_unless_fields_fit(record: Any, error: type[FitnoiseError], fate: str) -> None:
     """Compare the fields of a dataclass with their annotations."""
     kind: Any = type(record)
     hints = _hints(kind)
     refuse_unless_fit(((x.name, getattr(record, x.name), hints[x.name]) for x in fields(record)), error, fate)
 
 
-def refuse_unless_fit(given: Iterable[Given], error: type[Exception], fate: str) -> None:
+def refuse_unless_fit(given: Iterable[Given], error: type[FitnoiseError], fate: str) -> None:
     """Raise the error for the first that does not fit."""
     for name, value, hint in given:
         if not fits(value, hint):
-            raise error(f"{name} must be {' or '.join(dict.fromkeys(_said(hint)))}; got {shown(value)}. {fate}")
+            raise error(
+                "wrong-type",
+                f"The value of {name} is {shown(value)}.",
+                f"It must be {' or '.join(dict.fromkeys(_said(hint)))}.",
+                f"Give another value of {name}.",
+                fate,
+                place=name,
+            )
 
 
 def fits(value: Any, hint: Any) -> bool:

@@ -77,14 +77,28 @@ def _skeletons(name: str) -> tuple[str, str]:
 def checked_whole(name: str, value: object, least: int = 1) -> int:
     """A whole number, at least the least; WorkloadError otherwise."""
     if not is_whole(value) or value < least:
-        raise WorkloadError(f"{name} must be a whole number, at least {least}; got {value!r}. Nothing was made.")
+        raise WorkloadError(
+            "not-a-whole-number",
+            f"The value of {name} is {value!r}.",
+            f"It must be a whole number of {least} or more.",
+            f"Give a whole number of {least} or more.",
+            "Nothing was made.",
+            place=name,
+        )
     return int(value)
 
 
 def checked_positive(name: str, value: object) -> float:
     """A positive finite number, as a float; WorkloadError otherwise."""
     if not is_real(value) or not 0 < value < math.inf:
-        raise WorkloadError(f"{name} must be a positive finite number; got {value!r}. Nothing was made.")
+        raise WorkloadError(
+            "not-a-positive-number",
+            f"The value of {name} is {value!r}.",
+            "It must be a finite number above 0.",
+            "Give a finite number above 0.",
+            "Nothing was made.",
+            place=name,
+        )
     return float(value)
 
 
