@@ -26,7 +26,14 @@ class ByValue:
         self, attribute: str, values: Sequence[float] | Mapping[Any, float], default: float | None = None
     ) -> None:
         if isinstance(values, Mapping) and len({str(k) for k in values}) != len(values):
-            raise WorkloadError(f"a number by {attribute!r} names a value twice; each value has one number.")
+            raise WorkloadError(
+                "by-value-repeated",
+                f"A number by {attribute!r} names a value twice.",
+                "Each value has one number.",
+                "Remove one of the two numbers.",
+                "Nothing was made.",
+                place=attribute,
+            )
         object.__setattr__(self, "attribute", attribute)
         numbers: Iterable[Any] = (
             [(str(k), plain(v)) for k, v in values.items()] if isinstance(values, Mapping) else map(plain, values)
@@ -52,19 +59,39 @@ class ByValue:
         Raises:
             WorkloadError, or the error: a number is missing, or too many are given.
         """
-        whose = f"a {what} by {self.attribute!r}"
         if not self.named:
             if len(self.values) != len(labels):
-                raise error(f"{whose} needs one number per row along it: {len(labels)}; got {len(self.values)}.")
+                raise error(
+                    "by-value-count",
+                    f"The {what} by {self.attribute!r} has {len(self.values)} numbers.",
+                    f"It needs {len(labels)} numbers, one for each value.",
+                    "Give one number for each value, in order.",
+                    "Nothing was made.",
+                    place=self.attribute,
+                )
             return tuple(v for v in self.values if not isinstance(v, tuple))
         place = {str(x): i for i, x in enumerate(labels)}
         out = [self.default] * len(labels)
         for item in self.values:
             name, number = item if isinstance(item, tuple) else (None, item)
             if name not in place:
-                raise error(f"{whose} names {name!r}, which is not among its values.")
+                raise error(
+                    "by-value-unknown",
+                    f"The {what} by {self.attribute!r} names {name!r}.",
+                    f"This is not a value of {self.attribute!r}.",
+                    "Correct or remove this name.",
+                    "Nothing was made.",
+                    place=self.attribute,
+                )
             out[place[name]] = number
         missing = [name for name, x in zip(place, out, strict=True) if x is None]
         if missing:
-            raise error(f"{whose} says nothing of {', '.join(missing[:3])}; name them or give a default.")
+            raise error(
+                "by-value-incomplete",
+                f"The {what} by {self.attribute!r} has no number for {', '.join(missing[:3])}.",
+                "Every value needs a number.",
+                "Name these values, or give a default.",
+                "Nothing was made.",
+                place=self.attribute,
+            )
         return tuple(x for x in out if x is not None)

@@ -89,17 +89,39 @@ class Codes:
     def __post_init__(self) -> None:
         kinds = {type(c) for c in self.codes}
         if not kinds:
-            raise DomainError("a categorical attribute needs at least one code; got none.")
+            raise DomainError(
+                "codes-missing",
+                "The attribute has no code.",
+                "A categorical attribute needs at least one code.",
+                "List the codes that the data hold.",
+                "No attribute was made.",
+            )
         if len(kinds) > 1 or not kinds <= {str, int, bool}:
             names = ", ".join(sorted(k.__name__ for k in kinds))
-            raise DomainError(f"codes are all text, all whole numbers or all true/false; got {names}.")
+            raise DomainError(
+                "codes-of-several-types",
+                f"The types of the codes are {names}.",
+                "Codes must be all text, all whole numbers or all true/false.",
+                "Write all codes in one of these types.",
+                "No attribute was made.",
+            )
         object.__setattr__(self, "kind", *kinds)
         if not all(encodable(c) for c in self.codes if isinstance(c, str)):
             raise DomainError(
-                "a code holds half of a surrogate pair, which no data can hold; write the character itself."
+                "code-not-writable",
+                "A code holds half of a surrogate pair.",
+                "No data can hold such a code.",
+                "Write the character itself.",
+                "No attribute was made.",
             )
         if any(abs(c) >= EXACT for c in self.codes if isinstance(c, int)):
-            raise DomainError("whole-number codes must be below 2^53 in size; declare longer ones as text.")
+            raise DomainError(
+                "code-too-large",
+                "A whole-number code is 2^53 or more in size.",
+                "Whole-number codes must be below 2^53 in size.",
+                "Declare longer codes as text.",
+                "No attribute was made.",
+            )
         refuse_repeated("code", self.codes)
 
     @property
@@ -142,17 +164,42 @@ class Range:
         for name in ("low", "high"):
             bound = plain(getattr(self, name))
             if isinstance(bound, bool) or not isinstance(bound, int) or abs(bound) >= EXACT:
-                raise DomainError(f"{name} must be a whole number below 2^53 in size; got {bound!r}.")
+                raise DomainError(
+                    "range-end-invalid",
+                    f"The value of {name} is {bound!r}.",
+                    "It must be a whole number below 2^53 in size.",
+                    f"Give a whole number for {name}.",
+                    "No attribute was made.",
+                    place=name,
+                )
             object.__setattr__(self, name, bound)
         clip = plain(self.clip)
         if not isinstance(clip, bool):
-            raise DomainError(f"clip is true or false; got {clip!r}.")
+            raise DomainError(
+                "clip-not-boolean",
+                f"The value of clip is {clip!r}.",
+                "It must be true or false.",
+                "Set clip to true or false, or remove clip.",
+                "No attribute was made.",
+                place="clip",
+            )
         object.__setattr__(self, "clip", clip)
         if self.low > self.high:
-            raise DomainError(f"low must not exceed high; got {self.low} to {self.high}.")
+            raise DomainError(
+                "range-reversed",
+                f"The range goes from {self.low} to {self.high}.",
+                "Its low must not exceed its high.",
+                "Exchange low and high.",
+                "No attribute was made.",
+                place="low",
+            )
         if self.high - self.low >= MOST_CELLS:
             raise DomainError(
-                f"the range {self.low} to {self.high} has more than ten million cells; use cut points instead."
+                "range-too-long",
+                f"The range {self.low} to {self.high} has more than ten million cells.",
+                "An attribute may have at most ten million cells.",
+                "Declare cut points instead.",
+                "No attribute was made.",
             )
 
     @property
@@ -185,14 +232,35 @@ class Cuts:
     def __post_init__(self) -> None:
         points = [plain(c) for c in self.cuts]
         if not points:
-            raise DomainError("a binned attribute needs at least one cut point; got none.")
+            raise DomainError(
+                "cuts-missing",
+                "The attribute has no cut point.",
+                "A binned attribute needs at least one cut point.",
+                "List the cut points.",
+                "No attribute was made.",
+                place="cuts",
+            )
         for c in points:
             if isinstance(c, bool) or not isinstance(c, (int, float)) or not math.isfinite(_double(c)):
-                raise DomainError(f"cut points are finite numbers; got {c!r}.")
+                raise DomainError(
+                    "cut-not-finite",
+                    f"A cut point is {c!r}.",
+                    "Cut points must be finite numbers.",
+                    "Replace this cut point.",
+                    "No attribute was made.",
+                    place="cuts",
+                )
             refuse_inexact("a cut point", c)
         found = tuple(float(c) + 0.0 for c in points)  # there is one zero
         if any(a >= b for a, b in itertools.pairwise(found)):
-            raise DomainError(f"cut points must increase; got {points}.")
+            raise DomainError(
+                "cuts-not-increasing",
+                f"The cut points are {points}.",
+                "Cut points must increase.",
+                "Sort the cut points, and remove repeated ones.",
+                "No attribute was made.",
+                place="cuts",
+            )
         object.__setattr__(self, "cuts", found)
 
     @property
@@ -220,7 +288,9 @@ class Interval:
 
     def __post_init__(self) -> None:
         if not max(self.low, -sys.float_info.max) < self.high:
-            raise DomainError("no number is within the bounds.")
+            raise DomainError(
+                "bounds-exclude-all", "No number lies within the bounds.", "", "Change the bounds.", "Nothing was made."
+            )
 
     @property
     def size(self) -> int:
@@ -281,35 +351,61 @@ class Steps:
         digits = max(places)
         if any(abs(x) * 10**digits >= FINEST for x in (self.low, self.high, self.step)):
             raise DomainError(
-                "low, high and step of an amount must be below 2^50 in size, in units of their last decimal place."
+                "amount-too-fine",
+                "A number of the amount is 2^50 or more in units of the last decimal place.",
+                "Its low, high and step must be below 2^50 in these units.",
+                "Use fewer decimal places, or a smaller range.",
+                "No attribute was made.",
             )
         if not self.step > 0 or not self.low < self.high:
             raise DomainError(
-                f"an amount needs low < high and a positive step; got {float(self.low)} to {float(self.high)} in steps "
-                f"of {float(self.step)}."
+                "amount-range-empty",
+                f"The amount goes from {float(self.low)} to {float(self.high)} in steps of {float(self.step)}.",
+                "Its low must be below its high, and its step must be positive.",
+                "Change low, high or step.",
+                "No attribute was made.",
             )
         steps = (self.high - self.low) / self.step
         if steps.denominator != 1 or steps > MOST_STEPS:
             raise DomainError(
-                f"the range of an amount is a whole number of steps, at most 2^30; from {float(self.low)} to "
-                f"{float(self.high)} there are {float(steps):,} of {float(self.step)}."
+                "amount-steps-invalid",
+                f"From {float(self.low)} to {float(self.high)} there are {float(steps):,} steps of {float(self.step)}.",
+                "The range of an amount must be a whole number of steps, at most 2^30.",
+                "Change step, low or high.",
+                "No attribute was made.",
+                place="step",
             )
         if self.valid is not None and not self.valid[0] <= self.low < self.high <= self.valid[1]:
-            raise DomainError(f"valid numbers include those from low to high; got {list(self.valid)}.")
+            raise DomainError(
+                "valid-excludes-range",
+                f"The value of valid is {list(self.valid)}.",
+                "It must include all numbers from low to high.",
+                "Widen valid, or narrow the range.",
+                "No attribute was made.",
+                place="valid",
+            )
         knots = (self.low, *self.ceilings, self.high)
         pieces = [(b - a) / self.step for a, b in itertools.pairwise(knots)]
         if any(k <= 0 or k.denominator != 1 for k in pieces):
             raise DomainError(
-                "the ceilings of an amount increase, between low and high (which is one anyway), each a whole number "
-                f"of steps above low; got {[float(t) for t in self.ceilings]} between {float(self.low)} and "
-                f"{float(self.high)} in steps of {float(self.step)}."
+                "ceilings-invalid",
+                f"The ceilings are {[float(t) for t in self.ceilings]} between {float(self.low)} and "
+                f"{float(self.high)}, in steps of {float(self.step)}.",
+                "They must increase between low and high, each a whole number of steps above low.",
+                "Change the ceilings, and leave high out of them.",
+                "No attribute was made.",
+                place="ceilings",
             )
         if self.uncut:
             first, last = self.low / self.step, self.high / self.step
             if first.denominator != 1 or max(abs(first), abs(last)) > FURTHEST:
                 raise DomainError(
-                    "amounts that are added up are whole numbers of steps, and so are low and high, at most 2^31 of "
-                    f"them from zero; got {float(self.low)} to {float(self.high)} in steps of {float(self.step)}."
+                    "merge-range-invalid",
+                    f"The amount goes from {float(self.low)} to {float(self.high)} in steps of {float(self.step)}.",
+                    "To add up amounts, low and high must be whole numbers of steps, at most 2^31 from zero.",
+                    "Change low, high or step, or remove the amount from merge.",
+                    "Nothing was added up.",
+                    place="merge",
                 )
             steps, pieces = Fraction(2 * FURTHEST), [Fraction(2 * FURTHEST)]
         self._check_classes(int(steps))
@@ -321,17 +417,29 @@ class Steps:
         """Raise DomainError for ranges of classes that are not the same number of steps, from as many above zero."""
         if len(set(self.classes)) > MOST_RANGES:
             raise DomainError(
-                f"an amount has at most {MOST_RANGES} different ranges; got {len(set(self.classes))}, by the values of "
-                f"{self.by!r}. Give the same range to those that are of about the same size."
+                "too-many-ranges",
+                f"The amount has {len(set(self.classes))} different ranges, by the values of {self.by!r}.",
+                f"It may have at most {MOST_RANGES} different ranges.",
+                "Give classes of similar size one range.",
+                "No attribute was made.",
             )
         for own in self.classes:
             if own.by is not None or own.ceilings or own.uncut != self.uncut:
-                raise DomainError("the range of a class is one range, without ceilings.")
+                raise DomainError(
+                    "class-range-invalid",
+                    "A class of the amount has ceilings or ranges by class.",
+                    "A class must have one range without ceilings.",
+                    "Give each class one plain range.",
+                    "No attribute was made.",
+                )
             if own.most != most or own.low / own.step != self.low / self.step:
                 raise DomainError(
-                    "the ranges of an amount by class are of the same number of steps, from as many steps above zero: "
-                    f"in one there are {most:,} from {float(self.low / self.step):,}, in another {own.most:,} from "
-                    f"{float(own.low / own.step):,}."
+                    "class-steps-differ",
+                    f"One class has {most:,} steps from {float(self.low / self.step):,}, another {own.most:,} from "
+                    f"{float(own.low / own.step):,}.",
+                    "All classes must have the same number of steps, from the same number of steps above zero.",
+                    "Change the ranges of the classes.",
+                    "No attribute was made.",
                 )
 
     @property
@@ -372,7 +480,13 @@ def _places(x: Fraction) -> int:
     for digits in range(16):
         if (x * 10**digits).denominator == 1:
             return digits
-    raise DomainError("low, high and step of an amount are decimal numbers of at most 15 places.")
+    raise DomainError(
+        "too-many-decimals",
+        "A number of the amount has more than 15 decimal places.",
+        "Its low, high and step must be decimal numbers of at most 15 places.",
+        "Round this number.",
+        "No attribute was made.",
+    )
 
 
 Values = Codes | Range | Cuts | Steps
@@ -409,13 +523,25 @@ class Beside:
         for code in every:
             self._check(code)
             if is_value(self.of, code):
-                raise DomainError(f"the code {code!r} of a missing value is a value of the attribute itself.")
+                raise DomainError(
+                    "missing-code-is-value",
+                    f"The code {code!r} of a missing value is a value of the attribute itself.",
+                    "Each code must have one meaning.",
+                    "Remove the code from missing, or from the values.",
+                    "No attribute was made.",
+                    place="missing",
+                )
         refuse_repeated("code of missing values", every)
         cells = [(code, cell) for cell, codes in enumerate(self.codes, self.of.size) for code in codes]
         for cell, codes in enumerate(self.codes, self.of.size):
             if not codes and cell not in (self.absent, self.outside):
                 raise DomainError(
-                    "a cell for missing values has neither codes, nor is it that of `absent` or `outside`."
+                    "missing-cell-unused",
+                    "A cell for missing values has no codes, and absent and outside do not name it.",
+                    "No record could fall into this cell.",
+                    "Give the cell codes, or name it in absent or outside.",
+                    "No attribute was made.",
+                    place="missing",
                 )
         object.__setattr__(self, "texts", FixedMapping({c: i for c, i in cells if isinstance(c, str)}))
         object.__setattr__(self, "numbers", FixedMapping({c: i for c, i in cells if isinstance(c, int)}))
@@ -426,15 +552,31 @@ class Beside:
         if isinstance(code, str) and encodable(code):
             if kind is int and _is_number(code):
                 raise DomainError(
-                    f"the code {code!r} of a missing value is a number where numbers are read; write it without quotes "
-                    "where it is a whole one, and say what becomes of others with `absent` (nan) or `outside` (inf)."
+                    "missing-code-reads-as-number",
+                    f"The code {code!r} of a missing value is a text, and the column holds numbers.",
+                    "Some sources would read this text as a number.",
+                    "Write a whole number without quotes; use absent for nan, and outside for inf.",
+                    "No attribute was made.",
+                    place="missing",
                 )
         elif kind is not int and isinstance(code, (int, float)):
             what = "texts" if kind is str else "true/false"
-            raise DomainError(f"the values are {what}, so that codes of missing ones are texts; write {str(code)!r}.")
+            raise DomainError(
+                "missing-code-not-text",
+                f"The code {code!r} of a missing value is not a text.",
+                f"The values are {what}, so the codes of missing values must be texts.",
+                f"Write {str(code)!r}.",
+                "No attribute was made.",
+                place="missing",
+            )
         elif type(code) is not int or abs(code) >= EXACT:
             raise DomainError(
-                f"a code of a missing value is a text, or a whole number below 2^53 in size; got {code!r}."
+                "missing-code-invalid",
+                f"A code of a missing value is {code!r}.",
+                "It must be a text, or a whole number below 2^53 in size.",
+                "Replace this code.",
+                "No attribute was made.",
+                place="missing",
             )
 
     @property
@@ -494,7 +636,14 @@ def uncut(coding: Coding) -> Coding:
         absent, outside = (x + more if x >= 0 else x for x in (coding.absent, coding.outside))
         return Beside(values, coding.codes, absent, outside)
     if not isinstance(coding, Steps):
-        raise DomainError("nothing but amounts is added up.")
+        raise DomainError(
+            "merge-not-amount",
+            "The unit merges records by an attribute that is not an amount.",
+            "Only amounts can be added up.",
+            "Remove the attribute from merge, or declare it as an amount.",
+            "Nothing was added up.",
+            place="merge",
+        )
     return replace(coding, ceilings=(), uncut=True, classes=tuple(replace(own, uncut=True) for own in coding.classes))
 
 
@@ -625,8 +774,11 @@ def refuse_inexact(what: str, x: float) -> None:
     """Raise DomainError for a whole number that double precision does not hold: it would become another number."""
     if float(x) != x:
         raise DomainError(
-            f"{what} is {x:,}, which double precision does not hold: the nearest number that it holds is "
-            f"{int(float(x)):,}. Numbers of the data are read in double precision, so give that one."
+            "number-not-exact",
+            f"The number {x:,} is {what}, and double precision does not hold it.",
+            "Fitnoise reads the numbers of the data in double precision.",
+            f"Give the nearest number that double precision holds, {int(float(x)):,}.",
+            "No attribute was made.",
         )
 
 
@@ -634,7 +786,13 @@ def refuse_repeated(what: str, names: tuple[object, ...]) -> None:
     """Raise DomainError when a name stands for two cells."""
     if len(set(names)) != len(names):
         repeated = next(x for i, x in enumerate(names) if x in names[:i])
-        raise DomainError(f"the {what} {repeated!r} is declared twice; each {what} names one cell.")
+        raise DomainError(
+            "name-repeated",
+            f"The {what} {repeated!r} is declared twice.",
+            f"Each {what} must name one cell.",
+            "Remove or rename one of the two.",
+            "No attribute was made.",
+        )
 
 
 def _is_number(text: str) -> bool:

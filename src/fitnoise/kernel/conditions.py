@@ -20,10 +20,8 @@ from fitnoise.kernel.dates import Part, Read, as_day, day_number
 _TOLD = 8
 """Codes that are told in words."""
 
-_WAYS = (
-    "a text, a whole number or true/false; a list of texts, of which one; several numbers as { values = [1, 2] }; or "
-    "numbers between bounds, such as { at_least = 2020, below = 2025 }; or a date, or dates between bounds"
-)
+_WAYS = "a value, a list of texts, { values = [1, 2] }, or bounds such as { at_least = 2020, below = 2025 }"
+"""The forms of a condition."""
 
 _LAST = 10**8
 """Above any day."""
@@ -52,15 +50,29 @@ class Condition:
 
     def __post_init__(self) -> None:
         if not isinstance(self.column, str) or not self.column or not encodable(self.column):
-            raise SpecError(f"a condition is on a column, named by a non-empty text; got {self.column!r}.")
+            raise SpecError(
+                "condition-column-invalid",
+                f"A condition is on the column {self.column!r}.",
+                "A column is named by a non-empty text.",
+                "Name a column of the data.",
+                "Nothing was planned.",
+                place="where",
+            )
         try:
-            codes = tuple(map(_code, self.codes))
+            codes = tuple(_code(self.column, code) for code in self.codes)
             object.__setattr__(self, "codes", tuple(sorted(codes)) if len({type(c) for c in codes}) == 1 else codes)
             for name, x in self.bounds.items():
-                object.__setattr__(self, name, _bound(x))
+                object.__setattr__(self, name, _bound(self.column, x))
             _ = self.coding
         except DomainError as error:
-            raise SpecError(f"the condition on {self.column!r} cannot be met or told: {error}") from None
+            raise SpecError(
+                "condition-values-invalid",
+                f"The condition on {self.column!r} cannot be used. {error.given}",
+                error.needed,
+                error.action,
+                "Nothing was planned.",
+                place="where",
+            ) from None
 
     @property
     def bounds(self) -> dict[str, float | date]:
@@ -72,15 +84,36 @@ class Condition:
     def coding(self) -> Codes | Interval:
         """How what the column holds is read: what meets the condition has a cell."""
         if not self.bounds and not self.codes:
-            raise DomainError("it lists no value.")
+            raise SpecError(
+                "condition-empty",
+                f"The condition on {self.column!r} has an empty list of values.",
+                "",
+                "Give at least one value, or remove the condition.",
+                "Nothing was planned.",
+                place="where",
+            )
         if not self.bounds:
             return Codes(self.codes)
         low, high = (self.at_least, self.above), (self.at_most, self.below)
         if self.codes or None not in low or None not in high:
-            raise DomainError("it has values or bounds, `at_least` or `above`, `at_most` or `below`.")
+            raise SpecError(
+                "condition-bounds-invalid",
+                f"The condition on {self.column!r} has values and bounds, or two bounds on one side.",
+                "It may have values, or a bound on each side.",
+                "Keep the values, or at_least or above, at_most or below.",
+                "Nothing was planned.",
+                place="where",
+            )
         days = [isinstance(x, date) for x in self.bounds.values()]
         if any(days) and not all(days):
-            raise DomainError("its bounds are numbers or dates, and not one of each.")
+            raise SpecError(
+                "condition-bounds-mixed",
+                f"The condition on {self.column!r} has a number and a date as bounds.",
+                "Both bounds must be numbers, or both dates.",
+                "Change one of the bounds.",
+                "Nothing was planned.",
+                place="where",
+            )
         ends = {name: day_number(x) if isinstance(x, date) else x for name, x in self.bounds.items()}
         least, most = (0, _LAST) if any(days) else (-math.inf, math.inf)
         return Interval(
@@ -123,9 +156,23 @@ def conditions(given: object) -> tuple[Condition, ...]:
     elif isinstance(given, Mapping):
         found = tuple(_condition(column, value) for column, value in given.items())
     else:
-        raise SpecError(f"`where` says for each column what its value is: {_WAYS}; got {type(given).__name__}.")
+        raise SpecError(
+            "where-not-a-mapping",
+            f"The value of where is of the type {type(given).__name__}.",
+            "It must give each column one condition.",
+            f"Give each column {_WAYS}.",
+            "Nothing was planned.",
+            place="where",
+        )
     if len({c.column for c in found}) < len(found):
-        raise SpecError("`where` has two conditions on one column; give one with both bounds.")
+        raise SpecError(
+            "condition-repeated",
+            "The value of where has two conditions on one column.",
+            "Each column may have one condition.",
+            "Write one condition with both bounds.",
+            "Nothing was planned.",
+            place="where",
+        )
     return tuple(sorted(found, key=lambda c: c.column))
 
 
@@ -136,17 +183,24 @@ def _condition(column: Any, value: object) -> Condition:
             return Condition(column, tuple(value["values"]))
         if not value or not set(value) <= set(known):
             raise SpecError(
-                f"the condition on {column!r} is {{ values = […] }}, or some of the bounds {', '.join(known)}; got "
-                f"{list(value)}."
+                "condition-keys-invalid",
+                f"The condition on {column!r} has the keys {list(value)}.",
+                f"It must be {{ values = […] }}, or some of the bounds {', '.join(known)}.",
+                "Write one of these forms.",
+                "Nothing was planned.",
+                place="where",
             )
         return Condition(column, **value)
     if _is_list(value):
         codes = tuple(value)
         if codes and all(map(_is_number, codes)):
             raise SpecError(
-                f"the condition on {column!r} is a list of numbers, which may be meant as single values or as a range: "
-                "write { values = [2020, 2024] } (in Python {'values': [2020, 2024]}) for 2020 and 2024, or "
-                "{ at_least = 2020, at_most = 2024 } for all from one to the other."
+                "condition-numbers-ambiguous",
+                f"The condition on {column!r} is a list of numbers, which could mean single values or a range.",
+                "The condition must say which of the two is meant.",
+                "Write { values = [2020, 2024] } for two values, or { at_least = 2020, at_most = 2024 } for a range.",
+                "Nothing was planned.",
+                place="where",
             )
         return Condition(column, codes)
     if isinstance(value, date):
@@ -162,23 +216,35 @@ def _is_number(code: object) -> bool:
     return is_plain(plain(code))
 
 
-def _code(code: object) -> Code:
+def _code(column: str, code: object) -> Code:
     """A code of Python; 7.0 as 7."""
     item: object = plain(code)
     if isinstance(item, float) and item.is_integer():
         return int(item)
     if not isinstance(item, (str, int)):
-        raise DomainError(f"a condition is {_WAYS}; got {item!r}.")
+        raise SpecError(
+            "condition-value-invalid",
+            f"The condition on {column!r} has the value {item!r}.",
+            "A value must be a text, a whole number or true/false.",
+            f"Write {_WAYS}.",
+            "Nothing was planned.",
+            place="where",
+        )
     return item
 
 
-def _bound(x: object) -> float | date:
+def _bound(column: str, x: object) -> float | date:
     if (day := as_day(x)) is not None:
         return day
     number: object = plain(x)
     if not is_plain(number) or not math.isfinite(number) or (isinstance(number, int) and abs(number) >= EXACT):
-        raise DomainError(
-            f"bounds are finite numbers, whole ones below 2^53 in size, or dates (2024-12-31); got {x!r}."
+        raise SpecError(
+            "condition-bound-invalid",
+            f"The condition on {column!r} has the bound {x!r}.",
+            "It must be a finite number, below 2^53 in size for a whole number, or a date such as 2024-12-31.",
+            "Correct this bound.",
+            "Nothing was planned.",
+            place="where",
         )
     whole = float(number).is_integer() and abs(number) < EXACT
     return int(number) if whole else number  # of one number one form

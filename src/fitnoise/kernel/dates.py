@@ -111,8 +111,12 @@ def read(given: object) -> Read | None:
             return Read(Part.AGE, day)
     parts = ", ".join(f"'{part}'" for part in Part if part not in {Part.AGE, Part.DAY})
     raise DomainError(
-        f'what is read off a date is one of {parts}, or the age on a day, such as {{ age_on = "2024-12-31" }}; got '
-        f"{given!r}."
+        "read-invalid",
+        f"The value of read is {given!r}.",
+        f"It must be one of {parts}, or the age on a day.",
+        'Write one of these words, or { age_on = "2024-12-31" }.',
+        "No attribute was made.",
+        place="read",
     )
 
 

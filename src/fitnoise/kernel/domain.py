@@ -169,7 +169,14 @@ class Attribute(abc.ABC):
     def _with_read(self, given: object, kind: type[Code]) -> None:
         """Keep what is read off a date; for constructors of subclasses."""
         if given is not None and kind is not int:
-            raise DomainError("what is read off a date is a whole number, and the codes of this attribute are others.")
+            raise DomainError(
+                "read-needs-whole-numbers",
+                "A part of a date is read, and the codes are not whole numbers.",
+                "Parts of dates are whole numbers.",
+                "Write the codes as whole numbers, or remove read.",
+                "No attribute was made.",
+                place="read",
+            )
         object.__setattr__(self, "read", read(given))
 
     @final
@@ -182,13 +189,24 @@ class Attribute(abc.ABC):
     def _with_missing(self, coding: Values, missing: Missing | None, absent: str | None, outside: str | None) -> None:
         """Keep the coding, and what is declared of missing values; for constructors of subclasses, at their end."""
         if isinstance(missing, Mapping) and not missing:
-            raise DomainError("`missing` declares no cell: name one, such as unknown = [-9], or leave it out.")
+            raise DomainError(
+                "missing-empty",
+                "The value of missing declares no cell.",
+                "",
+                "Name a cell, such as unknown = [-9], or remove missing.",
+                "No attribute was made.",
+                place="missing",
+            )
         cells = _pairs(() if missing is None else missing)
         for what, cell in (("absent", absent), ("outside", outside)):
             if cell is not None and cell not in WITHOUT_CELL and cell not in [name for name, _ in cells]:
                 raise DomainError(
-                    f"`{what}` is one of the cells of `missing` {[name for name, _ in cells]}, 'refuse' or 'drop'; got "
-                    f"{cell!r}."
+                    "missing-cell-unknown",
+                    f"The value of {what} is {cell!r}.",
+                    f"It must be 'refuse', 'drop' or one of the cells {[name for name, _ in cells]} of missing.",
+                    f"Change {what}, or declare this cell in missing.",
+                    "No attribute was made.",
+                    place=what,
                 )
         places: dict[str | None, int] = {None: OUTSIDE, "drop": DROPPED, "refuse": REFUSED}
         places.update((name, coding.size + i) for i, (name, _) in enumerate(cells))
@@ -204,14 +222,26 @@ class Attribute(abc.ABC):
     def _check_cell(self, name: str, values: Values, others: Collection[str]) -> None:
         """Raise DomainError for a name that cannot be that of a cell, or that could mean another."""
         if name in WITHOUT_CELL:
-            raise DomainError(f"a cell for missing values cannot be called {name!r}, which `absent` may be; rename it.")
+            raise DomainError(
+                "missing-cell-reserved",
+                f"A cell for missing values is called {name!r}.",
+                "This word has another meaning in absent and outside.",
+                "Rename the cell.",
+                "No attribute was made.",
+                place="missing",
+            )
         taken = name in others or is_value(values, name)
         with contextlib.suppress(DomainError):
             self.own_position(name)
             taken = True
         if taken:
             raise DomainError(
-                f"{name!r} is the name of a cell for missing values, and stands for a value or code; rename the cell."
+                "missing-cell-ambiguous",
+                f"The cell {name!r} for missing values has the name of a value or code.",
+                "Each name must have one meaning.",
+                "Rename the cell.",
+                "No attribute was made.",
+                place="missing",
             )
 
     @final
@@ -252,13 +282,33 @@ def _pairs(missing: Missing) -> tuple[tuple[str, tuple[Code, ...]], ...]:
     """The cells with their codes, as a mapping or pairs declare them; whole numbers in one form."""
     pairs: object = tuple(missing.items()) if isinstance(missing, Mapping) else missing
     if not isinstance(pairs, tuple) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
-        raise DomainError(f"missing values are declared as name = codes of each cell; got {missing!r}.")
+        raise DomainError(
+            "missing-invalid",
+            f"The value of missing is {missing!r}.",
+            "It must give each cell its codes.",
+            "Write each cell as name = codes, such as unknown = [-9].",
+            "No attribute was made.",
+            place="missing",
+        )
     for name, codes in pairs:
         if not isinstance(name, str) or not name.strip() or not encodable(name):
-            raise DomainError(f"a cell for missing values is named by a non-empty text; got {name!r}.")
+            raise DomainError(
+                "missing-cell-name-invalid",
+                f"A cell for missing values is called {name!r}.",
+                "Its name must be a non-empty text.",
+                "Rename the cell.",
+                "No attribute was made.",
+                place="missing",
+            )
         if isinstance(codes, (str, bytes, Set, Mapping)) or not isinstance(codes, Iterable):
-            fixed = ", whose order is fixed" if isinstance(codes, (Set, Mapping)) else ""
-            raise DomainError(f"the codes of {name!r} are a list of values{fixed}; got {codes!r}.")
+            raise DomainError(
+                "missing-codes-not-a-list",
+                f"The codes of {name!r} are {codes!r}.",
+                "They must be a list, whose order is fixed.",
+                "Write the codes as a list.",
+                "No attribute was made.",
+                place="missing",
+            )
     refuse_repeated("cell for missing values", tuple(name for name, _ in pairs))
     return tuple((name, tuple(map(_whole, codes))) for name, codes in pairs)
 
@@ -269,9 +319,32 @@ def _whole(code: object) -> Code:
     return int(item) if isinstance(item, float) and item.is_integer() else plain(item)
 
 
+def unknown_value(text: str, needed: str) -> DomainError:
+    """Return the error for a value that an attribute does not have.
+
+    Args:
+        text: The value as the error shows it.
+        needed: Sentence that names the values that there are.
+    """
+    return DomainError(
+        "unknown-value",
+        f"The value {text} is not declared.",
+        needed,
+        "Name a declared value.",
+        "The value was not found.",
+    )
+
+
 def _check_column(column: str | None) -> None:
     if column is not None and (not isinstance(column, str) or not column):
-        raise DomainError(f"a column is named by a non-empty text; got {column!r}.")
+        raise DomainError(
+            "column-invalid",
+            f"The value of column is {column!r}.",
+            "It must be a non-empty text.",
+            "Give the name of a column of the data, or remove column.",
+            "No attribute was made.",
+            place="column",
+        )
 
 
 @final
@@ -323,12 +396,24 @@ class Categorical(Attribute):
     ) -> None:
         labels = tuple(codes.values()) if isinstance(codes, Mapping) else None
         if isinstance(codes, (str, bytes)) or not isinstance(codes, Iterable):
-            single = "the single text " if isinstance(codes, str) else ""
-            raise DomainError(f"codes are a list of values; got {single}{shown(codes)}.")
+            raise DomainError(
+                "codes-not-a-list",
+                f"The value of codes is {shown(codes)}.",
+                "It must be a list of values.",
+                "Write the codes as a list.",
+                "No attribute was made.",
+                place="codes",
+            )
         coding = Codes(tuple(plain(c) for c in codes))
         refuse_repeated("label", labels or ())
         if labels is not None and not all(isinstance(x, str) and x and encodable(x) for x in labels):
-            raise DomainError("labels are non-empty texts that can be written as UTF-8.")
+            raise DomainError(
+                "label-invalid",
+                "A label is empty, is not a text, or holds half of a surrogate pair.",
+                "Labels must be non-empty texts that UTF-8 can write.",
+                "Give each code such a label.",
+                "No attribute was made.",
+            )
         _check_column(column)
         object.__setattr__(self, "codes", coding.codes)
         object.__setattr__(self, "labels", labels)
@@ -358,13 +443,25 @@ class Categorical(Attribute):
         header, rows = read_rows(path, "the file of codes")
         if "code" not in header:
             raise DomainError(
-                f"the file of codes {path.name!r} needs a column named 'code' (and may have 'label'); it has {header}."
+                "codes-file-columns",
+                f"The file of codes {path.name!r} has the columns {header}.",
+                "It needs a column named 'code', and may have a column named 'label'.",
+                "Add or rename the column.",
+                "No attribute was made.",
+                place=path.name,
             )
         codes = _codes([row["code"] for row in rows])
         if "label" not in header:
             return cls(codes, column=column, **beside)
         if len(set(codes)) != len(codes):
-            raise DomainError(f"the file of codes {path.name!r} declares a code twice.")
+            raise DomainError(
+                "codes-file-repeated",
+                f"The file of codes {path.name!r} declares a code twice.",
+                "Each code needs one row.",
+                "Remove one of the two rows.",
+                "No attribute was made.",
+                place=path.name,
+            )
         return cls({c: row["label"] for c, row in zip(codes, rows, strict=True)}, column=column, **beside)
 
     @property
@@ -386,7 +483,7 @@ class Categorical(Attribute):
         """
         with contextlib.suppress(KeyError, TypeError):  # what has no hash is neither
             return self._positions[isinstance(value, bool), value]
-        raise DomainError(f"{value!r} is neither a code nor a label of this attribute.")
+        raise unknown_value(repr(value), "It must be a code or a label of the attribute.")
 
     @property
     def coded(self) -> str | None:
@@ -405,7 +502,12 @@ def _lookup(given: object, codes: Codes) -> tuple[tuple[Code, Code], ...]:
         header, rows = read_rows(Path(given), "the file of a lookup")
         if not {"value", "code"} <= set(header):
             raise DomainError(
-                f"the file of a lookup {Path(given).name!r} needs columns named 'value' and 'code'; it has {header}."
+                "lookup-file-columns",
+                f"The lookup file {Path(given).name!r} has the columns {header}.",
+                "It needs columns named 'value' and 'code'.",
+                "Add or rename the columns.",
+                "No attribute was made.",
+                place=Path(given).name,
             )
         known = {str(c).lower() if isinstance(c, bool) else str(c): c for c in codes.codes}
         given = [
@@ -416,24 +518,51 @@ def _lookup(given: object, codes: Codes) -> tuple[tuple[Code, Code], ...]:
     good = [isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2 for pair in pairs]
     if not pairs or not all(good) or not all(isinstance(plain(code), (str, int)) for _, code in pairs):
         raise DomainError(
-            "a lookup gives each value of the data its code: {value: code}, pairs, or a CSV file; got "
-            f"{reprlib.repr(given)}."
+            "lookup-invalid",
+            f"The value of lookup is {reprlib.repr(given)}.",
+            "It must give each value of the data its code.",
+            "Write {value: code}, pairs, or the name of a CSV file.",
+            "No attribute was made.",
+            place="lookup",
         )
     pairs = [tuple(map(_whole, pair)) for pair in pairs]
     try:
         values = Codes(tuple(value for value, _ in pairs))
     except DomainError as error:
-        raise DomainError(f"the values of a lookup are like codes: {error}") from None
+        raise DomainError(
+            "lookup-values-invalid",
+            f"The values of the lookup cannot be read as codes. {error.given}",
+            error.needed,
+            error.action,
+            "No attribute was made.",
+            place="lookup",
+        ) from None
     declared, given_codes = ({(type(c), c) for c in some} for some in (codes.codes, [code for _, code in pairs]))
-    for what, some in (
-        ("gives codes that are not declared", given_codes - declared),
-        ("leads to none of some declared codes", declared - given_codes),
-    ):
-        if some:
-            told = reprlib.repr(sorted((c for _, c in some), key=str))
-            raise DomainError(f"a lookup {what}: {told}. Each code needs a value, and each value a declared code.")
+    if unknown := given_codes - declared:
+        raise DomainError(
+            "lookup-codes-unknown",
+            f"The lookup gives the codes {_codes_text(unknown)}, which are not declared.",
+            "Each value must lead to a declared code.",
+            "Declare these codes, or correct the lookup.",
+            "No attribute was made.",
+            place="lookup",
+        )
+    if unused := declared - given_codes:
+        raise DomainError(
+            "lookup-codes-unused",
+            f"No value of the lookup leads to the codes {_codes_text(unused)}.",
+            "Each declared code needs a value.",
+            "Add values for these codes, or remove the codes.",
+            "No attribute was made.",
+            place="lookup",
+        )
     order = sorted(range(len(pairs)), key=lambda i: values.codes[i])
     return tuple(pairs[i] for i in order)
+
+
+def _codes_text(codes: Set[tuple[type, Code]]) -> str:
+    """Return some codes with their types, as a short text."""
+    return reprlib.repr(sorted((code for _, code in codes), key=str))
 
 
 @final
@@ -503,7 +632,7 @@ class Ordered(Attribute):
         value = plain(value)
         if isinstance(value, int) and not isinstance(value, bool) and self.low <= value <= self.high:
             return value - self.low
-        raise DomainError(f"{value!r} is not a whole number from {self.low} to {self.high}.")
+        raise unknown_value(repr(value), f"It must be a whole number from {self.low} to {self.high}.")
 
     def declared(self) -> dict[str, Any]:
         """Both ends, and whether values beyond them count as the ends."""
@@ -574,7 +703,7 @@ class Binned(Attribute):
         """
         if isinstance(value, str) and value in self._values:
             return self._values.index(value)
-        raise DomainError(f"{shown(value)} is none of the bins; name one as tables show it: {list(self._values)}.")
+        raise unknown_value(shown(value), f"It must be one of the bins {list(self._values)}.")
 
     def declared(self) -> dict[str, Any]:
         """The cuts."""
@@ -644,17 +773,36 @@ class Amount(Attribute):
         valid = None
         if self.valid is not None:
             if not isinstance(self.valid, (list, tuple)) or len(self.valid) != 2:
-                raise DomainError(f"valid is a pair of numbers, the least and the largest; got {self.valid!r}.")
+                raise DomainError(
+                    "valid-not-a-pair",
+                    f"The value of valid is {self.valid!r}.",
+                    "It must be a pair of numbers, the least and the largest.",
+                    "Write both numbers.",
+                    "No attribute was made.",
+                    place="valid",
+                )
             least, most = (_end(x) for x in self.valid)
             valid = (least, most)
         if self.ceilings is not None and not isinstance(self.ceilings, (list, tuple)):
-            raise DomainError(f"ceilings are a list of amounts between low and high; got {shown(self.ceilings)}.")
-        tops = tuple(_decimal("a ceiling", t) for t in self.ceilings or ())
+            raise DomainError(
+                "ceilings-not-a-list",
+                f"The value of ceilings is {shown(self.ceilings)}.",
+                "It must be a list of amounts between low and high.",
+                "Write the ceilings as a list.",
+                "No attribute was made.",
+                place="ceilings",
+            )
+        tops = tuple(_decimal("ceilings", t) for t in self.ceilings or ())
         step = _decimal("step", self.step)
         if isinstance(self.low, ByValue) or isinstance(self.high, ByValue):
             if tops:
                 raise DomainError(
-                    "an amount has ceilings or ranges by class, and not both: declare two amounts on the same column."
+                    "ceilings-with-classes",
+                    "The amount has ceilings and ranges by class.",
+                    "An amount may have only one of the two.",
+                    "Declare two amounts on the same column.",
+                    "No attribute was made.",
+                    place="ceilings",
                 )
             coding = self._by_class(step, valid)
         else:
@@ -672,7 +820,13 @@ class Amount(Attribute):
         """Steps whose size goes by another attribute: of numbers in order the ranges, of others none are known yet."""
         (by, *others) = dict.fromkeys(x.attribute for x in (self.low, self.high) if isinstance(x, ByValue))
         if others:
-            raise DomainError(f"low and high go by one attribute; got {by!r} and {others[0]!r}.")
+            raise DomainError(
+                "range-by-two-attributes",
+                f"The end low depends on {by!r}, and high on {others[0]!r}.",
+                "Both must depend on one attribute.",
+                "Use one attribute for both ends.",
+                "No attribute was made.",
+            )
         named = any(x.named or x.default is not None for x in (self.low, self.high) if isinstance(x, ByValue))
         given = [x.values if isinstance(x, ByValue) else None for x in (self.low, self.high)]
         count = max(len(x) for x in given if x is not None)
@@ -684,21 +838,36 @@ class Amount(Attribute):
         ]
         widths = [high - low for low, high in zip(*ends, strict=True)]
         if min(widths) <= 0 or step <= 0:
-            raise DomainError("an amount needs low < high in every class, and a positive step.")
+            raise DomainError(
+                "class-range-empty",
+                "In a class low is not below high, or the step is not positive.",
+                "Every class needs low < high, and a positive step.",
+                "Change low, high or step.",
+                "No attribute was made.",
+            )
         most = min(widths) / step
         try:
             classes = tuple(Steps(low, high, (high - low) / most, valid) for low, high in zip(*ends, strict=True))
         except DomainError as error:
             raise DomainError(
-                f"the ranges of an amount by {by!r} are read in as many steps each, the smallest of {float(step)}: "
-                f"{error} A step of {float(min(widths) / 1000)} makes a thousand of each."
+                "class-steps-invalid",
+                f"The ranges by {by!r} all have the same number of steps, of {float(step)} in the smallest. "
+                f"{error.given}",
+                error.needed,
+                f"{error.action} A step of {float(min(widths) / 1000)} makes a thousand of each.",
+                "No attribute was made.",
             ) from None
         zeros = {own.low / own.step for own in classes}
         zero = next(iter(zeros))
         if len(zeros) > 1 or zero.denominator != 1:
             raise DomainError(
-                "the ranges of an amount by class begin at 0, or as many whole steps above or below it; got low = "
-                f"{[float(own.low) for own in classes[:3]]} in steps of {[float(own.step) for own in classes[:3]]}."
+                "class-starts-differ",
+                f"The ranges start at {[float(own.low) for own in classes[:3]]} in steps of "
+                f"{[float(own.step) for own in classes[:3]]}.",
+                "They must start at 0, or at the same whole number of steps from 0.",
+                "Change low of the classes.",
+                "No attribute was made.",
+                place="low",
             )
         return Steps(zero, zero + most, Fraction(1), by=by, classes=classes)
 
@@ -716,8 +885,11 @@ class Amount(Attribute):
             return self
         if not isinstance(other, (Categorical, Ordered, Binned)):
             raise DomainError(
-                f"the range of an amount goes by {by!r}, which is no categorical, ordered or binned attribute of the "
-                "domain."
+                "range-attribute-invalid",
+                f"The range of an amount depends on {by!r}.",
+                "It must depend on a categorical, ordered or binned attribute of the domain.",
+                f"Declare {by!r} as such an attribute, or name another one.",
+                "No domain was made.",
             )
         along = {
             name: ByValue(by, x.along(other.values, "range", DomainError))
@@ -771,8 +943,12 @@ class Amount(Attribute):
             return tops[-1]
         if self.by is not None or not is_real(ceiling) or ceiling not in tops:
             raise DomainError(
-                f"amounts are summed up to one of their declared ceilings or to high, {tops}; got {shown(ceiling)}. "
-                "Ceilings are declared with the amount (ceilings = …), before anything is planned."
+                "ceiling-not-declared",
+                f"The ceiling is {shown(ceiling)}.",
+                f"It must be a declared ceiling or high, one of {tops}.",
+                "Declare the ceiling with the amount (ceilings = …) before you plan.",
+                "Nothing was planned.",
+                place="ceiling",
             )
         return tops[tops.index(ceiling)]
 
@@ -818,8 +994,11 @@ class Amount(Attribute):
             DomainError: always.
         """
         raise DomainError(
-            f"{value!r} is asked for of an amount, which is summed and not shown by value: ask for its sum (sum = …), "
-            "or declare a Binned attribute on the same column for how many records lie where."
+            "amount-by-value",
+            f"The value {value!r} of an amount is requested.",
+            "An amount is summed, and is not shown by value.",
+            "Request its sum (sum = …), or declare a binned attribute on the same column.",
+            "The value was not found.",
         )
 
     def declared(self) -> dict[str, Any]:
@@ -841,7 +1020,14 @@ def _decimal(name: str, value: object) -> Fraction:
     """A number as it is written in decimals, exactly; DomainError for what is none."""
     x: object = plain(value)
     if isinstance(x, bool) or not isinstance(x, (int, float, Decimal)) or not fits(x, float) or not math.isfinite(x):
-        raise DomainError(f"{name} of an amount is a finite number; got {shown(value)}.")
+        raise DomainError(
+            "amount-number-invalid",
+            f"A value of {name} of the amount is {shown(value)}.",
+            "It must be a finite number.",
+            f"Correct {name}.",
+            "No attribute was made.",
+            place=name,
+        )
     return Fraction(repr(x) if isinstance(x, float) else x)
 
 
@@ -874,8 +1060,14 @@ def read_rows(path: Path, what: str, kind: type[FitnoiseError] = DomainError) ->
             reader = csv.DictReader(file, strict=True)
             return list(reader.fieldnames or ()), list(reader)
     except (OSError, ValueError, csv.Error) as error:  # no text in UTF-8, or no name of a file
-        reason = getattr(error, "strerror", None) or f"it is no CSV file in UTF-8 ({error})"
-        raise kind(f"{what} {path.name!r} cannot be read: {reason}.") from error
+        raise kind(
+            "csv-file-unreadable",
+            f"Reading {what} {path.name!r} failed: {getattr(error, 'strerror', None) or error}.",
+            "It must be a CSV file in UTF-8.",
+            "Check the name and the contents of the file.",
+            "Nothing was read.",
+            place=path.name,
+        ) from error
 
 
 def _codes(texts: Sequence[str]) -> list[Code]:
@@ -932,8 +1124,11 @@ class Hierarchy(Attribute):
         given = sum(x is not None for x in (places, file, children))
         if given > 1:
             raise DomainError(
-                "places are given, or the file that has them (file), or how many places each has (children); got "
-                f"{'both' if given == 2 else 'all'}. Nothing was made."
+                "places-in-several-ways",
+                f"The hierarchy has {given} of places, file and children.",
+                "It needs exactly one of them.",
+                "Keep one, and remove the others.",
+                "No hierarchy was made.",
             )
         tree: Tree
         if children is not None:
@@ -944,8 +1139,12 @@ class Hierarchy(Attribute):
             tree = Listed.of(names, _rows_of_frame(places, names) if hasattr(places, "columns") else places)
         else:
             raise DomainError(
-                f"a hierarchy needs its places: a row for each {names[-1]!r}, or the CSV file that has them (file), or "
-                "how many places each has (children); got neither. Nothing was made."
+                "places-not-given",
+                "The hierarchy has no places.",
+                f"It needs a row for each {names[-1]!r}, a CSV file of these rows, or the number of places in each "
+                "place.",
+                "Give places, file or children.",
+                "No hierarchy was made.",
             )
         _check_column(column)
         object.__setattr__(self, "tree", tree)
@@ -989,7 +1188,13 @@ class Hierarchy(Attribute):
         """
         both = set(levels or ()) & set(children)
         if both:
-            raise DomainError(f"levels declared twice: {sorted(both)}. Nothing was made.")
+            raise DomainError(
+                "levels-repeated",
+                f"The levels {sorted(both)} are declared twice.",
+                "Each level needs one number.",
+                "Remove one of the two declarations.",
+                "No hierarchy was made.",
+            )
         found = {**(levels or {}), **children}
         return cls(tuple(found), children=tuple(found.values()), column=column)
 
@@ -1039,8 +1244,12 @@ def _rows_of_file(path: Path, levels: tuple[str, ...]) -> list[tuple[Code, ...]]
     for name in levels:
         if name not in header:
             raise DomainError(
-                f"the file of places {path.name!r} needs a column for each level, and has none for {name!r}; it "
-                f"has {header}."
+                "places-file-columns",
+                f"The file of places {path.name!r} has the columns {header}, and no column {name!r}.",
+                "It needs a column for each level.",
+                "Add or rename the column.",
+                "No hierarchy was made.",
+                place=path.name,
             )
     return list(zip(*(_codes([row[name] for row in rows]) for name in levels), strict=True))
 
@@ -1051,8 +1260,12 @@ def _rows_of_frame(frame: Any, levels: tuple[str, ...]) -> list[tuple[Code, ...]
     for name in levels:
         if header.count(name) != 1:
             raise DomainError(
-                f"a frame of places needs one column for each level, and has {header.count(name) or 'none'} for "
-                f"{name!r}; it has {header}. Nothing was made."
+                "places-frame-columns",
+                f"The frame of places has the columns {header}; {header.count(name)} of them are named {name!r}.",
+                "It needs one column for each level.",
+                "Add, rename or remove columns.",
+                "No hierarchy was made.",
+                place=name,
             )
     columns = ([None if isinstance(x, float) and math.isnan(x) else x for x in frame[name]] for name in levels)
     return list(zip(*columns, strict=True))
@@ -1096,7 +1309,7 @@ class Level(Attribute):
         value = plain(value)
         found = self._positions.get(value) if type(value) is type(self.values[0]) else None
         if found is None:
-            raise DomainError(f"{value!r} is no place of the level {self.name!r}.")
+            raise unknown_value(repr(value), f"It must be a place of the level {self.name!r}.")
         return found
 
     def declared(self) -> dict[str, Any]:
@@ -1133,10 +1346,22 @@ class Domain(Mapping[str, Attribute]):
     def __init__(self, attributes: Mapping[str, Attribute] | None = None, /, **named: Attribute) -> None:
         both = set(attributes or ()) & set(named)
         if both:
-            raise DomainError(f"attributes declared twice: {sorted(both)}.")
+            raise DomainError(
+                "attributes-repeated",
+                f"The attributes {sorted(both)} are declared twice.",
+                "Each attribute needs a name of its own.",
+                "Rename or remove one of the two.",
+                "No domain was made.",
+            )
         items = {**(attributes or {}), **named}
         if not items:
-            raise DomainError("a domain needs at least one attribute; got none.")
+            raise DomainError(
+                "attributes-missing",
+                "The domain has no attribute.",
+                "A domain needs at least one attribute.",
+                "Declare an attribute.",
+                "No domain was made.",
+            )
         shares: dict[str, Share] = {}
         lowered: dict[str, str] = {}
         sizes: dict[str, int] = {}
@@ -1145,8 +1370,12 @@ class Domain(Mapping[str, Attribute]):
                 _check_name(name, lowered)
             if not isinstance(attribute, Attribute):
                 raise DomainError(
-                    f"{home!r} must be an attribute: Categorical, Ordered, Binned, Amount or Hierarchy; got "
-                    f"{type(attribute).__name__}."
+                    "not-an-attribute",
+                    f"The object under {home!r} is of the type {type(attribute).__name__}.",
+                    "It must be an attribute: Categorical, Ordered, Binned, Amount or Hierarchy.",
+                    "Declare one of these attributes.",
+                    "No domain was made.",
+                    place=home,
                 )
         items = {name: a.among(items.get(a.by or name)) if isinstance(a, Amount) else a for name, a in items.items()}
         for home, attribute in items.items():
@@ -1177,7 +1406,14 @@ class Domain(Mapping[str, Attribute]):
     def _found(self, name: str) -> tuple[str, Attribute]:
         if name in self._named:
             return self._named[name]
-        raise DomainError(f"no attribute {name!r} in the domain; it has {list(self._named)}.")
+        raise DomainError(
+            "unknown-attribute",
+            f"The domain has no attribute {name!r}.",
+            f"Its attributes are {list(self._named)}.",
+            "Name one of these attributes.",
+            "No attribute was found.",
+            place=name if isinstance(name, str) else None,
+        )
 
     def __contains__(self, name: object) -> bool:
         return name in self._named
@@ -1347,8 +1583,11 @@ class Domain(Mapping[str, Attribute]):
         axes = (path[0], *(f"{lower} in {upper}" for upper, lower in itertools.pairwise(path)))
         if not set(wanted) <= set(axes) or not set(axes[1:]) <= set(self._shares):
             raise DomainError(
-                f"the shares {list(wanted)} do not follow one another down the hierarchy {home!r}, so that records "
-                "cannot be counted by them. Nothing was read and nothing was charged."
+                "shares-not-nested",
+                f"The shares {list(wanted)} do not follow one another down the hierarchy {home!r}.",
+                "Records cannot be counted by them.",
+                "Use shares of which each starts at the level where the one before ends.",
+                "Nothing was read and nothing was charged.",
             )
         return path[-1], axes
 
@@ -1387,23 +1626,53 @@ def _check_coding(name: str, coding: Coding) -> None:
     values = coding.of if type(coding) is Beside else coding
     if type(values) not in (Codes, Leaves, Range, Cuts, Steps):
         raise DomainError(
-            f"the coding of {name!r} is of the class {type(values).__name__}, which no counter translates. Give the "
-            "attribute one of Codes, Range, Cuts and Steps, or Beside around one. Nothing was made."
+            "unknown-coding",
+            f"The coding of {name!r} is of the class {type(values).__name__}.",
+            "No counter translates this class.",
+            "Use `Codes`, `Range`, `Cuts` or `Steps`, or `Beside` around one of them.",
+            "No domain was made.",
+            place=name,
         )
 
 
 def _check_name(name: object, lowered: dict[str, str]) -> None:
     """Raise DomainError for a name that cannot be a column, or that another one is taken for; remember it."""
     if not isinstance(name, str) or not name.strip() or not encodable(name) or any(c in name for c in '\n\r\t"\0'):
-        raise DomainError(f"an attribute is named by a plain, non-empty text; got {name!r}.")
+        raise DomainError(
+            "attribute-name-invalid",
+            f"An attribute is named {name!r}.",
+            "Its name must be a plain, non-empty text.",
+            "Rename the attribute.",
+            "No domain was made.",
+        )
     if name.lower() in RESERVED:
-        raise DomainError(f"{name!r} is a column of every released table; rename the attribute.")
+        raise DomainError(
+            "attribute-name-reserved",
+            f"An attribute is named {name!r}.",
+            "Every released table has a column of this name.",
+            "Rename the attribute.",
+            "No domain was made.",
+            place=name,
+        )
     if name.lower() in DERIVED:
-        raise DomainError(f"{name!r} is a column of tables made of a release; rename the attribute.")
+        raise DomainError(
+            "attribute-name-derived",
+            f"An attribute is named {name!r}.",
+            "Tables made from a release have a column of this name.",
+            "Rename the attribute.",
+            "No domain was made.",
+            place=name,
+        )
     if name.lower() in lowered:
         other = lowered[name.lower()]
-        how = "are two attributes or levels" if other == name else "differ only by case"
-        raise DomainError(f"{name!r} and {other!r} {how}; rename one.")
+        raise DomainError(
+            "attribute-name-repeated",
+            f"The names of two attributes or levels are {other!r} and {name!r}.",
+            "Two names must differ by more than case.",
+            "Rename one of the two.",
+            "No domain was made.",
+            place=name,
+        )
     lowered[name.lower()] = name
 
 

@@ -43,7 +43,14 @@ class Listed:
         names = level_names(levels)
         leaves = _leaves(names, rows)
         if not leaves:
-            raise DomainError(f"a hierarchy needs at least one {names[-1]!r}; its list of places is empty.")
+            raise DomainError(
+                "places-empty",
+                "The list of places is empty.",
+                f"A hierarchy needs at least one {names[-1]!r}.",
+                "Add a row for each place.",
+                "No hierarchy was made.",
+                place="places",
+            )
         ranks = [_ranks(list(map(itemgetter(depth), leaves))) for depth in range(len(names))]
         for depth in range(1, len(names)):
             _refuse_two_parents(names, leaves, ranks, depth)
@@ -51,7 +58,14 @@ class Listed:
         twice = np.flatnonzero(np.diff(ranks[-1][order]) == 0)
         if len(twice):
             code = leaves[order[twice[0]]][-1]
-            raise DomainError(f"the {names[-1]} {code!r} is listed twice; places have one row for each {names[-1]!r}.")
+            raise DomainError(
+                "place-repeated",
+                f"The {names[-1]} {code!r} is listed twice.",
+                f"Places have one row for each {names[-1]!r}.",
+                "Remove one of the two rows.",
+                "No hierarchy was made.",
+                place="places",
+            )
         above = [np.cumsum(np.diff(rank[order], prepend=0) != 0) for rank in ranks]  # the first leaf has rank 0
         for own in above:
             own.setflags(write=False)
@@ -114,23 +128,35 @@ class Regular:
         names = level_names(levels)
         listed = isinstance(children, Collection) and not isinstance(children, (str, bytes, Set, Mapping))
         if not listed or len(children) != len(names):
-            got = f"{len(children)} of them" if listed else shown(children)
+            got = f"a list of length {len(children)}" if listed else shown(children)
             raise DomainError(
-                f"children are a list of a number for each of the levels {list(names)}: how many places the first has, "
-                f"and then each place of the level above; got {got}. Nothing was made."
+                "children-invalid",
+                f"The value of children is {got}.",
+                f"It must be a list of one number for each of the levels {list(names)}.",
+                "Give the number of places of the first level, then of each place of the level above.",
+                "No hierarchy was made.",
+                place="children",
             )
         numbers: list[int] = []
         for name, n in zip(names, map(plain, children), strict=True):
             if isinstance(n, bool) or not isinstance(n, int) or n < 1:
                 raise DomainError(
-                    f"how many places of the level {name!r} there are in each place above is a whole number of 1 or "
-                    f"more; got {shown(n)}. Nothing was made."
+                    "children-number-invalid",
+                    f"Each place above has {shown(n)} places of the level {name!r}.",
+                    "This must be a whole number of 1 or more.",
+                    "Correct this number.",
+                    "No hierarchy was made.",
+                    place="children",
                 )
             numbers.append(n)
         if math.prod(numbers) > MOST_CELLS:
             raise DomainError(
-                f"such a hierarchy has more than ten million places of the level {names[-1]!r}; leave out the last "
-                "level, or declare fewer places. Nothing was made."
+                "too-many-places",
+                f"The hierarchy has more than ten million places of the level {names[-1]!r}.",
+                "A level may have at most ten million places.",
+                "Leave out the last level, or declare fewer places.",
+                "No hierarchy was made.",
+                place="children",
             )
         return cls(names, tuple(numbers))
 
@@ -222,8 +248,12 @@ def level_names(levels: Sequence[str]) -> tuple[str, ...]:
     listed = isinstance(levels, Collection) and not isinstance(levels, (str, bytes))
     if not listed or not all(isinstance(x, str) and x for x in levels) or len(levels) < 2:
         raise DomainError(
-            f"a hierarchy has two named levels or more, from the top down; got {levels!r}. Places of a single "
-            "level are a categorical attribute."
+            "levels-invalid",
+            f"The value of levels is {levels!r}.",
+            "A hierarchy needs at least two named levels, from the top down.",
+            "Name the levels; for places of one level, declare a categorical attribute.",
+            "No hierarchy was made.",
+            place="levels",
         )
     names = tuple(levels)
     refuse_repeated("level", names)
@@ -232,12 +262,26 @@ def level_names(levels: Sequence[str]) -> tuple[str, ...]:
 
 def _row(levels: tuple[str, ...], row: Sequence[Code]) -> tuple[Code, ...]:
     if isinstance(row, (str, bytes)) or not isinstance(row, Collection) or len(row) != len(levels):
-        raise DomainError(f"a place has one code for each of the levels {list(levels)}; got {row!r}.")
+        raise DomainError(
+            "place-row-invalid",
+            f"The row of a place is {row!r}.",
+            f"A place needs one code for each of the levels {list(levels)}.",
+            "Correct this row.",
+            "No hierarchy was made.",
+            place="places",
+        )
     codes = tuple(plain(code) for code in row)
     for name, code in zip(levels, codes, strict=True):
         if code is None or code == "":
-            what = f"the place {codes!r} has" if name == levels[-1] else f"the {levels[-1]} {codes[-1]!r} lies in"
-            raise DomainError(f"{what} no {name}: a leaf has a code on every level.")
+            what = f"The place {codes!r} has" if name == levels[-1] else f"The {levels[-1]} {codes[-1]!r} lies in"
+            raise DomainError(
+                "place-code-missing",
+                f"{what} no {name}.",
+                "A leaf needs a code on every level.",
+                "Add the missing code.",
+                "No hierarchy was made.",
+                place="places",
+            )
     return codes
 
 
@@ -274,7 +318,12 @@ def _refuse_two_parents(
     if len(wrong):
         row, first = rows[wrong[0]], rows[firsts[own[wrong[0]]]][depth - 1]
         raise DomainError(
-            f"the {levels[depth]} {row[depth]!r} lies in two places of the level {levels[depth - 1]!r}, {first!r} "
-            f"and {row[depth - 1]!r}; give each {levels[depth]} a code of its own, such as one that begins with "
-            f"its {levels[depth - 1]}'s."
+            "place-in-two-places",
+            f"The {levels[depth]} {row[depth]!r} lies in {first!r} and in {row[depth - 1]!r}, two places of the "
+            f"level {levels[depth - 1]!r}.",
+            "Each place must lie in one place of the level above.",
+            f"Give each {levels[depth]} its own code, such as one that starts with the code of its "
+            f"{levels[depth - 1]}.",
+            "No hierarchy was made.",
+            place="places",
         )

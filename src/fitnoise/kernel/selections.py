@@ -63,13 +63,22 @@ class Selection:
             form, items = Form.VALUES, written.get("values")
             if set(written) != {"values"} or not _is_list(items):
                 raise DomainError(
-                    f"values are named as {{ values = […] }}, or as a range {{ first = …, last = … }} with both ends; "
-                    f"got {reprlib.repr(dict(written))}."
+                    "selection-keys-invalid",
+                    f"The values are written as {reprlib.repr(dict(written))}.",
+                    "Values need the key values, and a range needs the keys first and last.",
+                    "Write { values = […] } or { first = …, last = … }.",
+                    "Nothing was selected.",
                 )
         elif isinstance(written, range):
             form = Form.VALUES
         elif isinstance(written, Set):
-            raise DomainError(f"values are named in a list, whose order is fixed; got a set, {reprlib.repr(written)}.")
+            raise DomainError(
+                "selection-is-a-set",
+                f"The values are written as the set {reprlib.repr(written)}.",
+                "The order of the values must be fixed.",
+                "Write the values as a list.",
+                "Nothing was selected.",
+            )
         elif not _is_list(written):
             form, items = Form.ONE, (written,)
         return cls(form, tuple(plain(x) for x in items))
@@ -107,23 +116,45 @@ class Selection:
             return tuple(attribute.position(x) for x in self.items)
         if not attribute.ordered:
             raise DomainError(
-                f"{self._text} is a range, and the values of this attribute have no order: list its codes."
+                "range-without-order",
+                f"The values {self._text} are written as a range.",
+                "The values of this attribute have no order.",
+                "List its codes.",
+                "Nothing was selected.",
             )
         if len(self.items) != 2:
-            raise DomainError(f"{self._text} is no range [first, last] of an attribute with an order. {self._ways}")
+            raise DomainError(
+                "range-not-a-pair",
+                f"The list {self._text} is not a range [first, last].",
+                "Along an order, a list must be a range.",
+                self._ways,
+                "Nothing was selected.",
+            )
         for x in self.items:
             if x is None:
-                raise DomainError(f"{self._text} is a range with one end: write both, the least and the largest value.")
+                raise DomainError(
+                    "range-with-one-end",
+                    f"The range {self._text} has one end.",
+                    "A range needs both ends.",
+                    "Write both ends, the least and the largest value.",
+                    "Nothing was selected.",
+                )
             if isinstance(x, str) and x in attribute.beside:
                 raise DomainError(
-                    f"{self._text} is a range [first, last], and {x!r} is a cell for missing values, in no range. "
-                    f"{self._ways}"
+                    "range-of-missing-cell",
+                    f"The range {self._text} has the end {x!r}, which is a cell for missing values.",
+                    "No range includes such a cell.",
+                    self._ways,
+                    "Nothing was selected.",
                 )
         first, last = (attribute.own_position(x) for x in self.items)
         if first > last:
             raise DomainError(
-                f"{self._text} is a range [first, last] that ends before it begins: write its least value first. "
-                f"{self._ways}"
+                "range-ends-reversed",
+                f"The range {self._text} ends before it starts.",
+                "A range needs its least value first.",
+                f"Exchange the ends. {self._ways}",
+                "Nothing was selected.",
             )
         return tuple(range(first, last + 1))
 
