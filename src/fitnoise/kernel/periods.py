@@ -52,26 +52,50 @@ class Series:
         (design,) = designs if len(designs) == 1 else (None,)
         if not isinstance(design, Strategy) or self.attribute not in dict(design.over.structured):
             raise PlanError(
-                f"a series is one plan for tables with Gaussian noise, that tells the cells of {self.attribute!r} "
-                f"apart as they are, which is its period. {_NOTHING}"
+                "series-needs-period-tables",
+                f"The plan does not show the cells of {self.attribute!r} one by one with Gaussian noise.",
+                "A series needs one plan for tables with Gaussian noise that shows each cell of its period.",
+                "Choose another attribute as the period, or plan other tables.",
+                _NOTHING,
+                place=self.attribute,
             )
         own = self.order
         if own.beside or own.free or own.sizes or unit.neighbours is not Neighbours.ADD_OR_REMOVE_ONE:
             raise PlanError(
-                "a series is for neighbours that add or remove a unit, stands beside no other plan, and is about no "
-                f"number of records. {_NOTHING}"
+                "series-plan-unsuitable",
+                "The plan has replace-one neighbours, is composed with other plans, or concerns a number of records.",
+                "A series needs add-or-remove-one neighbours, no composed plan and no number of records.",
+                "Change the specification, and plan again.",
+                _NOTHING,
             )
         if [x for x in own.domain.sizes if own.domain.home(x) == self.attribute] != [self.attribute]:
-            raise PlanError(f"the periods of a series are an attribute, without levels. {_NOTHING}")
+            raise PlanError(
+                "series-period-has-levels",
+                f"The attribute {self.attribute!r} has levels.",
+                "The periods of a series must be an attribute without levels.",
+                "Choose another attribute as the period.",
+                _NOTHING,
+                place=self.attribute,
+            )
         if unit.bound is not None and not self._by_period:
             raise PlanError(
-                f"of a {unit.name} with an id the counting keeps its promise in each period on its own, and remembers "
-                f"nobody: say once_per or per_value of {self.attribute!r}, of nothing else alone, neither separation "
-                "nor fixed, and max_records for all periods; or leave the id out, and promise it. "
-                f"{_NOTHING}"
+                "series-bound-across-periods",
+                f"The bound on the records of a {unit.name} does not hold in each period by itself.",
+                "Counting with an id enforces the bound in each period, and keeps no record of earlier periods.",
+                f"Bound the records by once_per or per_value of {self.attribute!r} and by max_records for all "
+                "periods, or remove the id.",
+                _NOTHING,
+                place="privacy.id",
             )
         if not all(x.groups for x in self.designs):
-            raise PlanError(f"a series draws something in each of its periods; in one there is nothing. {_NOTHING}")
+            raise PlanError(
+                "series-period-empty",
+                "The plan draws nothing in one of the periods.",
+                "A series must draw something in each period.",
+                "Plan tables that show every period.",
+                _NOTHING,
+                place=self.attribute,
+            )
         _ = own.max_records(self.periods)  # the counts of all periods are added up
 
     @property

@@ -187,18 +187,31 @@ class PrivacyUnit:
     def __post_init__(self) -> None:
         if not is_name(self.name):
             raise SpecError(
-                f"the privacy unit is named {self.name!r}; it needs a printable name without spaces around it, "
-                'in composed Unicode (NFC), such as "person"; nothing was planned'
+                "unit-name-invalid",
+                f"The name of the privacy unit is {self.name!r}.",
+                "It must be printable, without spaces around it, and in composed Unicode (NFC).",
+                'Give such a name, for example "person".',
+                "Nothing was planned.",
+                place="privacy.unit",
             )
         if not _is_count(self.max_records):
             raise SpecError(
-                f"a privacy unit was given at most {self.max_records!r} records; it needs a whole number of at "
-                "least 1 and at most 10^12: declare the most records one unit can have; nothing was planned"
+                "max-records-per-unit-invalid",
+                f"The privacy unit has at most {self.max_records!r} records.",
+                "This bound must be a whole number from 1 to 10^12.",
+                "Declare the largest number of records that one unit can have.",
+                "Nothing was planned.",
+                place="privacy.max_records",
             )
         if type(self.neighbours) is not Neighbours:  # the equal string is refused: others compare by identity
             choices = " or ".join(f'"{choice}"' for choice in Neighbours)
             raise SpecError(
-                f"the neighbour relation is {self.neighbours!r}; it needs to be {choices}; nothing was planned"
+                "neighbours-invalid",
+                f"The neighbour relation is {self.neighbours!r}.",
+                f"It must be {choices}.",
+                "Choose one of the two relations.",
+                "Nothing was planned.",
+                place="privacy.neighbours",
             )
         self._check_pattern()
         self._check_merge()
@@ -207,13 +220,21 @@ class PrivacyUnit:
             return
         if not is_name(self.id):
             raise SpecError(
-                f"the id of the privacy unit is {self.id!r}; it needs to be the printable name of a column, without "
-                "spaces around it, in composed Unicode (NFC): the ledger's account is named by it; nothing was planned"
+                "id-invalid",
+                f"The id of the privacy unit is {self.id!r}.",
+                "It must be the printable name of a column, without spaces around it, in composed Unicode (NFC).",
+                "Give the name of such a column.",
+                "Nothing was planned.",
+                place="privacy.id",
             )
         if look_alike(self.name, "record") or " (by '" in self.name:
             raise SpecError(
-                f"the id {self.id!r} says whose a record is, and the privacy unit is named {self.name!r}: name what an "
-                'id stands for, such as unit = "person"; nothing was planned'
+                "id-needs-unit-name",
+                f"The id {self.id!r} is set, and the privacy unit is named {self.name!r}.",
+                "An id stands for a unit other than a record.",
+                'Name the unit that an id stands for, such as unit = "person".',
+                "Nothing was planned.",
+                place="privacy.unit",
             )
 
     def _check_pattern(self) -> None:
@@ -222,9 +243,12 @@ class PrivacyUnit:
             names = tuple(given) if isinstance(given, list | tuple) else (None,)
             if not _attributes(names):
                 raise SpecError(
-                    f"{what} of the privacy unit is {given!r}; it needs to be a list of different attributes of the "
-                    "domain, by their names, printable, without spaces around them, in composed Unicode (NFC), such as "
-                    '["month"]; nothing was planned'
+                    "unit-attributes-invalid",
+                    f"The value of {what} is {given!r}.",
+                    "It must be a list of different, printable names of attributes, in composed Unicode (NFC).",
+                    'Write such a list, for example ["month"].',
+                    "Nothing was planned.",
+                    place=f"privacy.{what}",
                 )
             object.__setattr__(self, what, tuple(sorted(names)))
         for what in ("per_value", "separation"):
@@ -233,22 +257,34 @@ class PrivacyUnit:
             good = isinstance(pairs, tuple) and all(isinstance(x, tuple) and len(x) == 2 for x in pairs)
             if not good or not _attributes([a for a, _ in pairs]) or not all(_is_count(n) for _, n in pairs):
                 raise SpecError(
-                    f"{what} of the privacy unit is {given!r}; it needs to give attributes of the domain, by their "
-                    'names, whole numbers of at least 1 and at most 10^12, such as {"month": 3}; nothing was planned'
+                    "unit-limits-invalid",
+                    f"The value of {what} is {given!r}.",
+                    "It must give names of attributes whole numbers from 1 to 10^12.",
+                    'Write such a mapping, for example {"month": 3}.',
+                    "Nothing was planned.",
+                    place=f"privacy.{what}",
                 )
             object.__setattr__(self, what, tuple(sorted(pairs)))
         said = next((what for what, given in self.pattern.said.items() if given), None)
         if said is not None and look_alike(self.name, "record"):
             raise SpecError(
-                f"{said} says what records of one unit may have in common, and the privacy unit is named "
-                f'{self.name!r}: name who has several, such as unit = "person"; nothing was planned'
+                "pattern-needs-unit-name",
+                f"The option {said} is set, and the privacy unit is named {self.name!r}.",
+                f"The option {said} limits the records of a unit that has several.",
+                'Name that unit, such as unit = "person".',
+                "Nothing was planned.",
+                place="privacy.unit",
             )
 
     def _check_merge(self) -> None:
         if self.merge and self.id is None:
             raise SpecError(
-                "merge adds up amounts of those records of one unit that are alike in all else, and nothing says whose "
-                "a record is: name that column (id = …), or leave merge out; nothing was planned"
+                "merge-needs-id",
+                "The option merge is set, and id is not.",
+                "Without an id, fitnoise does not know which records belong to one unit.",
+                "Name the id column (id = …), or remove merge.",
+                "Nothing was planned.",
+                place="privacy.merge",
             )
 
     def _check_shares(self) -> None:
@@ -256,28 +292,43 @@ class PrivacyUnit:
             object.__setattr__(self, "count", Counted(self.count))
         except ValueError:
             raise SpecError(
-                f"count of the privacy unit is {self.count!r}; it needs to be 'records' or 'shares'; nothing was "
-                "planned"
+                "count-invalid",
+                f"The value of count is {self.count!r}.",
+                "It must be 'records' or 'shares'.",
+                "Choose one of the two.",
+                "Nothing was planned.",
+                place="privacy.count",
             ) from None
         if self.parts == 1:
             return
         if self.id is None:
             raise SpecError(
-                "shares of records are counted where an id says whose a record is: name that column (id = …), or count "
-                "records; nothing was planned"
+                "shares-need-id",
+                "The value of count is 'shares', and id is not set.",
+                "Without an id, fitnoise does not know which records belong to one unit.",
+                "Name the id column (id = …), or count records.",
+                "Nothing was planned.",
+                place="privacy.count",
             )
         said = next((what for what, given in self.pattern.said.items() if given), None)
         if self.max_records != 1 or said is not None:
             what = said or "max_records"
             raise SpecError(
-                f"count = 'shares' counts all records of one {self.name}, each as an equal part of one, which costs "
-                f"what one record costs: {what} would leave some out. Leave {what} out, or count records; nothing was "
-                "planned"
+                "shares-count-all-records",
+                f"The value of count is 'shares', and {what} is set.",
+                f"Shares count all records of one {self.name}, and {what} would leave some out.",
+                f"Remove {what}, or count records.",
+                "Nothing was planned.",
+                place=f"privacy.{what}",
             )
         if self.merge:
             raise SpecError(
-                f"merge makes one record of all of one {self.name} that are alike but for amounts, and of shares no "
-                "amounts are summed. Leave merge out, or count records; nothing was planned"
+                "shares-with-merge",
+                "The value of count is 'shares', and merge is set.",
+                "No amounts are summed over shares.",
+                "Remove merge, or count records.",
+                "Nothing was planned.",
+                place="privacy.merge",
             )
 
     @property
@@ -619,20 +670,49 @@ class DataSource:
         object.__setattr__(self, "where", conditions(self.where))
         most = self.max_dropped
         if most is not None and (isinstance(most, bool) or not isinstance(most, int | float) or not 0 <= most <= 1):
-            raise SpecError(f"max_dropped is a share of the records, a number from 0 to 1, such as 0.01; got {most!r}.")
+            raise SpecError(
+                "max-dropped-invalid",
+                f"The value of max_dropped is {most!r}.",
+                "It must be a share of the records, from 0 to 1.",
+                "Give a share such as 0.01.",
+                "Nothing was planned.",
+                place="data.max_dropped",
+            )
         try:
             object.__setattr__(self, "outside_domain", OutsideDomain(self.outside_domain))
         except ValueError:
-            raise SpecError(f"outside_domain is 'refuse' or 'drop'; got {self.outside_domain!r}.") from None
-        for what, name in (("a data source", self.name), ("the account of a data source", self.population)):
+            raise SpecError(
+                "outside-domain-invalid",
+                f"The value of outside_domain is {self.outside_domain!r}.",
+                "It must be 'refuse' or 'drop'.",
+                "Choose one of the two.",
+                "Nothing was planned.",
+                place="data.outside_domain",
+            ) from None
+        for what, name, place in (
+            ("the data source", self.name, "data.source"),
+            ("the account of the data source", self.population, "data.account"),
+        ):
             if not is_name(name):
                 raise SpecError(
-                    f"{what} needs a printable name without spaces around it, in Unicode's composed form (NFC): "
-                    "charges are summed under it in the ledger."
+                    "source-name-invalid",
+                    f"The name of {what} is {reprlib.repr(name)}.",
+                    "The ledger sums charges under this name; it must be printable, without spaces around it, in "
+                    "composed Unicode (NFC).",
+                    "Give such a name.",
+                    "Nothing was planned.",
+                    place=place,
                 )
         object.__setattr__(self, "account", None if self.account == self.name else self.account)
         if type(self.max_records) is not int or not 1 <= self.max_records <= LARGEST_BOUND:
-            raise SpecError(f"max_records must be a whole number from 1 to 2^62; got {self.max_records!r}.")
+            raise SpecError(
+                "max-records-invalid",
+                f"The value of max_records is {self.max_records!r}.",
+                "It must be a whole number from 1 to 2^62.",
+                "Give a public bound on the number of records.",
+                "Nothing was planned.",
+                place="data.max_records",
+            )
 
     @property
     def population(self) -> str:
@@ -684,22 +764,31 @@ class Account:
     def __post_init__(self) -> None:
         if not is_name(self.source):
             raise LedgerError(
-                f"{reprlib.repr(self.source)} cannot name an account: give printable text in Unicode NFC, not empty, "
-                "without spaces around it; nothing was charged"
+                "account-name-invalid",
+                f"The name of an account is {reprlib.repr(self.source)}.",
+                "It must be printable, not empty, without spaces around it, and in composed Unicode (NFC).",
+                "Give such a name.",
+                "Nothing was charged.",
             )
         unit = self.unit
         if type(unit) is not PrivacyUnit:
             raise LedgerError(
-                f"{reprlib.repr(unit)} is not a PrivacyUnit, which an account is for; nothing was charged"
+                "account-without-unit",
+                f"The unit of an account is {reprlib.repr(unit)}.",
+                "It must be a PrivacyUnit.",
+                "Give the unit of a plan (plan.order.unit).",
+                "Nothing was charged.",
             )
         if unit.id is not None:
             unit = PrivacyUnit(unit.name, 1, unit.neighbours, unit.id)
         cells = tuple(sorted((a, str(x)) for a, x in self.cells))
         if [a for a, _ in cells] != sorted(unit.pattern.names) or not all(is_digest(x) for _, x in cells):
             raise LedgerError(
-                "the account of a unit whose records keep to a pattern says of each of its attributes what decides its "
-                "cells, by SHA-256, and of nothing else: take the account of a plan (plan.order.account); nothing was "
-                "charged"
+                "account-cells-invalid",
+                "The account does not give each attribute of its pattern the SHA-256 of its cells, and nothing else.",
+                "Attributes of equal names may have other cells.",
+                "Use the account of a plan (plan.order.account).",
+                "Nothing was charged.",
             )
         object.__setattr__(self, "unit", unit)
         object.__setattr__(self, "cells", cells)
@@ -757,7 +846,13 @@ class Account:
             unit = replace(unit, once_per=once, per_value=each, separation=far, fixed=fixed)
             found = cls(source, unit, tuple({x[0]: x[1] for x in itertools.chain(*lists.values())}.items()))
         if found is None or found.document != document:
-            raise LedgerError(f"{reprlib.repr(document)} is not how an account's unit is written; nothing was charged")
+            raise LedgerError(
+                "account-document-invalid",
+                f"The document {reprlib.repr(document)} does not describe an account.",
+                "It must be as fitnoise writes it.",
+                "Use the document of an account without changes.",
+                "Nothing was charged.",
+            )
         return found
 
 
