@@ -81,14 +81,20 @@ def measured(w: npt.ArrayLike, c: npt.ArrayLike, strategy: npt.ArrayLike) -> Mec
     rows = np.asarray(strategy, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] != queries.shape[1] or not np.isfinite(rows).all():
         raise WorkloadError(
-            f"a strategy has finite numbers, one column for each of {queries.shape[1]} cells; got the shape "
-            f"{rows.shape}. Nothing was computed."
+            "strategy-columns",
+            f"The strategy has the shape {rows.shape}, or a number that is not finite.",
+            "",
+            f"Give finite numbers in a matrix with one column for each of the {queries.shape[1]} cells.",
+            "Nothing was computed.",
         )
     recovery = queries @ np.linalg.pinv(rows)
     if (np.abs(recovery @ rows - queries) > OUTSIDE * np.abs(queries).max(axis=1, keepdims=True)).any():
         raise WorkloadError(
-            "a query is no combination of the strategy's rows, so that no unbiased answer follows from them: add rows "
-            "that span it. Nothing was computed."
+            "query-outside-strategy",
+            "A query is not a linear combination of the strategy's rows.",
+            "No unbiased answer follows from these rows.",
+            "Add rows that span the query.",
+            "Nothing was computed.",
         )
     return _scaled(recovery, rows, targets)
 
@@ -205,7 +211,13 @@ def beside_optimum(w: npt.ArrayLike, c: npt.ArrayLike, mechanism: Mechanism) -> 
     queries, targets = _asked(w, c)
     there = mechanism.recovery @ mechanism.strategy
     if there.shape != queries.shape or np.abs(there - queries).max() > OUTSIDE * np.abs(queries).max():
-        raise WorkloadError("this mechanism answers other queries: R A is not W. Nothing was computed.")
+        raise WorkloadError(
+            "mechanism-of-other-queries",
+            "The mechanism answers other queries than the workload, as R A is not W.",
+            "",
+            "Give a mechanism for these queries.",
+            "Nothing was computed.",
+        )
     own = _scaled(mechanism.recovery, mechanism.strategy, targets)
     best = plan(matrix_workload(queries, variances=targets))
     total = own.cost * float(own.variances.sum()) / (best.cost_squared * float(best.variances.sum()))
@@ -240,8 +252,11 @@ def refined_order(one: Priced, other: Priced, tolerance: float = 1e-6) -> int:
     mine, theirs = (np.sort(x.profile)[::-1] for x in (one, other))
     if mine.shape != theirs.shape:
         raise WorkloadError(
-            f"the refined order compares what records of the same cells pay; here are {len(mine)} and {len(theirs)} "
-            "cells. Plan both for the same tables. Nothing was compared."
+            "profiles-of-different-lengths",
+            f"The profiles have {len(mine)} and {len(theirs)} cells.",
+            "The refined order compares the costs of records in the same cells.",
+            "Plan both for the same tables.",
+            "Nothing was compared.",
         )
     apart = mine - theirs
     told = apart[np.abs(apart) > tolerance * max(mine[0], theirs[0])]
@@ -270,8 +285,20 @@ def _asked(w: npt.ArrayLike, c: npt.ArrayLike) -> tuple[Floats, Floats]:
     """The workload as doubles, and its targets as (m,)."""
     queries = np.asarray(w, dtype=np.float64)
     if queries.ndim != 2 or not queries.size or not np.isfinite(queries).all():
-        raise WorkloadError(f"queries are a matrix of finite numbers, (m, d); got the shape {queries.shape}.")
+        raise WorkloadError(
+            "queries-not-matrix",
+            f"The queries have the shape {queries.shape}, or a number that is not finite.",
+            "",
+            "Give a matrix of finite numbers, with a row for each query and a column for each cell.",
+            "Nothing was computed.",
+        )
     targets = np.asarray(c, dtype=np.float64)
     if targets.shape not in ((), (len(queries),)) or not ((targets > 0) & np.isfinite(targets)).all():
-        raise WorkloadError(f"targets are positive variances, one for all or one for each of {len(queries)} queries.")
+        raise WorkloadError(
+            "target-variances",
+            f"The targets have the shape {targets.shape}, or one that is not positive and finite.",
+            "",
+            f"Give positive variances: one for all queries, or one for each of the {len(queries)} queries.",
+            "Nothing was computed.",
+        )
     return queries, np.broadcast_to(targets, (len(queries),))

@@ -144,7 +144,13 @@ def random_signs(n: int, m: int, rng: Generator, heads: float = 0.2) -> Integers
     checked_whole("cells", n)
     checked_whole("queries", m)
     if not 0 <= heads <= 1:
-        raise WorkloadError(f"a probability lies between 0 and 1; got heads = {heads!r}. No workload was made.")
+        raise WorkloadError(
+            "probability-out-of-range",
+            f"heads is {heads!r}.",
+            "",
+            "Give a probability from 0 to 1.",
+            "No workload was made.",
+        )
     return np.where(rng.uniform(0.0, 1.0, size=(m, n)) < heads, np.int64(1), np.int64(-1))
 
 
@@ -238,7 +244,11 @@ def wrelated(n: int, m: int, s: int, rng: Generator) -> Floats:
         checked_whole(what, count)
     if s > min(n, m):
         raise WorkloadError(
-            f"{m} queries of {n} cells have a rank of {min(n, m)} at most; got s = {s}. No workload was made."
+            "rank-above-limit",
+            f"s is {s}, and {m} queries of {n} cells have at most the rank {min(n, m)}.",
+            "",
+            f"Give s from 1 to {min(n, m)}.",
+            "No workload was made.",
         )
     mixing = rng.normal(0.0, 1.0, size=(m, s))
     return mixing @ rng.normal(0.0, 1.0, size=(s, n))
@@ -259,7 +269,13 @@ def random_targets(m: int, rng: Generator, low: float = 1.0, high: float = 10.0,
     checked_whole("queries", m)
     if not 0 < low <= high < math.inf or (whole and (low % 1 or high % 1)):
         kind = "positive and whole" if whole else "positive and finite"
-        raise WorkloadError(f"these target variances are {kind}; got {low!r} to {high!r}. None were drawn.")
+        raise WorkloadError(
+            "target-range",
+            f"The targets range from {low!r} to {high!r}.",
+            "",
+            f"Give {kind} limits, with the smaller one first.",
+            "No targets were drawn.",
+        )
     if whole:
         return rng.integers(int(low), int(high) + 1, size=(m,)).astype(np.float64)
     return rng.uniform(low, high, size=(m,))
@@ -275,7 +291,11 @@ def _adult(ages: int, adult: int) -> None:
     checked_whole("ages", ages)
     if not is_whole(adult) or not 0 <= adult < ages:
         raise WorkloadError(
-            f"adults are of one of the ages 0 to {ages - 1} or more; got {adult!r}. No workload was made."
+            "adult-age",
+            f"The age of adults is {adult!r}.",
+            "",
+            f"Give an integer from 0 to {ages - 1}.",
+            "No workload was made.",
         )
 
 
@@ -286,7 +306,10 @@ def _orders(sizes: Sequence[int], orders: Iterable[int]) -> list[int]:
     possible = range(1, len(sizes) + 1)
     if not chosen or len(set(chosen)) != len(chosen) or any(k not in possible for k in chosen):
         raise WorkloadError(
-            f"marginals of {len(sizes)} attributes show 1 to {len(sizes)} of them, each order once; got {chosen}. "
-            "No workload was made."
+            "marginal-orders",
+            f"The orders of the marginals are {chosen}.",
+            "",
+            f"Give integers from 1 to {len(sizes)}, the number of attributes, each once.",
+            "No workload was made.",
         )
     return chosen

@@ -73,8 +73,11 @@ class Conjunctions(Gram):
         checked_whole("attributes", self.attributes)
         if not self.widths or not all(0 <= w <= self.attributes for w in self.widths) or self.attributes > 24:
             raise WorkloadError(
-                f"conjunctions are of at most 24 attributes, of widths from 0 to as many; got {self.attributes} "
-                f"attributes and widths {self.widths}. Nothing was made."
+                "conjunction-widths",
+                f"The conjunctions have {self.attributes} attributes and the widths {self.widths}.",
+                "",
+                "Give at most 24 attributes, and at least one width from 0 to their number.",
+                "Nothing was made.",
             )
 
     @property
@@ -151,8 +154,11 @@ def ky_fan_gram(
     kept = np.flatnonzero(diagonal > 0)
     if not np.isfinite(diagonal).all() or k >= len(kept):
         raise WorkloadError(
-            f"k must be below the number of cells that are asked about, and their columns finite; got k = {k} and "
-            f"{len(kept)} cells. Use ky_fan_design for a matrix this small. Nothing was made."
+            "gram-index-too-large",
+            f"k is {k}, and {len(kept)} cells have queries, or a column is not finite.",
+            "k must be below the number of these cells.",
+            "Use ky_fan_design for so small a matrix.",
+            "Nothing was made.",
         )
     unit = float(diagonal.max())
     if k == 1:  # all the weight on a longest column
@@ -232,14 +238,22 @@ def ky_fan_marginals(sizes: Sequence[int], tables: Iterable[Sequence[int]], k: i
     k = checked_whole("the index of a Ky Fan norm", k)
     if not sizes or not all(is_whole(n) and n >= 1 for n in sizes):
         raise WorkloadError(
-            f"attributes have whole numbers of values, at least 1; got {tuple(sizes)}. Nothing was made."
+            "marginal-sizes",
+            f"The attributes have the sizes {tuple(sizes)}.",
+            "",
+            "Give integers from 1.",
+            "Nothing was made.",
         )
     found: dict[tuple[int, ...], float] = {}
     for table in tables:
         own = tuple(sorted(table))
         if len(set(own)) < len(own) or any(a not in range(len(sizes)) for a in own):
             raise WorkloadError(
-                f"a marginal shows some of {len(sizes)} attributes, each once; got {tuple(table)}. Nothing was made."
+                "marginal-attributes",
+                f"A marginal shows the attributes {tuple(table)}.",
+                "",
+                f"Give positions from 0 to {len(sizes) - 1}, each once.",
+                "Nothing was made.",
             )
         share = 1 / math.prod(sizes[a] for a in own)
         wide = [a for a in own if sizes[a] > 1]
@@ -247,7 +261,13 @@ def ky_fan_marginals(sizes: Sequence[int], tables: Iterable[Sequence[int]], k: i
             for sector in itertools.combinations(wide, width):
                 found[sector] = found.get(sector, 0.0) + share
     if not found:
-        raise WorkloadError("marginals need at least one table; got none. Nothing was made.")
+        raise WorkloadError(
+            "marginals-without-table",
+            "No table is given.",
+            "",
+            "Give at least one table.",
+            "Nothing was made.",
+        )
     listed = sorted(found, key=lambda s: (-found[s], len(s), s))
     counts = [math.prod(sizes[a] - 1 for a in s) for s in listed]
     values = np.array([found[s] for s in listed])

@@ -23,12 +23,19 @@ def paper_multiplier(epsilon: float, delta: float) -> float:
     """
     if not (0 < epsilon < math.inf and 0 < delta < 1):
         raise WorkloadError(
-            f"ε must be positive and finite and δ between 0 and 1; got {epsilon!r} and {delta!r}. Nothing was planned."
+            "paper-privacy-out-of-range",
+            f"ε is {epsilon!r}, and δ is {delta!r}.",
+            "",
+            "Give a positive finite ε, and a δ between 0 and 1, both excluded.",
+            "Nothing was planned.",
         )
     c = (0.5 * math.sqrt(epsilon) + math.sqrt(2 * math.log(1 / delta))) / epsilon
     if c * gaussian_mu(epsilon, delta) < 1:
         raise WorkloadError(
-            f"the multiplier as printed is not private at ε = {epsilon:g}, δ = {delta:g}: it is meant for ε = O(1) and "
-            "small δ. Use the exact one, 1/gaussian_mu(ε, δ). Nothing was planned."
+            "paper-multiplier-not-private",
+            f"At ε = {epsilon:g} and δ = {delta:g}, the printed multiplier is not private.",
+            "The paper states it for ε = O(1) and small δ.",
+            "Use the exact multiplier, 1/gaussian_mu(ε, δ).",
+            "Nothing was planned.",
         )
     return c

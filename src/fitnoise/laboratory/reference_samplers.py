@@ -70,5 +70,11 @@ def _opendp(make: Callable[..., Any], metric: Any, scale: float, size: int) -> I
     except dp.OpenDPException as error:
         failure = error.variant
     if failure is not None:  # raised out here: the message of OpenDP, which may name the scale, is not kept
-        raise FitnoiseError(f"the noise sampler failed ({failure}); no noise was drawn")
+        raise FitnoiseError(
+            "reference-sampler-failed",
+            f"OpenDP's noise sampler failed ({failure}).",
+            "",
+            "Choose another noise scale.",
+            "No noise was drawn.",
+        )
     return np.fromiter(drawn, dtype=np.int64, count=size)  # refuses fewer draws than asked for

@@ -94,8 +94,12 @@ def minimum_sensitivity(
     m = n if rows is None else rows
     if n > LARGEST or m < n or starts < 1:
         raise WorkloadError(
-            f"a rotation is sought for up to {LARGEST} cells, at least as many rows and at least one start; got {n} "
-            f"cells, {m} rows and {starts} starts. For more cells, see coarse_root. Nothing was rotated."
+            "rotation-size",
+            f"The rotation has {n} cells, {m} rows and {starts} starts.",
+            "",
+            f"Give at most {LARGEST} cells, at least as many rows and at least one start; for more cells, "
+            "see coarse_root.",
+            "Nothing was rotated.",
         )
     found = strategies.spectrum(strategies.profile(given))
     root = np.zeros((m, n))

@@ -152,7 +152,13 @@ def bases(workload: ArrayLike) -> Bases:
     """
     w = np.asarray(workload, dtype=np.float64)
     if w.ndim != 2 or not w.size or not np.isfinite(w).all() or not w.any():
-        raise WorkloadError(f"a workload is a matrix of finite numbers, not all 0; got shape {w.shape}.")
+        raise WorkloadError(
+            "soft-max-workload",
+            f"The workload has the shape {w.shape}, is 0 everywhere, or has a number that is not finite.",
+            "",
+            "Give a matrix of finite numbers that are not all 0.",
+            "Nothing was computed.",
+        )
     d = w.shape[1]
     _, s, vt = np.linalg.svd(w, full_matrices=False)
     rows = vt[s > s[0] * max(w.shape) * np.finfo(np.float64).eps]
@@ -409,7 +415,13 @@ def solve(
     sigma = _start(start, scaled, reading)
     point = Point.start(b, scaled, sigma, reading)
     if point is None:
-        raise WorkloadError("the start is not positive definite, or cannot be evaluated. Nothing was solved.")
+        raise WorkloadError(
+            "start-not-positive-definite",
+            "The start is not positive definite, or too near to a singular matrix.",
+            "",
+            "Give another start, or leave start out.",
+            "Nothing was solved.",
+        )
     history = [(time.perf_counter() - begun, point.cost_squared)]
     ending, iteration = Ending.ITERATIONS, 0
     while iteration < max_iterations:
@@ -446,19 +458,53 @@ def _checked(basis: ArrayLike, lifts: ArrayLike, variances: ArrayLike, factor: f
     b, v = np.asarray(basis, dtype=np.float64), np.asarray(lifts, dtype=np.float64)
     if b.ndim != 2 or v.ndim != 2 or not b.size or not v.size or v.shape[1] != len(b):
         raise WorkloadError(
-            f"a basis (k, d) and lifts (m, k) are needed; got shapes {b.shape} and {v.shape}. Nothing was solved."
+            "basis-and-lifts-shapes",
+            f"The basis has the shape {b.shape}, and the lifts have the shape {v.shape}.",
+            "",
+            "Give a basis (k, d) and lifts (m, k).",
+            "Nothing was solved.",
         )
     c = np.asarray(variances, dtype=np.float64)
     if c.shape not in ((), (len(v),)):
-        raise WorkloadError(f"one target, or one for each of the {len(v)} queries, is needed; got shape {c.shape}.")
+        raise WorkloadError(
+            "soft-max-target-count",
+            f"The targets have the shape {c.shape}.",
+            "",
+            f"Give one target, or one for each of the {len(v)} queries.",
+            "Nothing was solved.",
+        )
     if not (np.isfinite(b).all() and np.isfinite(v).all() and np.isfinite(c).all() and (c > 0).all()):
-        raise WorkloadError("a basis and lifts of finite numbers and positive finite targets are needed.")
+        raise WorkloadError(
+            "soft-max-not-finite",
+            "The basis, the lifts or the targets have a number that is not finite, or a target that is not positive.",
+            "",
+            "Give finite numbers, and positive targets.",
+            "Nothing was solved.",
+        )
     if not (v != 0).any(axis=1).all():
-        raise WorkloadError("a query is zero everywhere: its answer is known. Leave it out. Nothing was solved.")
+        raise WorkloadError(
+            "soft-max-zero-query",
+            "A query is 0 everywhere.",
+            "Its answer is known without data.",
+            "Leave the query out.",
+            "Nothing was solved.",
+        )
     if not b.any():
-        raise WorkloadError("the basis is zero everywhere: there is nothing to protect. Nothing was solved.")
+        raise WorkloadError(
+            "soft-max-zero-basis",
+            "The basis is 0 everywhere.",
+            "No record needs protection then.",
+            "Give a basis of the queries.",
+            "Nothing was solved.",
+        )
     if not 1 < factor < math.inf:
-        raise WorkloadError(f"the factor by which t is raised must be above 1; got {factor}. Nothing was solved.")
+        raise WorkloadError(
+            "soft-max-factor",
+            f"The factor for t is {factor}.",
+            "",
+            "Give a finite number above 1.",
+            "Nothing was solved.",
+        )
     return b, v, np.broadcast_to(c, len(v)).copy()
 
 
@@ -470,5 +516,11 @@ def _start(start: ArrayLike | None, scaled: Floats, reading: Reading) -> Floats:
         return (START if reading is Reading.PAPER else k) * least * np.eye(k)
     sigma = np.array(start, dtype=np.float64)
     if sigma.shape != (k, k) or not np.isfinite(sigma).all() or not np.allclose(sigma, sigma.T):
-        raise WorkloadError(f"a start is a symmetric matrix of shape ({k}, {k}); got shape {sigma.shape}.")
+        raise WorkloadError(
+            "start-not-symmetric",
+            f"The start has the shape {sigma.shape}, is not symmetric, or has a number that is not finite.",
+            "",
+            f"Give a symmetric matrix of the shape ({k}, {k}).",
+            "Nothing was solved.",
+        )
     return (sigma + sigma.T) / 2

@@ -102,8 +102,11 @@ def weighted_hierarchy(n: int, branching: int, weights: Sequence[float]) -> Floa
     w = np.asarray(weights, dtype=np.float64)
     if w.shape != (levels,) or not np.isfinite(w).all() or (w < 0).any() or not w.any():
         raise WorkloadError(
-            f"a tree of {levels} levels needs as many weights, none negative and not all 0; got {list(weights)}. "
-            "No strategy was made."
+            "level-weights",
+            f"The weights are {list(weights)}.",
+            "",
+            f"Give a weight for each of the {levels} levels of the tree, none negative and not all 0.",
+            "No strategy was made.",
         )
     above = range(levels - 1, -1, -1)
     return np.concatenate([x * level_of(n, branching, k) for x, k in zip(w, above, strict=True) if x > 0])
@@ -185,10 +188,20 @@ def sensitivity(strategy: Matrix, norm: int = 1, neighbours: str = ADD_OR_REMOVE
     """
     a = _matrix(strategy)
     if norm not in (1, 2):
-        raise WorkloadError(f"the sensitivity is measured in norm 1 or 2; got {norm!r}.")
+        raise WorkloadError(
+            "sensitivity-norm",
+            f"The norm is {norm!r}.",
+            "",
+            "Give 1 or 2.",
+            "Nothing was computed.",
+        )
     if neighbours not in (ADD_OR_REMOVE_ONE, REPLACE_ONE):
         raise WorkloadError(
-            f"neighbours are {ADD_OR_REMOVE_ONE!r} or {REPLACE_ONE!r}; got {neighbours!r}. Nothing was computed."
+            "sensitivity-neighbours",
+            f"The neighbours are {neighbours!r}.",
+            "",
+            f"Give {ADD_OR_REMOVE_ONE!r} or {REPLACE_ONE!r}.",
+            "Nothing was computed.",
         )
     if a.dtype.kind == "i" and (2 * int(np.abs(a).max())) ** norm * len(a) >= LARGEST_INT:
         a = a.astype(object)
@@ -236,7 +249,13 @@ def profile_equivalent(a: Matrix, b: Matrix) -> bool:
     """
     p, q = profile(a), profile(b)
     if p.shape != q.shape:
-        raise WorkloadError(f"these strategies are about {len(p)} and {len(q)} cells; only the same can be compared.")
+        raise WorkloadError(
+            "strategies-of-different-cells",
+            f"The strategies have {len(p)} and {len(q)} cells.",
+            "",
+            "Give two strategies with one number of cells.",
+            "Nothing was compared.",
+        )
     if p.dtype.kind == q.dtype.kind == "i":
         return bool((p == q).all())
     return bool(np.abs(p - q).max() <= SAME * max(np.abs(p).max(), np.abs(q).max()))
@@ -271,7 +290,13 @@ def query_error(strategy: Matrix, query: ArrayLike, *, epsilon: float = 1.0) -> 
     """
     w = np.asarray(query)
     if w.ndim != 1:
-        raise WorkloadError(f"a query has shape (n,); got {w.shape}. For several, see query_errors.")
+        raise WorkloadError(
+            "query-shape",
+            f"The query has the shape {w.shape}.",
+            "",
+            "Give the shape (n,), or call query_errors for several queries.",
+            "Nothing was computed.",
+        )
     return float(query_errors(strategy, w[None], epsilon=epsilon)[0])
 
 
@@ -287,7 +312,13 @@ def query_errors(strategy: Matrix, workload: Matrix, *, epsilon: float = 1.0) ->
     a, w = _matrix(strategy), _matrix(workload)
     directions, values = _row_space(a)
     if w.shape[1] != a.shape[1]:
-        raise WorkloadError(f"the queries are about {w.shape[1]} cells, the strategy about {a.shape[1]}.")
+        raise WorkloadError(
+            "query-cells",
+            f"The queries have {w.shape[1]} cells, and the strategy has {a.shape[1]}.",
+            "",
+            "Give queries and a strategy with one number of cells.",
+            "Nothing was computed.",
+        )
     along = w @ directions.T
     outside = np.linalg.norm(w - along @ directions, axis=1) > OUTSIDE * np.linalg.norm(w, axis=1)
     if outside.any():
@@ -319,7 +350,13 @@ def total_error(
     a, g = _matrix(strategy), _gram(workload, gram)
     directions, values = _row_space(a)
     if len(g) != a.shape[1]:
-        raise WorkloadError(f"the workload is about {len(g)} cells, the strategy about {a.shape[1]}.")
+        raise WorkloadError(
+            "workload-cells",
+            f"The workload has {len(g)} cells, and the strategy has {a.shape[1]}.",
+            "",
+            "Give a workload and a strategy with one number of cells.",
+            "Nothing was computed.",
+        )
     along = np.einsum("ki,ij,kj->k", directions, g, directions, optimize=True)
     if len(values) < a.shape[1] and np.trace(g) - along.sum() > OUTSIDE_GRAM * np.trace(g):
         raise _unanswered("some query of the workload", len(values), a.shape[1])
@@ -479,7 +516,13 @@ def best_tree(
     n = len(g)
     tried = list(range(2, max(n, 2) + 1)) if branchings is None else list(branchings)
     if not tried:
-        raise WorkloadError("no branching was given to try; leave it out to try all. No tree was made.")
+        raise WorkloadError(
+            "no-branching",
+            "The list of branchings is empty.",
+            "",
+            "Give at least one branching, or leave branchings out to try all.",
+            "No tree was made.",
+        )
     found = []
     for b in tried:
         sums, h = _NodeSums(g, b), height(n, b)
@@ -601,8 +644,11 @@ class Spectrum:
         m, n = len(q), len(root)
         if q.shape != (m, m) or m < n or np.abs(q.T @ q - np.eye(m)).max() > SAME:
             raise WorkloadError(
-                f"a rotation of a profile of {n} cells is an orthogonal matrix of at least that size; got one of shape "
-                f"{q.shape}" + (", which is not orthogonal." if q.shape == (m, m) and m >= n else ".")
+                "rotation-not-orthogonal",
+                f"The rotation has the shape {q.shape}, or is not orthogonal.",
+                f"A profile of {n} cells needs an orthogonal matrix of at least that size.",
+                "Give such a matrix.",
+                "No strategy was made.",
             )
         return q[:, :n] @ root
 
@@ -624,7 +670,13 @@ def spectrum(profile: ArrayLike) -> Spectrum:
     g = _square(profile)
     values, vectors = np.linalg.eigh((g + g.T) / 2)
     if values[0] < -SAME * max(values[-1], 0.0):
-        raise WorkloadError(f"a profile AᵀA has no negative eigenvalue; the least of this one is {values[0]:.3g}.")
+        raise WorkloadError(
+            "profile-negative",
+            f"The smallest eigenvalue of the profile AᵀA is {values[0]:.3g}.",
+            "A profile has no negative eigenvalue.",
+            "Give the profile of a strategy.",
+            "Nothing was computed.",
+        )
     return Spectrum(np.maximum(values, 0.0), vectors)
 
 
@@ -657,7 +709,13 @@ def coarse_root(profile: ArrayLike, coarse: int = 0) -> Floats:
     k = _log2(n)
     checked_whole("coarse levels", coarse, 0)
     if coarse > k:
-        raise WorkloadError(f"{n} cells have {k} levels to take together at most; got {coarse}.")
+        raise WorkloadError(
+            "coarse-levels",
+            f"coarse is {coarse}, and {n} cells have {k} levels.",
+            "",
+            f"Give an integer from 0 to {k}.",
+            "Nothing was computed.",
+        )
     blocks = 2**coarse
     indicators = np.kron(np.eye(blocks), np.ones((1, n // blocks))) / math.sqrt(n // blocks)
     restricted = spectrum(indicators @ g @ indicators.T)
@@ -679,8 +737,11 @@ def _haar_values(profile: Array) -> Floats:
     values = turned.diagonal().copy()
     if np.abs(turned - np.diag(values)).max() > SAME * max(float(np.abs(values).max()), np.finfo(float).tiny):
         raise WorkloadError(
-            "this needs a profile whose eigenvectors are the rows of haar(n), such as that of hierarchy(n) or haar(n) "
-            "with any level weights; this one has others."
+            "profile-not-haar",
+            "The profile has other eigenvectors than the rows of haar(n).",
+            "Profiles of hierarchy(n) and haar(n), with any level weights, have these eigenvectors.",
+            "Give such a profile.",
+            "Nothing was computed.",
         )
     return np.maximum(values, 0.0)
 
@@ -704,7 +765,13 @@ def equal_noise(strategy: Matrix, scales: ArrayLike) -> Floats:
     """
     a, b = _matrix(strategy), np.asarray(scales, dtype=np.float64)
     if b.shape != (len(a),) or not np.isfinite(b).all() or (b <= 0).any():
-        raise WorkloadError(f"{len(a)} rows need as many positive finite scales; got an array of shape {b.shape}.")
+        raise WorkloadError(
+            "row-scales",
+            f"The scales have the shape {b.shape}, or one that is not positive and finite.",
+            "",
+            f"Give a positive finite scale for each of the {len(a)} rows.",
+            "No strategy was made.",
+        )
     return np.asarray(a / b[:, None])
 
 
@@ -794,7 +861,13 @@ def _log2(n: int) -> int:
     """The logarithm of a power of 2, exact."""
     checked_whole("cells", n)
     if n & (n - 1):
-        raise WorkloadError(f"a Haar tree has a power of 2 of cells; got {n}. Pad with empty cells, or use hierarchy.")
+        raise WorkloadError(
+            "cells-not-power-of-two",
+            f"A Haar tree has {n} cells.",
+            "The number of cells must be a power of 2.",
+            "Pad with empty cells, or use hierarchy.",
+            "No strategy was made.",
+        )
     return int(n).bit_length() - 1
 
 
@@ -807,14 +880,26 @@ def _square(a: ArrayLike) -> Floats:
     """A symmetric matrix."""
     g = _matrix(a).astype(np.float64)
     if g.shape[0] != g.shape[1] or np.abs(g - g.T).max() > SAME * np.abs(g).max():
-        raise WorkloadError(f"a profile or Gram matrix is square and symmetric; got one of shape {g.shape}.")
+        raise WorkloadError(
+            "profile-not-symmetric",
+            f"The profile or Gram matrix has the shape {g.shape}, or is not symmetric.",
+            "",
+            "Give a square symmetric matrix.",
+            "Nothing was computed.",
+        )
     return g
 
 
 def _gram(workload: Matrix | None, gram: ArrayLike | None) -> Floats:
     """WᵀW from one or the other."""
     if (workload is None) == (gram is None):
-        raise WorkloadError("give the workload, or gram= its Gram matrix WᵀW; exactly one of them.")
+        raise WorkloadError(
+            "workload-or-gram",
+            "Both the workload and gram are given, or neither is.",
+            "gram is the Gram matrix WᵀW of the workload.",
+            "Give one of the two.",
+            "Nothing was computed.",
+        )
     return _square(profile(workload)) if workload is not None else _square(np.asarray(gram))
 
 
@@ -830,7 +915,13 @@ def _row_space(a: Array) -> tuple[Floats, Floats]:
     _, values, directions = np.linalg.svd(r, full_matrices=False)
     keep = values > values[0] * max(a.shape) * np.finfo(np.float64).eps
     if not keep.any():
-        raise WorkloadError("a strategy of zeros answers nothing; give one with a question in it.")
+        raise WorkloadError(
+            "strategy-of-zeros",
+            "The strategy is 0 everywhere.",
+            "Such a strategy answers no query.",
+            "Give a strategy with a query.",
+            "Nothing was computed.",
+        )
     return directions[keep], values[keep]
 
 
@@ -843,7 +934,11 @@ def _inverse(a: Array) -> Floats:
 
 
 def _unanswered(what: str, rank: int, n: int) -> WorkloadError:
+    """Make the error for a query outside the row space of a strategy."""
     return WorkloadError(
-        f"{what} is outside the row space of the strategy, which has rank {rank} of {n}: no answer can be rebuilt. "
-        "Add rows to the strategy that ask for it. Nothing was computed."
+        "query-outside-row-space",
+        f"The row space of the strategy, which has the rank {rank} of {n}, does not contain {what}.",
+        "No answer to it can be rebuilt.",
+        "Add rows to the strategy that contain it.",
+        "Nothing was computed.",
     )

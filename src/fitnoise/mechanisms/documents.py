@@ -120,7 +120,13 @@ def read_products(document: Mapping[str, Any], over: Cells) -> ProductStrategy:
         own = Factor(None if f["rows"] is None else _integers(f["rows"]))
         factors.update({place[a]: own for a in f["attributes"]})
     if sum(len(f["attributes"]) for f in document["factors"]) != len(over.sizes) or len(factors) != len(over.sizes):
-        raise PlanError("a product has one factor for each attribute.")
+        raise PlanError(
+            "product-factors",
+            "The product of the plan does not have exactly one factor for each attribute.",
+            "",
+            "Use the plan as fitnoise wrote it, or plan again.",
+            "Nothing was measured.",
+        )
     groups = []
     for g in document["sets"]:
         rows = [[place[a] for a in names] for names in g["attributes"]]
@@ -160,7 +166,13 @@ def read_trees(document: Mapping[str, Any], over: Cells) -> TreeStrategy:
         in_each = _integers([x["in_each"]])[0]
         n = over.sizes[place[x["level"]]]
         if (in_each < 1).any() or int(in_each.astype(object).sum()) != n:
-            raise PlanError("every place of a tree has places in it, as many in all as the level has.")
+            raise PlanError(
+                "tree-places",
+                "A tree of the plan has other places than its level.",
+                "Each place has at least one place in it, and all of them are those of the level.",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
+            )
         above.append(np.repeat(np.arange(len(in_each)), in_each.astype(np.int64)))
         of.append(_integers([x["classes"]])[0].astype(np.intp))
     groups = []
@@ -168,7 +180,13 @@ def read_trees(document: Mapping[str, Any], over: Cells) -> TreeStrategy:
         factors = tuple(_integers([k])[0] for k in g["factors"])
         scales = {level: _scales(texts) for level, texts in g["scales"]}
         if not all(type(level) is int for level in scales) or len(scales) != len(g["scales"]):
-            raise PlanError("a tree names each level it measures once, by a whole number.")
+            raise PlanError(
+                "tree-levels",
+                "A tree of the plan names a level twice, or not by its number.",
+                "",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
+            )
         groups.append(MeasuredTree(tuple(place[a] for a in g["attributes"]), g["multiple"], factors, scales))
     levels = tuple(place[x["level"]] for x in document["levels"])
     return TreeStrategy(over, levels, tuple(above), tuple(of), tuple(groups))
@@ -192,14 +210,32 @@ def read_margins(document: Mapping[str, Any], over: Cells) -> PureStrategy:
     margins = []
     for m in document["margins"]:
         if type(m["attributes"]) is not list:
-            raise PlanError("a measured margin names its attributes in a list.")
+            raise PlanError(
+                "margin-attributes-not-list",
+                "A measured margin of the plan does not name its attributes in a list.",
+                "",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
+            )
         rows = np.zeros((len(m["rows"]), over.size), dtype=np.int64)
         for row, (where, values) in zip(rows, m["rows"], strict=True):
             whole = all(type(x) is int for x in (*where, *values)) and len(where) == len(values)
             if not whole or where != sorted(set(where)) or 0 in values:
-                raise PlanError("a row of a pure strategy is a list of cells, increasing, and one of whole numbers.")
+                raise PlanError(
+                    "margin-row-form",
+                    "A row of the plan's Laplace strategy is not a list of cells and a list of integers.",
+                    "The cells increase, and each has one integer other than 0.",
+                    "Use the plan as fitnoise wrote it, or plan again.",
+                    "Nothing was measured.",
+                )
             if where and not 0 <= where[0] <= where[-1] < over.size:
-                raise PlanError("a row of a pure strategy names a cell that does not exist.")
+                raise PlanError(
+                    "margin-row-cell",
+                    "A row of the plan's Laplace strategy names a cell that does not exist.",
+                    "",
+                    "Use the plan as fitnoise wrote it, or plan again.",
+                    "Nothing was measured.",
+                )
             row[where] = values
         margins.append(MeasuredMargin(tuple(place[a] for a in m["attributes"]), rows))
     return PureStrategy(over, tuple(margins), float(_scales([document["scale"]])[0]))
@@ -219,10 +255,22 @@ def scales_document(scales: Floats) -> list[str]:
 
 def _scales(texts: Sequence[str]) -> Floats:
     if not all(isinstance(x, str) and _FRACTION.fullmatch(x) for x in texts):
-        raise PlanError("a noise scale of the plan is not a positive number.")
+        raise PlanError(
+            "scale-not-positive",
+            "A noise scale of the plan is not a positive fraction in lowest terms.",
+            "",
+            "Use the plan as fitnoise wrote it, or plan again.",
+            "Nothing was measured.",
+        )
     out = np.array([_ratio(x) for x in texts], dtype=np.float64)
     if scales_document(out) != list(texts):
-        raise PlanError("a noise scale of the plan is not a floating-point number.")
+        raise PlanError(
+            "scale-not-float",
+            "A noise scale of the plan is not a floating-point number.",
+            "",
+            "Use the plan as fitnoise wrote it, or plan again.",
+            "Nothing was measured.",
+        )
     return out
 
 
@@ -240,7 +288,13 @@ def read_setting(document: Any) -> Setting | None:
         return None
     index, temperature = document["index"], document["temperature"]
     if type(index) is not int or type(temperature) not in (int, float):
-        raise PlanError("the setting of a plan is a whole number and a temperature.")
+        raise PlanError(
+            "setting-form",
+            "The setting of the plan is not an integer and a temperature.",
+            "",
+            "Use the plan as fitnoise wrote it, or plan again.",
+            "Nothing was measured.",
+        )
     return Setting(index, float(temperature))
 
 
@@ -265,10 +319,22 @@ def read_evidence(document: Mapping[str, Any]) -> Evidence:
     """The weights that `evidence_document` wrote."""
     pairs = document.get("pairs")
     if pairs is not None and not all(len(key) == 3 and all(type(x) is int for x in key) for key in pairs):
-        raise PlanError("a pair of the plan's evidence is three whole numbers.")
+        raise PlanError(
+            "evidence-pair-form",
+            "A pair in the plan's evidence is not a list of three integers.",
+            "",
+            "Use the plan as fitnoise wrote it, or plan again.",
+            "Nothing was measured.",
+        )
     together = document.get("together", [list(kind) for kind in ONE])
     if not all(list(map(type, kind)) == [int, bool, float] for kind in together):
-        raise PlanError("a set of records of the plan's evidence is their number, whether all else is alike, a weight.")
+        raise PlanError(
+            "evidence-set-form",
+            "A set of records in the plan's evidence is not an integer, a truth value and a weight.",
+            "They are the number of records, true if all else is equal, and the weight.",
+            "Use the plan as fitnoise wrote it, or plan again.",
+            "Nothing was measured.",
+        )
     sets = document.get("sets")
     return Evidence(
         np.array(document["cells"], dtype=np.float64),
@@ -289,8 +355,11 @@ def _read_sets(document: Any) -> Sets:
         )
         if not told or not {int}.issuperset(map(type, own)):
             raise PlanError(
-                "a set of records of the plan's evidence is whether all else is alike, or the values of each, and its "
-                "structured cells."
+                "evidence-places-form",
+                "A set of records in the plan's evidence does not state its places in the form of fitnoise.",
+                "A truth value or the values of each record come first, then its structured cells.",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
             )
         cells.append(tuple(own))
         ways.append(way if isinstance(way, bool) else tuple(map(tuple, way)))
@@ -316,8 +385,20 @@ def disagreements(stated: Any, implied: Any, place: str = "") -> list[str]:
 
 def _integers(rows: Any) -> Any:
     if not all(type(x) is int for row in rows for x in row):
-        raise PlanError("a strategy is made of whole numbers.")
+        raise PlanError(
+            "strategy-not-integers",
+            "A strategy of the plan contains a number that is not an integer.",
+            "",
+            "Use the plan as fitnoise wrote it, or plan again.",
+            "Nothing was measured.",
+        )
     a = np.array(rows, dtype=object)
     if a.ndim != 2:
-        raise PlanError("a strategy is made of matrices.")
+        raise PlanError(
+            "strategy-not-matrix",
+            "A strategy of the plan contains rows of different lengths, or no matrix.",
+            "",
+            "Use the plan as fitnoise wrote it, or plan again.",
+            "Nothing was measured.",
+        )
     return a.astype(np.int64) if largest_entry(a) < SAFE else a

@@ -57,7 +57,13 @@ class Rebuilt:
         self.part = part
         self._estimation = part.estimation
         if tuple(len(y) for y in answers) != self._estimation.lengths:
-            raise ReleaseError("the noisy answers are not those of this plan; nothing was rebuilt.")
+            raise ReleaseError(
+                "answers-of-another-plan",
+                "The noisy answers have other lengths than the strategy of this plan.",
+                "",
+                "Give the plan of this release.",
+                "Nothing was rebuilt.",
+            )
         parts = part.publication.unit.parts
         self._answers = tuple(answers) if parts == 1 else tuple(y.astype(np.float64) / parts for y in answers)
 
@@ -195,11 +201,23 @@ def coefficients(part: Sectored, name: str, given: Floats) -> Floats:
     """
     workload = part.publication.workload
     if name not in workload.tables.numbered:
-        raise ReleaseError(f"no table {name!r}; the release has {some(workload.tables.names)}.")
+        raise ReleaseError(
+            "coefficients-for-unknown-table",
+            f"There is no table {name!r}.",
+            f"The release has {some(workload.tables.names)}.",
+            "Name one of these tables.",
+            "Nothing was computed.",
+        )
     found = np.asarray(given, dtype=np.float64)
     expected = workload[name].shape(workload.domain)
     if found.shape != expected or not np.isfinite(found).all():
-        raise ReleaseError(f"table {name!r} needs finite coefficients of shape {expected}; got {found.shape}.")
+        raise ReleaseError(
+            "coefficients-shape",
+            f"The coefficients of table {name!r} have the shape {found.shape}, or one that is not finite.",
+            f"A table of the shape {expected} needs a coefficient for each of its numbers.",
+            "Give finite coefficients of that shape.",
+            "Nothing was computed.",
+        )
     return found
 
 

@@ -52,7 +52,14 @@ def mechanism_for(asked: Publication) -> Registered:
     """
     own = [x for x in MECHANISMS.values() if x.mechanism.answers(asked)]
     if len(own) != 1:
-        raise PlanError(f"no mechanism promises privacy = {Privacy(asked.privacy).value!r}. No plan was made.")
+        raise PlanError(
+            "privacy-without-mechanism",
+            f"No mechanism gives the privacy {Privacy(asked.privacy).value!r} for these tables.",
+            "",
+            "Set privacy = 'zcdp', 'pure' or 'auto'.",
+            "No plan was made.",
+            place="privacy",
+        )
     return own[0]
 
 
@@ -64,7 +71,10 @@ def named(name: object) -> TableMechanism:
     """
     if not isinstance(name, str) or name not in MECHANISMS:
         raise PlanError(
-            f"there is no mechanism {name!r} for tables; this program knows {', '.join(map(repr, MECHANISMS))}. "
-            "Nothing was measured."
+            "unknown-mechanism",
+            f"The plan names the mechanism {name!r} for tables, which fitnoise does not have.",
+            f"The mechanisms are {', '.join(map(repr, MECHANISMS))}.",
+            "Use the fitnoise version that made the plan, or plan again.",
+            "Nothing was measured.",
         )
     return MECHANISMS[name].mechanism

@@ -57,11 +57,29 @@ class TablePart(Part):
         _own_setting(self.publication, self.setting)
         self.mechanism.check(self)
         if self.strategy.over != self.decomposition.over:
-            raise PlanError("the strategy is for another domain than the publication.")
+            raise PlanError(
+                "strategy-of-another-domain",
+                "The strategy of the plan has another domain than its publication.",
+                "",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
+            )
         if self.publication.privacy is not self.mechanism.privacy:
-            raise PlanError("the strategy does not keep what the publication promises.")
+            raise PlanError(
+                "mechanism-of-another-privacy",
+                "The mechanism of the plan gives another privacy than its publication states.",
+                "",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
+            )
         if not self.status.isprintable():
-            raise PlanError("a plan's status is one line of text.")
+            raise PlanError(
+                "status-not-one-line",
+                "The status of the plan is not one line of printable text.",
+                "",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
+            )
 
     @property
     def design(self) -> Any:
@@ -362,7 +380,13 @@ class TablePart(Part):
             read_setting(document.get("setting")),
         )
         if str(part.exact_cost) != stated:
-            raise PlanError("the plan's integers do not cost what it says. Nothing was measured.")
+            raise PlanError(
+                "integers-of-another-cost",
+                "The integers of the plan have another privacy cost than the plan states.",
+                "",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
+            )
         return part
 
 
@@ -390,13 +414,25 @@ def _own_setting(publication: Publication, setting: Setting | None) -> None:
     """Raise PlanError unless there is a setting exactly for small databases, as far as the publication says it."""
     small = publication.small
     if (small is None) != (setting is None):
-        raise PlanError("a plan for a small database says how it is measured and estimated, and no other does.")
+        raise PlanError(
+            "setting-without-small-database",
+            "The plan has a setting without a small database, or a small database without a setting.",
+            "The setting states how a small database is measured and estimated.",
+            "Use the plan as fitnoise wrote it, or plan again.",
+            "Nothing was measured.",
+        )
     if small is None or setting is None:
         return
     fits = setting.index >= 1 and 0 <= setting.temperature <= WARMEST
     fits = fits and small.index in (None, setting.index) and small.temperature in (None, setting.temperature)
     if not fits:
-        raise PlanError("the index or the temperature of a plan are not those of its publication.")
+        raise PlanError(
+            "setting-of-another-publication",
+            "The index or the temperature of the plan is not that of its publication.",
+            "",
+            "Use the plan as fitnoise wrote it, or plan again.",
+            "Nothing was measured.",
+        )
 
 
 def refuse_pointless(cost: Fraction) -> None:
@@ -404,8 +440,11 @@ def refuse_pointless(cost: Fraction) -> None:
     refuse_boundless(cost)
     if cost == 0:
         raise PlanError(
-            "replace-one neighbours protect nothing that these tables show: the number of records is public there, and "
-            "so is every number asked for. Publish it without noise, or ask for add-or-remove-one. No plan was made."
+            "nothing-to-protect",
+            "All requested numbers are public under replace-one neighbours, as the number of records is.",
+            "Noise protects nothing there.",
+            "Publish the numbers without noise, or set add-or-remove-one neighbours.",
+            "No plan was made.",
         )
 
 
@@ -413,6 +452,9 @@ def refuse_boundless(cost: Fraction) -> None:
     """Raise PlanError for a cost at which nothing is protected, and no ε is computed."""
     if cost / 2 > MOST_RHO:
         raise PlanError(
-            f"the targets cost more than ρ = {float(MOST_RHO):g}, at which nothing is protected: ask for less "
-            "accuracy. No plan was made."
+            "cost-without-protection",
+            f"The targets cost more than ρ = {float(MOST_RHO):g}.",
+            "At that cost, the noise protects nothing.",
+            "Loosen the targets.",
+            "No plan was made.",
         )

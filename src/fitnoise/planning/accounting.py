@@ -144,8 +144,11 @@ class Released:
         mu_squared = None if price is None else price.known_mu_squared
         if price is None or mu_squared is None:
             raise LedgerError(
-                f"entry {entry.sequence} says ρ alone, or nothing of {account.sentence!r}: what all releases cost "
-                "together is known as a sum of ρ, and as no curve; nothing was changed"
+                "entry-without-curve",
+                f"Entry {entry.sequence} states only ρ, or nothing for {account.sentence!r}.",
+                "A curve needs μ² or ε of each entry; only the sum of ρ is known here.",
+                "Use the sum of ρ, without a curve.",
+                "Nothing was changed.",
             )
         own, whole = entry.account == account, (mu_squared, price.rho)
         numbers, margins = entry.detail.get("numbers", []), entry.detail.get("margins", [])

@@ -129,7 +129,7 @@ def plan(
     )
     if publication.privacy is Privacy.AUTO and publication.groups:
         if refine or gap is not None:
-            raise PlanError("a plan is refined, and a gap asked for, with privacy = 'zcdp' only. No plan was made.")
+            raise matrix.refined_without_zcdp()
         return compare(publication, device=device, seconds=seconds, progress=progress).plan
     effort = Effort(gap, refine, None if start is None else start.only, device, max_iterations, progress, seconds)
     parts = [mechanism_for(tables).plan(tables, effort) for tables in publication.groups]
@@ -156,10 +156,14 @@ def assembled(publication: Publication, parts: Sequence[TablePart], chosen: Sequ
     made = Plan.of(publication, parts, [c.mechanism for c in chosen])
     if not _fits(made):
         tables = sum((p.loss for p in parts), Loss.nothing())
-        own = f"the tables cost ρ = {float(tables.rho):.6g}, and " if parts else ""
+        own = f"The tables cost ρ = {float(tables.rho):.6g}. " if parts else ""
         raise CapExceeded(
-            f"{own}with the finite answers ρ = {made.rho:.6g}, more than the cap. Loosen the tables' targets, give the "
-            "questions a smaller ε, or raise the cap. No plan was made."
+            "questions-exceed-cap",
+            f"{own}The plan costs ρ = {made.rho:.6g} with the questions, which is more than the cap.",
+            "",
+            "Loosen the targets of the tables, give the questions a smaller ε, or raise the cap.",
+            "No plan was made.",
+            place="cap",
         )
     return made
 
@@ -269,19 +273,28 @@ def compare(
     whole = _publication(workload, epsilon=epsilon, delta=delta, default=Privacy.AUTO)
     if whole.small is not None:
         raise PlanError(
-            "pure and Gaussian noise are compared for unbiased answers, not for those of a small database. No plan was "
-            "made."
+            "comparison-of-small-database",
+            "The publication is for a small database.",
+            "Laplace and Gaussian noise are compared for unbiased answers only.",
+            "Call fn.plan instead.",
+            "No plan was made.",
         )
     made = mechanisms_of(whole)
     if not whole.groups:
         raise PlanError(
-            "pure and Gaussian noise are compared for tables, and there are none: the mechanism of a question is "
-            "chosen by fn.plan, and the others are shown by fitnoise compare. No plan was made."
+            "comparison-without-tables",
+            "The publication has no table.",
+            "Laplace and Gaussian noise are compared for tables; fitnoise compare shows the mechanisms of questions.",
+            "Call fn.plan, which chooses the mechanism of each question.",
+            "No plan was made.",
         )
     if len(whole.groups) != 1:
         raise PlanError(
-            f"pure and Gaussian noise are compared for tables of one part; the publication has {len(whole.groups)}. No "
-            "plan was made."
+            "comparison-of-several-parts",
+            f"The publication has tables in {len(whole.groups)} groups.",
+            "Laplace and Gaussian noise are compared for one group.",
+            "Compare the tables of each group as a separate publication.",
+            "No plan was made.",
         )
     (asked,) = whole.groups
     posed = {Privacy.ZCDP: replace(asked, privacy=Privacy.ZCDP), Privacy.PURE: _pure(asked)}
@@ -320,8 +333,12 @@ def compare(
     chosen = next((a for a in lines if _fits(both[a.privacy])), None)
     if chosen is None:
         raise CapExceeded(
-            f"neither pure nor Gaussian noise meets the targets within the cap: the better of both takes ε = "
-            f"{lines[0].epsilon:.6g}. Loosen the targets or raise the cap. No plan was made."
+            "no-noise-within-cap",
+            f"The better of Laplace and Gaussian noise needs ε = {lines[0].epsilon:.6g}, which is above the cap.",
+            "",
+            "Loosen the targets, or raise the cap.",
+            "No plan was made.",
+            place="cap",
         )
     best = both[chosen.privacy]
     other = next((a for a in lines if a.privacy is not chosen.privacy), None)
@@ -352,8 +369,12 @@ def _pure(asked: Publication) -> Publication:
     for what, limit in (("budget", asked.budget), ("cap", asked.cap)):
         if limit is not None and limit.epsilon is None:
             raise SpecError(
-                f"to choose between pure and Gaussian noise the {what} must be an epsilon with its delta. Nothing was "
-                "planned."
+                "auto-needs-epsilon",
+                f"The {what} is not an epsilon with its delta.",
+                "Laplace and Gaussian noise can be compared only for such a limit.",
+                f"Set {what}.epsilon and delta, or set privacy.",
+                "Nothing was planned.",
+                place=what,
             )
         limits[what] = None if limit is None or limit.epsilon is None else Budget(epsilon=Fraction(limit.epsilon))
     return replace(asked, privacy=Privacy.PURE, gap=None, budget=limits["budget"], cap=limits["cap"])
@@ -373,14 +394,34 @@ def _publication(
     said = {name: x for name, x in said.items() if x is not None}
     if isinstance(workload, Publication):
         if said or privacy is not None or epsilon is not None or delta != 1e-6:
-            raise PlanError("a Publication already says all this; change it there. Nothing was planned.")
+            raise PlanError(
+                "publication-with-arguments",
+                "A Publication and further arguments are given.",
+                "A Publication already states them.",
+                "Change them in the Publication.",
+                "Nothing was planned.",
+            )
         return workload
     if epsilon is not None and "budget" in said:
-        raise SpecError("epsilon is short for a budget; give one of the two. Nothing was planned.")
+        raise SpecError(
+            "epsilon-and-budget",
+            "epsilon and budget are both given.",
+            "epsilon is a short form of a budget.",
+            "Give one of the two.",
+            "Nothing was planned.",
+            place="epsilon",
+        )
     try:
         promised = default if privacy is None else Privacy(privacy)
     except ValueError:
-        raise SpecError(f"privacy is 'zcdp', 'pure' or 'auto'; got {privacy!r}. Nothing was planned.") from None
+        raise SpecError(
+            "unknown-privacy",
+            f"privacy is {privacy!r}.",
+            "",
+            "Set privacy to 'zcdp', 'pure' or 'auto'.",
+            "Nothing was planned.",
+            place="privacy",
+        ) from None
     if epsilon is not None:
         pure = promised is Privacy.PURE
         said["budget"] = Budget(epsilon=epsilon) if pure else Budget(epsilon=float(epsilon), delta=delta)

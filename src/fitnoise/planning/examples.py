@@ -151,9 +151,13 @@ class _Column:
                 return value
         if readers:
             raise SpecError(
-                f"no example was found for the column {self.name!r}: of {TRIES:,} values, each declared for one of the "
-                f"{len(readers)} attributes and conditions that read it, none is declared for all. Change what they "
-                "declare, if such records exist at all. Nothing was written."
+                "no-example-for-column",
+                f"No example was found for the column {self.name!r}, which {len(readers)} attributes and "
+                "conditions read.",
+                f"Each of {TRIES:,} values is declared for one of these, and none for all.",
+                "Change their declarations, if such records exist.",
+                "Nothing was written.",
+                place=self.name,
             )
         return number
 

@@ -133,20 +133,32 @@ def free(
     publication = _publication(workload, given)
     charges = [_charged(x, publication) for x in given]
     if len({c.plan for c in charges}) != len(charges):
-        raise PlanError("a plan is given twice; each charge counts once. Nothing was planned.")
+        raise PlanError(
+            "plan-given-twice",
+            "One plan is given twice.",
+            "Each charge counts once.",
+            "Give each plan once.",
+            "Nothing was planned.",
+        )
     domain = publication.workload.domain
     names, slack = _slack(domain, charges)
     largest = max(slack)
     whole = joint([c.profile for c in charges])
     if publication.unit.pattern:
         raise PlanError(
-            f"what several records of one {publication.unit.name} leave free, which keep to a pattern (such as "
-            "once_per), is not worked out. Ask for the tables at a price, beside the others. Nothing was planned."
+            "free-with-pattern",
+            f"The records of one {publication.unit.name} follow a pattern (such as once_per).",
+            "For such units, fitnoise does not compute the budget that other plans leave free.",
+            "Request the tables at a price.",
+            "Nothing was planned.",
         )
     if largest <= FAINT * whole:
         raise PlanError(
-            "nothing is left to use: records in every cell already pay the full price of these plans. "
-            "A refined plan (refine) leaves as much as it can. Nothing was planned."
+            "nothing-free",
+            "Records in every cell already have the full cost of these plans.",
+            "",
+            "Refine the plans (refine), which leaves the most free.",
+            "Nothing was planned.",
         )
     kept = [x if x > FAINT * whole else Fraction(0) for x in slack]
     shares = [1.0 if x == largest else float(x / largest) * (1 - 1e-12) for x in kept]
@@ -158,24 +170,33 @@ def free(
         beside=tuple(c.plan for c in charges),
         free=True,
     )
-    try:
-        _check_cells(publication.workload, names, np.array(shares) == 0)
-    except PlanError as error:
-        rest = ", or of ".join(map(str, _left(domain, publication.unit, charges))) or "no value of a single attribute"
-        raise PlanError(f"{error} Free are counts of {rest}.") from None
+
+    def rest() -> str:
+        return ", or of ".join(map(str, _left(domain, publication.unit, charges))) or "no value of a single attribute"
+
+    _check_cells(publication.workload, names, np.array(shares) == 0, rest)
     made = make_plan(wanted, max_iterations=max_iterations, progress=progress)
     own = made.order.charged().profile
     if own is None or joint([*(c.profile for c in charges), own]) > whole:
         raise PlanError(
-            f"the further tables depend on too many joint cells ({made.decomposition.cells:,}) for the ledger to tell "
-            "that they are free. Ask them in tables of fewer structured attributes. No plan was made."
+            "free-tables-with-many-cells",
+            f"The further tables depend on {made.decomposition.cells:,} joint cells.",
+            "The ledger cannot show for so large a number that they are free.",
+            "Request tables of fewer structured attributes.",
+            "No plan was made.",
         )
     return made
 
 
 def _publication(workload: Workload | Publication, given: list[Plan | Charged]) -> Publication:
     if not given:
-        raise PlanError("free queries are asked beside one plan at least; none was given. Nothing was planned.")
+        raise PlanError(
+            "free-without-plan",
+            "No plan or charge is given.",
+            "Free queries use the budget that other plans leave.",
+            "Give at least one plan.",
+            "Nothing was planned.",
+        )
     plans = [x.publication for x in given if isinstance(x, Plan)]
     if isinstance(workload, Publication):
         publication = workload
@@ -184,30 +205,45 @@ def _publication(workload: Workload | Publication, given: list[Plan | Charged]) 
         publication = Publication(workload, first.unit, first.source, first.delta, title=first.title)
     else:
         raise PlanError(
-            "charges of a ledger say nothing of the privacy unit and the source; give a publication. "
-            "Nothing was planned."
+            "free-without-publication",
+            "Only charges of a ledger are given, which do not state the privacy unit and the source.",
+            "",
+            "Give a publication.",
+            "Nothing was planned.",
         )
     if publication.finite:
         raise PlanError(
-            "a question with finitely many answers costs its own ε, so it is not free: release it with other tables. "
-            "Nothing was planned."
+            "free-with-question",
+            "The publication has a question with finitely many answers.",
+            "Such a question costs its own ε and is never free.",
+            "Release it with other tables.",
+            "Nothing was planned.",
         )
     given_limits = (publication.budget, publication.cap, publication.cell_budgets)
     if any(x is not None for x in given_limits) or publication.beside:
         raise PlanError(
-            "what free queries may cost is what the other plans leave: give neither budget, cap, cell budgets nor "
-            "beside. Nothing was planned."
+            "free-with-limits",
+            "The publication has a budget, a cap, cell budgets or earlier plans of its own.",
+            "The given plans determine the budget of free queries.",
+            "Remove all four from the publication.",
+            "Nothing was planned.",
         )
     if publication.unit.neighbours is not Neighbours.ADD_OR_REMOVE_ONE:
         raise PlanError(
-            "free queries need add-or-remove-one neighbours: what pairs of records cost does not add by cell. "
-            "Nothing was planned."
+            "free-needs-add-or-remove",
+            "The neighbours are not add-or-remove-one.",
+            "The cost of other neighbours is not a sum over cells.",
+            "Set add-or-remove-one neighbours.",
+            "Nothing was planned.",
         )
     for other in plans:
         if (other.unit, _records(other)) != (publication.unit, _records(publication)):
             raise PlanError(
-                "free queries are about the same privacy unit and data source as the plans beside them. "
-                "Nothing was planned."
+                "free-of-another-source",
+                "A given plan has another privacy unit or data source than the publication.",
+                "",
+                "Give plans about the unit and the source of the publication.",
+                "Nothing was planned.",
             )
     return publication
 
@@ -222,7 +258,13 @@ def _charged(x: Plan | Charged, publication: Publication) -> Charged:
         return x
     profile = x.order.charged().profile
     if profile is None:  # the unit is the publication's
-        raise PlanError("a plan for replace-one neighbours has no profile of cells. Nothing was planned.")
+        raise PlanError(
+            "plan-without-profile",
+            "A given plan has replace-one neighbours, and so no profile of cells.",
+            "",
+            "Give plans with add-or-remove-one neighbours.",
+            "Nothing was planned.",
+        )
     return Charged(x.hash, profile)
 
 
@@ -233,15 +275,21 @@ def _slack(domain: Domain, charges: list[Charged]) -> tuple[list[str], list[Frac
     if not used <= set(keys):
         odd = sorted(key.rpartition(":")[0] for key in used - set(keys))
         raise PlanError(
-            f"the attributes {odd} of the plans beside are not, or not defined alike, in this domain. "
-            "Nothing was planned."
+            "attributes-of-given-plans",
+            f"The given plans use the attributes {odd}, which this domain does not define as they do.",
+            "",
+            "Declare these attributes as in the plans.",
+            "Nothing was planned.",
         )
     names = [a for a in domain if axis_key(domain, a) in used]
     shape = [domain[a].size for a in names]
     if math.prod(shape) > MAX_STRUCTURED_CELLS:
         raise PlanError(
-            f"the profiles of the plans beside depend on {math.prod(shape):,} joint cells of {names}; at most "
-            f"{MAX_STRUCTURED_CELLS:,} can be planned. Nothing was planned."
+            "profiles-with-many-cells",
+            f"The profiles of the given plans depend on {math.prod(shape):,} joint cells of {names}.",
+            f"At most {MAX_STRUCTURED_CELLS:,} can be planned.",
+            "Give plans with fewer structured attributes.",
+            "Nothing was planned.",
         )
     total = np.full(shape, 0, dtype=object)
     for c in charges:
@@ -252,8 +300,13 @@ def _slack(domain: Domain, charges: list[Charged]) -> tuple[list[str], list[Frac
     return names, [max(Fraction(int(most - x), 2**64) - MARGIN, Fraction(0)) for x in total.flat]
 
 
-def _check_cells(workload: Workload, names: Sequence[str], exhausted: NDArray[np.bool_]) -> None:
-    """Refuse tables that count records of cells without slack, by name."""
+def _check_cells(
+    workload: Workload, names: Sequence[str], exhausted: NDArray[np.bool_], rest: Callable[[], str]
+) -> None:
+    """Refuse tables that count records of cells without slack, by name.
+
+    rest: returns the cells with slack, for the error.
+    """
     domain = workload.domain
     spent = aligned(domain, exhausted, names, names)
     for part in workload.tables.parts:
@@ -270,8 +323,11 @@ def _check_cells(workload: Workload, names: Sequence[str], exhausted: NDArray[np
         bad = np.argwhere(seen & spent)
         if len(bad):
             where = ", ".join(f"{a} = {domain[a].values[i]}" for a, i in zip(names, bad[0], strict=True))
-            which = part.describe() if isinstance(part, Family) else f"table {part.name!r}"
+            which = f"A pattern ({part.describe()})" if isinstance(part, Family) else f"Table {part.name!r}"
             raise PlanError(
-                f"{which} counts records that already pay the full price ({where}; {len(bad)} of {spent.size} "
-                "cells): nothing about them is free. Ask about the other cells only. Nothing was planned."
+                "cells-without-free-budget",
+                f"{which} counts records that already have the full cost ({where}; {len(bad)} of {spent.size} cells).",
+                f"Free are counts of {rest()}.",
+                "Request the other cells only.",
+                "Nothing was planned.",
             )

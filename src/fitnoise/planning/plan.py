@@ -72,9 +72,15 @@ class Plan(Displayed):
         mine = zip(tables, self.publication.groups, strict=False)
         same = len(tables) == len(self.publication.groups) and all(_alike(a, b) for a, b in mine)
         if not same or tuple(asked) != self.publication.finite or len(tables) + len(asked) != len(self.parts):
-            raise PlanError("the parts of a plan are not those of its publication. Nothing was measured.")
+            raise parts_of_another_publication()
         if any(not p.mechanism.suits(p.publication) for p in self.groups):
-            raise PlanError("tables of a plan are answered by another mechanism than they ask for.")
+            raise PlanError(
+                "mechanism-does-not-suit",
+                "Tables of the plan have another mechanism than they need.",
+                "",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
+            )
         if self.publication.series is not None and self.whole is None:
             refuse_out_of_time(self.only)
             _ = self.series
@@ -103,7 +109,7 @@ class Plan(Displayed):
             PlanError: there are more or fewer mechanisms than questions.
         """
         if len(questions) != len(publication.finite):
-            raise PlanError("the mechanisms of a plan are not those of its questions. Nothing was measured.")
+            raise other_question_count()
         asked = zip(publication.finite, questions, strict=True)
         return cls(publication, (*parts, *(AnswerPart(publication, q, m) for q, m in asked)))
 
@@ -135,7 +141,13 @@ class Plan(Displayed):
             PlanError: it is no series, or has fewer periods.
         """
         if self.whole is not None or not 1 <= periods <= len(self.periods):
-            raise PlanError(f"this plan has {len(self.periods)} periods, and {periods} were asked for.")
+            raise PlanError(
+                "period-out-of-range",
+                f"The plan has {len(self.periods)} periods, and {periods} are requested.",
+                "",
+                f"Give a number from 1 to {len(self.periods)}.",
+                "Nothing was computed.",
+            )
         asked = cut(self.publication, periods)
         return Plan(asked, (past(self.only, asked, periods),), self)
 
@@ -156,8 +168,11 @@ class Plan(Displayed):
         """The part of all tables; PlanError where there is none, or more than one."""
         if len(self.groups) != 1:
             raise PlanError(
-                f"the plan has {len(self.groups)} parts for tables, each with its own design and proof: ask one of "
-                "`plan.groups`."
+                "several-parts",
+                f"The plan has {len(self.groups)} groups of tables, each with its own design and proof.",
+                "",
+                "Use one of `plan.groups`.",
+                "Nothing was computed.",
             )
         return self.groups[0]
 
@@ -496,15 +511,30 @@ class Plan(Displayed):
             document = parse(text)
         except ValueError:
             raise PlanError(
-                "this is not a plan: it is not JSON, or larger or deeper than a plan is. Nothing was measured."
+                "plan-not-json",
+                "The text is not JSON, or longer or deeper than any plan.",
+                "",
+                "Give the text of a plan that fitnoise wrote.",
+                "Nothing was measured.",
             ) from None
         if not isinstance(document, Mapping) or "fitnoise_plan" not in document:
-            raise PlanError("this is not a plan: the key 'fitnoise_plan' is missing. Nothing was measured.")
+            raise PlanError(
+                "not-a-plan",
+                "The key 'fitnoise_plan' is missing, so the document is not a plan.",
+                "",
+                "Give a plan that fitnoise wrote.",
+                "Nothing was measured.",
+                place="fitnoise_plan",
+            )
         version = document["fitnoise_plan"]
         if type(version) is not int or version not in (FORMAT, FORMAT_OF_PARTS):
             raise PlanError(
-                f"this plan is version {version!r}; this program reads versions {FORMAT} and {FORMAT_OF_PARTS}. "
-                "Nothing was measured."
+                "plan-version",
+                f"The plan has the version {version!r}.",
+                f"This fitnoise reads the versions {FORMAT} and {FORMAT_OF_PARTS}.",
+                "Use the fitnoise version that wrote the plan, or plan again.",
+                "Nothing was measured.",
+                place="fitnoise_plan",
             )
         try:
             plan, bounds = cls._read(document, [document] if version == FORMAT else document["tables"])
@@ -514,12 +544,28 @@ class Plan(Displayed):
             raise
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError) as error:
             raise PlanError(
-                f"the plan is damaged ({type(error).__name__} while reading it). Nothing was measured."
+                "plan-damaged",
+                f"The plan is damaged ({type(error).__name__} while fitnoise read it).",
+                "",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
             ) from None
         except MemoryError:
-            raise PlanError("the plan needs more memory than there is. Nothing was measured.") from None
+            raise PlanError(
+                "plan-too-large-for-memory",
+                "The plan needs more memory than this machine has.",
+                "",
+                "Use a machine with more memory.",
+                "Nothing was measured.",
+            ) from None
         if odd:
-            raise PlanError(f"this plan would say otherwise on {', '.join(odd[:5])}. Nothing was measured.")
+            raise PlanError(
+                "plan-contradicts-itself",
+                f"The plan differs from the plan that its specification and integers imply, in {', '.join(odd[:5])}.",
+                "",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
+            )
         return plan
 
     @classmethod
@@ -529,16 +575,44 @@ class Plan(Displayed):
         publication = Spec.parse(document["spec"]).publication()
         finite = document.get("finite", [])
         if not isinstance(finite, list) or len(finite) != len(publication.finite):
-            raise PlanError("a plan has one mechanism for each question with finitely many answers; this one has not.")
+            raise other_question_count()
         if len(mechanisms) != len(publication.groups):
-            raise PlanError("the parts of a plan are not those of its publication. Nothing was measured.")
+            raise parts_of_another_publication()
         parts = [TablePart.read(m, p, t) for m, p, t in zip(mechanisms, publication.groups, tables, strict=True)]
         asked = zip(publication.finite, finite, strict=True)
         plan = cls(publication, (*parts, *(AnswerPart.read(publication, q, m) for q, m in asked)))
         bounds = [t["cost"]["bound"] for t in tables]
         if not all(type(b) is float for b in bounds):
-            raise PlanError("the bound of a plan is a number with a fraction. Nothing was measured.")
+            raise PlanError(
+                "bound-not-float",
+                "The bound of the plan is not a number with a decimal point.",
+                "",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
+            )
         return plan, bounds
+
+
+def parts_of_another_publication() -> PlanError:
+    """Make the error for a plan whose parts do not belong to its publication."""
+    return PlanError(
+        "parts-of-another-publication",
+        "The parts of the plan do not belong to its publication.",
+        "",
+        "Use the plan as fitnoise wrote it, or plan again.",
+        "Nothing was measured.",
+    )
+
+
+def other_question_count() -> PlanError:
+    """Make the error for a plan with more or fewer mechanisms than questions."""
+    return PlanError(
+        "mechanism-count",
+        "The plan does not have exactly one mechanism for each question with finitely many answers.",
+        "",
+        "Use the plan as fitnoise wrote it, or plan again.",
+        "Nothing was measured.",
+    )
 
 
 def read_back(plan: Plan) -> Plan:
@@ -562,14 +636,20 @@ def read_back(plan: Plan) -> Plan:
     """
     if plan.whole is not None:
         raise PlanError(
-            "the plan holds the first periods of a series, as they were released. Give the plan of all periods. "
-            "Nothing was measured."
+            "plan-of-first-periods",
+            "The plan has only the released first periods of a series.",
+            "",
+            "Give the plan of all periods.",
+            "Nothing was measured.",
         )
     text = replace(plan).to_json()  # a new object: nothing that the plan computed before is believed
     if not within_limits(text):
         raise ReleaseError(
-            "the plan is longer than what is read of any plan, so that no one could verify its release. Ask for fewer "
-            "tables. Nothing was measured and nothing was charged."
+            "plan-too-long",
+            "The plan is longer than any plan that fitnoise reads, so no reader could verify its release.",
+            "",
+            "Request fewer tables.",
+            "Nothing was measured and nothing was charged.",
         )
     read = Plan.from_json(text)
     mine, its = plan.publication, read.publication
@@ -578,9 +658,12 @@ def read_back(plan: Plan) -> Plan:
     if odd or read.hash != plan.hash:
         what = f"in the {', '.join(odd)} of its publication" if odd else "in its parts"
         raise PlanError(
-            f"the plan in memory and its document differ {what}: a field was changed after the plan was made, or is of "
-            "a class that fitnoise does not have. Readers see the document alone. Make the plan again with "
-            "fitnoise.plan, of fitnoise's own classes. Nothing was measured and nothing was charged."
+            "plan-differs-from-document",
+            f"The plan in memory differs from its document {what}, through a changed field or a class "
+            "that fitnoise lacks.",
+            "Readers see only the document.",
+            "Make the plan again with fitnoise.plan, from fitnoise's own classes.",
+            "Nothing was measured and nothing was charged.",
         )
     return read
 

@@ -130,8 +130,11 @@ def _eased(family: Family, domain: Domain, factors: Mapping[int, float]) -> Fami
     target = family.template.target
     if isinstance(target.number, By):
         raise WorkloadError(
-            f"the tables of a pattern with a target by {target.number.attribute!r} cannot be told apart in a sweep; "
-            "name the one in question as a table of its own. Nothing was planned."
+            "sweep-of-pattern",
+            f"A pattern of tables has a target by {target.number.attribute!r}.",
+            "A sweep cannot distinguish its tables.",
+            "Name the table in question as a table of its own.",
+            "Nothing was planned.",
         )
     numbers = family.targets(domain).reshape(len(family), -1)[:, 0].copy()
     for i, factor in factors.items():
@@ -210,8 +213,12 @@ def sweeps(
     publication = asked if isinstance(asked, Publication) else Publication(asked)
     if publication.budget is not None:
         raise SpecError(
-            "a budget fixes the price, so no table's margins move it: with other targets the margins of all tables "
-            "move instead. Leave the budget out to see what targets cost. Nothing was planned."
+            "sweep-with-budget",
+            "The publication has a budget.",
+            "A budget fixes the price, so other targets change the margins of all tables, not the price.",
+            "Leave the budget out.",
+            "Nothing was planned.",
+            place="budget",
         )
     names = publication.workload.tables.names if tables is None else _names(publication.workload, tables)
     wanted = _factors(factors)
@@ -246,7 +253,13 @@ def privacy_curve(plan: Plan, deltas: ArrayLike | None = None) -> PrivacyCurve:
     else:
         delta = np.asarray(deltas)
         if delta.ndim != 1 or delta.dtype.kind not in "iuf" or not delta.size or not ((delta > 0) & (delta < 1)).all():
-            raise SpecError("deltas are a list of numbers strictly between 0 and 1, such as [1e-9, 1e-6].")
+            raise SpecError(
+                "deltas-out-of-range",
+                "deltas is not a list of numbers between 0 and 1, both excluded.",
+                "",
+                "Give a list such as [1e-9, 1e-6].",
+                "Nothing was computed.",
+            )
         delta = delta.astype(np.float64)
     return PrivacyCurve(delta, np.array([plan.epsilon(float(d)) for d in delta]))
 
@@ -319,12 +332,21 @@ def _factors(given: Any) -> list[float]:
     for x in items:
         if not ((is_real(x) or isinstance(x, Fraction)) and 1 / EXTREME <= x <= EXTREME):
             raise WorkloadError(
-                f"a factor of margins is a positive number from {1 / EXTREME:g} to {EXTREME:g}; got {x!r}. "
-                "Nothing was planned."
+                "factor-out-of-range",
+                f"A factor of margins is {x!r}.",
+                "",
+                f"Give positive numbers from {1 / EXTREME:g} to {EXTREME:g}.",
+                "Nothing was planned.",
             )
     found = sorted({float(x) for x in items})
     if not found or len(found) != len(items):
-        raise WorkloadError(f"factors are one or more, none twice; got {items!r}. Nothing was planned.")
+        raise WorkloadError(
+            "factors-not-distinct",
+            f"The factors are {items!r}.",
+            "",
+            "Give at least one factor, and each factor once.",
+            "Nothing was planned.",
+        )
     return found
 
 
@@ -333,5 +355,11 @@ def _names(workload: Workload, tables: Iterable[str]) -> list[str]:
     for name in names:
         workload[name]
     if not names or len(set(names)) != len(names):
-        raise WorkloadError(f"a sweep is of one or more tables, none twice; got {names!r}. Nothing was planned.")
+        raise WorkloadError(
+            "sweep-tables-not-distinct",
+            f"The tables of the sweep are {names!r}.",
+            "",
+            "Give at least one table, and each table once.",
+            "Nothing was planned.",
+        )
     return names

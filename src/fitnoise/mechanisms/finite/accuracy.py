@@ -70,8 +70,11 @@ class TableAccuracy:
             or own.max() >= self.of.graph.n
         ):
             raise WorkloadError(
-                f"a remap gives each of {self.of.outputs} outputs a position of 0 to {self.of.graph.n - 1}; "
-                "nothing was computed"
+                "remap-shape",
+                f"The remap is not {self.of.outputs} integers from 0 to {self.of.graph.n - 1}.",
+                "",
+                "Give the position of one result for each output.",
+                "Nothing was computed.",
             )
         return own.astype(np.int64)
 
@@ -166,8 +169,11 @@ class TableAccuracy:
         found = points(self.of.graph.results)
         if found is None:
             raise WorkloadError(
-                "errors are differences of results, and these are no numbers, nor tuples of numbers of one length: "
-                "ask for hit rates. Nothing was computed."
+                "errors-need-numbers",
+                "The results are not numbers, nor tuples of numbers of one length.",
+                "An error is the difference of two results.",
+                "Use hit rates.",
+                "Nothing was computed.",
             )
         return found
 
@@ -218,8 +224,11 @@ def checked_gain(n: int, gain: npt.ArrayLike) -> Floats:
         own = np.zeros(())
     if own.ndim != 2 or own.shape[0] != n or not own.shape[1] or not np.isfinite(own).all():
         raise WorkloadError(
-            f"a gain is a finite number for each of {n} results (rows) and every guess (columns); got the shape "
-            f"{own.shape}. Nothing was computed."
+            "gain-shape",
+            f"The gain has the shape {own.shape}, or an entry that is not a finite number.",
+            f"A gain has {n} rows, one for each result, and a column for each guess.",
+            "Give a matrix of finite numbers.",
+            "Nothing was computed.",
         )
     return own
 
@@ -248,9 +257,11 @@ def accuracy(mechanism: Mechanism) -> Accuracy:
     """
     if isinstance(mechanism, RankMechanism):
         raise WorkloadError(
-            "how often an answer by ranks is right, and what it says of the true one, depends on all records, not on "
-            "the true answer alone: no prior of the answer tells it. Its rank margin holds for all data. Nothing was "
-            "computed."
+            "ranks-without-accuracy",
+            "The mechanism answers by ranks.",
+            "Its accuracy depends on all records, so a prior of the true answer does not determine it.",
+            "Use its rank margin, which holds for all data.",
+            "Nothing was computed.",
         )
     if isinstance(mechanism, LazyMechanism):
         return BoxAccuracy(mechanism)

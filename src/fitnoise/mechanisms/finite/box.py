@@ -33,7 +33,13 @@ from fitnoise.kernel.designs.lazy import (
     row_sums,
 )
 from fitnoise.kernel.exact import exp_below, rational
-from fitnoise.mechanisms.finite.existence import Verdict, existence
+from fitnoise.mechanisms.finite.existence import (
+    Verdict,
+    certificate_contradicted,
+    existence,
+    tight_constraints_undecided,
+    without_tight_constraints,
+)
 from fitnoise.mechanisms.finite.priors import checked_prior
 from fitnoise.mechanisms.finite.similarity import Similarity
 from fitnoise.request.targets import checked_confidence
@@ -321,8 +327,11 @@ class StaircaseAccuracy:
         pi = checked_prior(self.of.graph.n, prior)
         if pi.max() - pi.min() > 1e-12 / self.of.graph.n:
             raise WorkloadError(
-                f"for noise on {self.of.graph.n:,} results leakage is told where all are equally likely, and for no "
-                "other prior. Nothing was computed."
+                "leakage-needs-uniform-prior",
+                f"The prior of the {self.of.graph.n:,} results is not uniform.",
+                "The leakage of this mechanism is computed for the uniform prior only.",
+                "Give the uniform prior.",
+                "Nothing was computed.",
             )
         return math.log2(float(self.hits().sum()))
 
@@ -379,8 +388,11 @@ def lazy_tight_constraints(graph: QueryGraph, epsilon: float | Fraction) -> Lazy
         bits = min(bits, WORD - 1 - v.bit_length())
         if v < box.n - 1 and v * box.n > BAND_LIMIT:
             raise PlanError(
-                f"{box.n} results in steps of {v} are too many to solve for: results times steps need to be at most "
-                f"{BAND_LIMIT}. Ask a coarser query. No mechanism was made."
+                "results-times-steps-too-large",
+                f"The question has {box.n} results in steps of {v}.",
+                f"Results times steps may be at most {BAND_LIMIT}.",
+                "Choose a coarser question.",
+                "No mechanism was made.",
             )
     z = _existing(graph, inner)
     weights = _wholes(z, bits)
@@ -393,8 +405,12 @@ def lazy_tight_constraints(graph: QueryGraph, epsilon: float | Fraction) -> Lazy
         z = z + Similarity(graph, inner).solve(1 - rows.floats.ravel() / unit)
         if z.min() < 0:
             raise PlanError(
-                f"at ε = {float(exact):.6g} a weight of the mechanism of tight constraints is too close to 0 for "
-                "floating point. Take another ε. No mechanism was made."
+                "weight-close-to-zero",
+                f"At ε = {float(exact):.6g}, a weight of the tight-constraints mechanism is too close to 0 "
+                "for floating point.",
+                "",
+                "Choose another ε.",
+                "No mechanism was made.",
             )
         weights = _wholes(z, bits)
     return LazyMechanism(graph, exact, "tight constraints", alpha, weights.reshape(box.shape))
@@ -405,22 +421,13 @@ def _existing(graph: QueryGraph, epsilon: Fraction) -> Floats:
     decision = existence(graph, epsilon)
     z = decision.weights
     if decision.verdict is Verdict.NO:
-        least = "" if z is None else f", an entry of {z.min():.6g}"
-        raise PlanError(
-            f"the mechanism of tight constraints does not exist at ε = {float(epsilon):.6g}: z, which would be "
-            f"probabilities, has no solution without negative entries{least}. Take a larger ε; or, for up to 4,096 "
-            "results, the residual-column mechanism, which exists for every ε. No mechanism was made."
-        )
+        raise without_tight_constraints(epsilon, None if z is None else float(z.min()))
     if decision.verdict is Verdict.UNDECIDED or z is None:
-        raise PlanError(
-            f"whether the mechanism of tight constraints exists at ε = {float(epsilon):.6g} is open: {decision.reason}."
-            " Take a larger ε; or, for up to 4,096 results, the residual-column mechanism, which exists for every ε. "
-            "No mechanism was made."
-        )
+        raise tight_constraints_undecided(epsilon, decision.reason)
     # An entry that is proven to be at least 0 may be computed as less, by its error; it is 0 then, to that error.
     z = np.where((z < 0) & (z >= -decision.radius), 0.0, z)
     if z.min() < 0:
-        raise PlanError("existence was certified, but z has an entry proven to be below 0; no mechanism was made")
+        raise certificate_contradicted()
     return np.asarray(z, dtype=np.float64)
 
 

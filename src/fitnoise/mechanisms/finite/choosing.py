@@ -71,8 +71,11 @@ def _chosen(shape: tuple[Any, ...], epsilon: Fraction, prior: tuple[float, ...] 
     if graph.n > DENSE_LIMIT:
         if prior is not None or aim is not Aim.HIT_RATE:
             raise WorkloadError(
-                f"a question with {graph.n:,} results is answered with every result held for equally likely, and for "
-                f"the best hit rate; a prior or another aim needs at most {DENSE_LIMIT:,} results. Nothing was planned."
+                "prior-needs-fewer-results",
+                f"The question has {graph.n:,} results, and a prior or an aim other than the hit rate is set.",
+                f"A prior and such an aim need at most {DENSE_LIMIT:,} results.",
+                "Remove the prior and the aim, or choose a coarser question.",
+                "Nothing was planned.",
             )
         return _without_table(graph, epsilon)
     pi = uniform(graph) if prior is None else checked_prior(graph.n, prior)
@@ -80,7 +83,13 @@ def _chosen(shape: tuple[Any, ...], epsilon: Fraction, prior: tuple[float, ...] 
     gain = None
     if aim is not Aim.HIT_RATE:
         if x is None:
-            raise WorkloadError("an aim about errors needs results that are numbers; ask for the hit rate.")
+            raise WorkloadError(
+                "aim-needs-numbers",
+                "The aim is about errors, and the results are not numbers.",
+                "",
+                "Use the hit rate as the aim.",
+                "Nothing was planned.",
+            )
         away = np.abs(x[:, None, :] - x[None, :, :])
         gain = -(away if aim is Aim.MEAN_ABSOLUTE_ERROR else away**2).sum(axis=2)
     choice = best_mechanism(graph, epsilon, pi, gain, slow_limit=SLOW, slack=NEGLIGIBLE if gain is None else 0.0)
@@ -99,4 +108,4 @@ def _without_table(graph: QueryGraph, epsilon: Fraction) -> Made:
         return Made(lazy_tight_constraints(graph, epsilon), why, None)
     except PlanError as error:
         noise = clamped_staircase(graph, epsilon)
-        return Made(noise, f"staircase noise, clamped, for {graph.n:,} results; {str(error).split(':')[0]}", None)
+        return Made(noise, f"staircase noise, clamped, for {graph.n:,} results. {error.given}", None)

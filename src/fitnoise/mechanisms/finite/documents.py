@@ -81,8 +81,11 @@ def document(mechanism: Mechanism) -> dict[str, Any]:
             return out | {"form": "formula"}
     if mechanism.graph.n > ROWS_LIMIT:
         raise PlanError(
-            f"a mechanism of the family {mechanism.family!r} for {mechanism.graph.n} results has no short form; at "
-            f"most {ROWS_LIMIT} rows are written out. No plan was made."
+            "mechanism-without-short-form",
+            f"The mechanism {mechanism.family!r} for {mechanism.graph.n} results has no short form.",
+            f"A plan contains at most {ROWS_LIMIT} rows of a mechanism.",
+            "Choose a coarser question.",
+            "No plan was made.",
         )
     return out | {"form": "rows", "rows": [[str(x) for x in w.row(i)] for i in range(mechanism.graph.n)]}
 
@@ -98,10 +101,22 @@ def read(graph: QueryGraph, epsilon: Fraction, given: Mapping[str, Any], ranks: 
     form, family = given["form"], given["family"]
     odd = (form, family) in (("clamped", "tight constraints"), ("box", "staircase"))
     if family not in _FAMILIES or odd or (form == "ranks") != (family == "ranks"):
-        raise PlanError("a mechanism of a plan is of a family that is known, and written in its form; this one is not.")
+        raise PlanError(
+            "unknown-family",
+            "A mechanism of the plan has a family that fitnoise does not know, or the form of another family.",
+            "",
+            "Use the plan as fitnoise wrote it, or plan again.",
+            "Nothing was measured.",
+        )
     if form == "ranks":
         if ranks is None:
-            raise PlanError("only medians and quantiles are answered by ranks. Nothing was measured.")
+            raise PlanError(
+                "ranks-need-quantile",
+                "The plan answers by ranks a question that is neither a median nor a quantile.",
+                "",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
+            )
         return RankMechanism(graph, epsilon, ranks, _alpha(given))
     if form == "clamped":
         return ClampedMechanism(graph, epsilon, _alpha(given), family)
@@ -109,24 +124,48 @@ def read(graph: QueryGraph, epsilon: Fraction, given: Mapping[str, Any], ranks: 
         return _lazy(graph, epsilon, family, given)
     if form == "formula":
         if family not in _FORMULAS:
-            raise PlanError(f"no formula is known for the family {family!r}. Nothing was measured.")
+            raise PlanError(
+                "family-without-formula",
+                f"No formula is known for the family {family!r} of the plan.",
+                "",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
+            )
         weights = _FORMULAS[family](graph, epsilon).weights
     elif form == "rows":
         rows = [[_whole(x) for x in _listed(row)] for row in _listed(given["rows"])]
         if len(rows) != graph.n:
-            raise PlanError(f"a mechanism for {graph.n} results has as many rows; this one has not.")
+            raise PlanError(
+                "mechanism-row-count",
+                f"A mechanism of the plan has another number of rows than its question has results ({graph.n}).",
+                "",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
+            )
         weights = of_table(rows)
     elif form == "distance":
         weights = _of_distances(graph, given)
     else:
-        raise PlanError(f"a mechanism is written in no form called {form!r}. Nothing was measured.")
+        raise PlanError(
+            "unknown-mechanism-form",
+            f"A mechanism of the plan has the unknown form {form!r}.",
+            "",
+            "Use the plan as fitnoise wrote it, or plan again.",
+            "Nothing was measured.",
+        )
     answers = np.array(_unrun(given["read_as"], len(weights.columns), step=1), dtype=np.int64)
     return FiniteMechanism(graph, epsilon, family, weights, answers)
 
 
 def _alpha(given: Mapping[str, Any]) -> Fraction:
     if not isinstance(given["alpha"], str) or not _RATIO.fullmatch(given["alpha"]):
-        raise PlanError("α of a mechanism is a ratio of whole numbers, such as 3/8. Nothing was measured.")
+        raise PlanError(
+            "alpha-not-ratio",
+            "The α of a mechanism in the plan is not a ratio of integers, such as 3/8.",
+            "",
+            "Use the plan as fitnoise wrote it, or plan again.",
+            "Nothing was measured.",
+        )
     return Fraction(given["alpha"])
 
 
@@ -134,8 +173,11 @@ def _lazy(graph: QueryGraph, epsilon: Fraction, family: str, given: Mapping[str,
     lazy = LazyMechanism(graph, epsilon, family, _alpha(given), _unrun(given["weights"], graph.n))
     if not lazy.even:
         raise PlanError(
-            "the rows of a mechanism have different sums, so that the number of tries would tell results apart. "
-            "Nothing was measured."
+            "unequal-row-sums",
+            "The rows of a mechanism in the plan have different sums.",
+            "With different sums, the number of tries would reveal the result.",
+            "Use the plan as fitnoise wrote it, or plan again.",
+            "Nothing was measured.",
         )
     return lazy
 
@@ -162,7 +204,13 @@ def _of_distances(graph: QueryGraph, given: Mapping[str, Any]) -> Weights:
     columns = tuple(_whole(x) for x in _listed(given["columns"]))
     at, total = given["rest_to"], _whole(given["total"])
     if type(at) is not int or not 0 <= at <= graph.n or len(columns) != graph.n or not values:
-        raise PlanError("a mechanism by distance has a column for every result; this one has others.")
+        raise PlanError(
+            "distance-columns",
+            "A mechanism by distance in the plan does not have one column for every result.",
+            "",
+            "Use the plan as fitnoise wrote it, or plan again.",
+            "Nothing was measured.",
+        )
     codes = np.minimum(hops(graph), len(values) - 1)
     rest = tuple(total - s for s in row_sums(values, codes, columns))
     if at == graph.n:
@@ -191,10 +239,22 @@ def _runs(numbers: Sequence[int], step: int = 0) -> list[list[int | str]]:
 
 def _unrun(runs: Sequence[Sequence[Any]], count: int, step: int = 0) -> Integers:
     if not all(len(_listed(run)) == 2 for run in _listed(runs)):
-        raise PlanError("a run of numbers is its first one and its length. Nothing was measured.")
+        raise PlanError(
+            "run-form",
+            "A run of numbers in the plan is not a pair of its first number and its length.",
+            "",
+            "Use the plan as fitnoise wrote it, or plan again.",
+            "Nothing was measured.",
+        )
     firsts, lengths = [_whole(run[0]) for run in runs], [run[1] for run in runs]
     if not all(type(n) is int and n > 0 for n in lengths) or sum(lengths) != count:
-        raise PlanError(f"a list of {count} numbers is written as others. Nothing was measured.")
+        raise PlanError(
+            "run-length",
+            f"The runs of a list in the plan do not have {count} numbers in all.",
+            "",
+            "Use the plan as fitnoise wrote it, or plan again.",
+            "Nothing was measured.",
+        )
     ends = np.cumsum(lengths)
     inside = np.arange(count) - np.repeat(ends - lengths, lengths)
     return np.asarray(np.repeat(np.array(firsts, dtype=np.int64), lengths) + step * inside)
@@ -202,7 +262,13 @@ def _unrun(runs: Sequence[Sequence[Any]], count: int, step: int = 0) -> Integers
 
 def _listed(given: Any) -> list[Any]:
     if not isinstance(given, list):
-        raise PlanError("numbers of a mechanism are written in lists. Nothing was measured.")
+        raise PlanError(
+            "numbers-not-in-list",
+            "The plan does not write the numbers of a mechanism in lists.",
+            "",
+            "Use the plan as fitnoise wrote it, or plan again.",
+            "Nothing was measured.",
+        )
     return given
 
 
@@ -216,4 +282,10 @@ def _whole(x: Any) -> int:
         return x
     if isinstance(x, str) and _WHOLE.fullmatch(x):
         return int(x)
-    raise PlanError("a weight of a mechanism is a whole number, at least 0; got something else. Nothing was measured.")
+    raise PlanError(
+        "weight-not-integer",
+        "A weight of a mechanism in the plan is not an integer from 0.",
+        "",
+        "Use the plan as fitnoise wrote it, or plan again.",
+        "Nothing was measured.",
+    )

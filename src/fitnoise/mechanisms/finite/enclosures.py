@@ -98,14 +98,32 @@ def level(epsilon: float | Fraction | None, alpha: Fraction | None = None) -> Le
             fraction in (0, 1).
     """
     if (epsilon is None) == (alpha is None):
-        raise WorkloadError("give epsilon, or alpha = e^(−epsilon) as a fraction, and not both")
+        raise WorkloadError(
+            "epsilon-or-alpha",
+            "Both epsilon and alpha are given, or neither is.",
+            "Alpha is e^(−epsilon), as a fraction.",
+            "Give epsilon or alpha.",
+            "Nothing was computed.",
+        )
     if alpha is not None:
         if not isinstance(alpha, Fraction) or not 0 < alpha < 1:
-            raise WorkloadError(f"alpha is {alpha!r}; it needs to be a fraction between 0 and 1")
+            raise WorkloadError(
+                "alpha-out-of-range",
+                f"alpha is {alpha!r}.",
+                "",
+                "Give alpha as a Fraction between 0 and 1, both excluded.",
+                "Nothing was computed.",
+            )
         return Level(None, alpha)
     real = is_real(epsilon) or isinstance(epsilon, Fraction)
     if not real or not 0 < epsilon <= LARGEST_EPSILON:  # type: ignore[operator]
-        raise WorkloadError(f"epsilon is {epsilon!r}; it needs a number above 0 and at most {LARGEST_EPSILON}")
+        raise WorkloadError(
+            "graph-epsilon-out-of-range",
+            f"epsilon is {epsilon!r}.",
+            "",
+            f"Give a number above 0 and at most {LARGEST_EPSILON}.",
+            "Nothing was computed.",
+        )
     return Level(Fraction(epsilon if isinstance(epsilon, Fraction) else float(epsilon)), None)  # type: ignore[arg-type]
 
 

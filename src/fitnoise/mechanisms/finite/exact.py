@@ -40,8 +40,11 @@ def hops(graph: Graph, limit: int = DENSE_LIMIT) -> Integers:
     """
     if graph.n > limit:
         raise PlanError(
-            f"the query has {graph.n} results; here every pair of them gets a number, which is done for at most "
-            f"{limit}. Group results, or take a mechanism that needs no matrix. Nothing was made."
+            "too-many-results-for-matrix",
+            f"The question has {graph.n} results.",
+            f"A matrix with a number for every pair of results is made for at most {limit}.",
+            "Choose a coarser question, or a mechanism that needs no matrix.",
+            "No mechanism was made.",
         )
     n = graph.n
     steps = np.full((n, n), n, dtype=np.int16 if n < 2**15 else np.int64)

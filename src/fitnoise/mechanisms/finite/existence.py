@@ -35,7 +35,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fitnoise.errors import WorkloadError
+from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.designs.graphs import Box, Complete, Cycle, Explicit, Product, QueryGraph
 from fitnoise.mechanisms.finite.cells import REFINED_LIMIT, cells
@@ -201,12 +201,21 @@ def _prior(graph: QueryGraph, prior: ArrayLike | Sequence[Fraction]) -> list[Fra
     try:
         exact = [Fraction(p) if isinstance(p, Fraction | int) else Fraction(float(p)) for p in entries]
     except (TypeError, ValueError, OverflowError) as error:
-        raise WorkloadError("a prior is finite numbers, one for every result; others were given") from error
+        raise WorkloadError(
+            "exact-prior-not-numbers",
+            "The prior contains an entry that is not a finite number.",
+            "",
+            "Give one finite number for every result.",
+            "Nothing was decided.",
+        ) from error
     total = sum(exact, Fraction(0))
     if given.shape != (graph.n,) or min(exact) < 0 or abs(total - 1) > Fraction(1, 10**9):
         raise WorkloadError(
-            f"a prior is {graph.n} numbers that are not negative and sum to 1; got shape {given.shape} and the sum "
-            f"{float(total):.12g}. Nothing was decided."
+            "exact-prior-not-distribution",
+            f"The prior has the shape {given.shape} and the sum {float(total):.12g}, or a negative entry.",
+            f"A prior is {graph.n} numbers from 0 with the sum 1.",
+            "Correct the prior.",
+            "Nothing was decided.",
         )
     return exact
 
@@ -474,8 +483,12 @@ def threshold(graph: QueryGraph) -> Threshold:
         return _ALWAYS
     if parts.m * graph.n > THRESHOLD_ENTRIES or graph.n > REFINED_LIMIT * 8:
         raise WorkloadError(
-            f"{parts.m} unlike results of {graph.n} are too many to search for a threshold; thresholds settle quickly "
-            "as people are added: ask for a smaller graph of the same kind. Nothing was computed."
+            "too-many-results-for-threshold",
+            f"The graph has {graph.n} results, {parts.m} of them different by symmetry, which are too "
+            "many for a search.",
+            "Thresholds soon stop changing as people are added.",
+            "Give a smaller graph of the same kind.",
+            "Nothing was computed.",
         )
     return _Search(graph, Quotient.of(graph, parts)).run()
 
@@ -590,8 +603,11 @@ class _Search:
         want = (Verdict.NO, Verdict.YES) if above else (Verdict.YES, Verdict.NO)
         if (self._decide(lower), self._decide(upper)) != want:
             raise WorkloadError(
-                f"existence between epsilon {lower:.6g} and {upper:.6g} could not be proven: the matrix is too close "
-                "to a singular one; ask existence() at the epsilon you need. No threshold was found."
+                "threshold-not-proven",
+                f"No proof decides whether the mechanism exists between epsilon {lower:.6g} and {upper:.6g}.",
+                "The matrix is too close to a singular one there.",
+                "Call existence() at the epsilon that you need.",
+                "No threshold was found.",
             )
         while upper - lower > 2 * DIGITS * max(1.0, upper):
             middle = (lower + upper) / 2
@@ -713,5 +729,55 @@ def paper_threshold(
             break
         least = e
     if math.isnan(least):
-        raise WorkloadError(f"at epsilon {highest} an entry is below −{tolerance} already; start higher")
+        raise WorkloadError(
+            "threshold-above-start",
+            f"At epsilon {highest}, an entry is already below −{tolerance}.",
+            "",
+            "Start from a higher epsilon.",
+            "No threshold was found.",
+        )
     return least
+
+
+def without_tight_constraints(epsilon: Fraction, least: float | None) -> PlanError:
+    """Make the error for an ε at which the tight-constraints mechanism does not exist.
+
+    Args:
+        epsilon: ε.
+        least: Least entry of z, which is negative; None where it is not known.
+    """
+    entry = "" if least is None else f", because one of its probabilities would be {least:.6g}"
+    return PlanError(
+        "no-tight-constraints",
+        f"The tight-constraints mechanism does not exist at ε = {float(epsilon):.6g}{entry}.",
+        "",
+        "Choose a larger ε or, for up to 4,096 results, the residual-column mechanism, which exists for every ε.",
+        "No mechanism was made.",
+    )
+
+
+def tight_constraints_undecided(epsilon: Fraction, why: str) -> PlanError:
+    """Make the error for an ε at which neither existence nor its opposite is proven.
+
+    Args:
+        epsilon: ε.
+        why: Reason, as the end of a sentence.
+    """
+    return PlanError(
+        "tight-constraints-undecided",
+        f"No proof decides whether the tight-constraints mechanism exists at ε = {float(epsilon):.6g}: {why}.",
+        "",
+        "Choose another ε or, for up to 4,096 results, the residual-column mechanism, which exists for every ε.",
+        "No mechanism was made.",
+    )
+
+
+def certificate_contradicted() -> PlanError:
+    """Make the error for a proof of existence that another proof contradicts."""
+    return PlanError(
+        "existence-contradicted",
+        "One proof certifies that the mechanism exists, and another that a weight is below 0.",
+        "",
+        "Report this defect.",
+        "No mechanism was made.",
+    )

@@ -32,7 +32,13 @@ from fitnoise.kernel.designs.weights import Weights, of_table, row_sums
 from fitnoise.kernel.exact import BITS, DENSE_LIMIT, Graph, alpha_above, exp_below, rational
 from fitnoise.mechanisms.finite.accuracy import points
 from fitnoise.mechanisms.finite.exact import Solution, hops, kernel, kernel_error, powers, solve
-from fitnoise.mechanisms.finite.existence import Verdict, existence
+from fitnoise.mechanisms.finite.existence import (
+    Verdict,
+    certificate_contradicted,
+    existence,
+    tight_constraints_undecided,
+    without_tight_constraints,
+)
 
 MOST_LOSS = Fraction(1, 2**16)
 """A mechanism is refused rather than made private by losing a larger probability to rounding."""
@@ -88,21 +94,15 @@ def tight_constraints(graph: Graph, epsilon: float | Fraction, certify: Certify 
         if decision.weights is not None:
             z, error = decision.weights, np.full(graph.n, decision.radius)
     if exists is None or not np.isfinite(error).all():
-        raise PlanError(
-            f"whether the mechanism of tight constraints exists at ε = {float(exact):.6g} is open, or z is not known "
-            f"well enough: its least entry is {z.min():.3g}, with an error of up to {error.max():.1g}. Take the "
-            "residual-column mechanism, which exists for every ε, or another ε. No mechanism was made."
+        raise tight_constraints_undecided(
+            exact, f"the least weight is {z.min():.3g}, with an error of up to {error.max():.1g}"
         )
     if not exists:
-        raise PlanError(
-            f"the mechanism of tight constraints does not exist at ε = {float(exact):.6g}: z, which would be "
-            f"probabilities, has an entry of {z.min():.6g} at the result number {int(np.argmin(z))}. Take a larger ε, "
-            "or the residual-column mechanism. No mechanism was made."
-        )
+        raise without_tight_constraints(exact, float(z.min()))
     # An entry that is proven to be at least 0 may be computed as less, by its error; it is 0 then, to that error.
     z = np.where((z < 0) & (z >= -error), 0.0, z)
     if z.min() < 0:
-        raise PlanError("existence was certified, but z has an entry proven to be below 0; no mechanism was made")
+        raise certificate_contradicted()
     return columns_and_rest(graph, exact, steps, z, "tight constraints", gather=int(np.argmax(z)))
 
 
@@ -174,8 +174,12 @@ def _shrunk(
         loss += max(_LEAST_LOSS, 2 * needed)
         if loss > MOST_LOSS:
             raise PlanError(
-                f"rounding would cost a probability of {float(loss):.1g}, more than {float(MOST_LOSS):.1g}: the linear "
-                "system or program behind this mechanism was solved too inaccurately. No mechanism was made."
+                "rounding-costs-too-much",
+                f"Rounding the mechanism would cost a probability of {float(loss):.1g}, above the limit of "
+                f"{float(MOST_LOSS):.1g}.",
+                "The linear system or program behind the mechanism was solved too inaccurately.",
+                "Choose another mechanism or another ε.",
+                "No mechanism was made.",
             )
 
 
@@ -247,16 +251,22 @@ def _box(graph: Graph) -> tuple[Integers, Integers, Integers]:
     found = points(graph.results)
     if found is None or (found != np.round(found)).any() or np.abs(found).max() > 2**31:
         raise WorkloadError(
-            "noise is added to whole numbers, or tuples of them, and these results are none: take a mechanism that "
-            "needs the graph only. No mechanism was made."
+            "noise-needs-integers",
+            "The results are not integers, nor tuples of integers.",
+            "This mechanism adds integer noise to the result.",
+            "Choose a mechanism that needs only the graph.",
+            "No mechanism was made.",
         )
     x = found.astype(np.int64)
     low, high = x.min(axis=0), x.max(axis=0)
     outputs = math.prod((high - low + 1).tolist())
     if outputs > DENSE_LIMIT:
         raise PlanError(
-            f"the query has {graph.n} results in a box of {outputs} points; every pair of them gets a number here, "
-            f"which is done for at most {DENSE_LIMIT} of each. No mechanism was made."
+            "box-too-large",
+            f"The question has {graph.n} results in a box of {outputs} points.",
+            f"The mechanism has a number for every pair of them, for at most {DENSE_LIMIT} of each.",
+            "Choose a coarser question.",
+            "No mechanism was made.",
         )
     return x, low, high
 
@@ -264,7 +274,13 @@ def _box(graph: Graph) -> tuple[Integers, Integers, Integers]:
 def _refuse_many(n: int) -> None:
     """Raise PlanError for more results than a table is made for."""
     if n > DENSE_LIMIT:
-        raise PlanError(f"the query has {n} results; a table is made for at most {DENSE_LIMIT}. No mechanism was made.")
+        raise PlanError(
+            "too-many-results-for-table",
+            f"The question has {n} results.",
+            f"A table of probabilities is made for at most {DENSE_LIMIT} results.",
+            "Choose a coarser question.",
+            "No mechanism was made.",
+        )
 
 
 def _moves(graph: Graph, x: Integers) -> Integers:
@@ -382,7 +398,13 @@ def distance_kernel(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
     exact = rational(epsilon)
     steps = hops(graph)
     if steps.max() >= graph.n > 1:
-        raise PlanError("the results fall into components without a way between them; make one mechanism for each")
+        raise PlanError(
+            "graph-not-connected",
+            "The results fall into components without a path between them.",
+            "",
+            "Make one mechanism for each component.",
+            "No mechanism was made.",
+        )
     edges = np.asarray(graph.edges).reshape(-1, 2)
     counts = np.stack([np.bincount(row, minlength=int(steps.max()) + 1) for row in steps]).astype(np.float64)
 

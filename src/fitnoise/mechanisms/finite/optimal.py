@@ -113,8 +113,11 @@ def residual_column(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLik
     small = quotient(graph, phi, pi) if graph.n > ALONE_LIMIT else alone(phi)
     if small.m > CELLS_LIMIT:
         raise PlanError(
-            f"the query has {small.m} results that neither the graph nor the prior makes alike; the program is solved "
-            f"for at most {CELLS_LIMIT}. Take a prior with more symmetry, or a closed form. No mechanism was made."
+            "too-many-different-results",
+            f"The question has {small.m} results that are different for the graph or the prior.",
+            f"The program is solved for at most {CELLS_LIMIT}.",
+            "Choose a prior with more symmetry, or a mechanism with a formula.",
+            "No mechanism was made.",
         )
     bound = hit_bound(graph, exact, pi)
     rows = _Rows(small.matrix, np.asarray(graph.edges), small.of, math.exp(exact))
@@ -214,11 +217,14 @@ def optimal(
     n = graph.n
     worth = np.eye(n) if gain is None else checked_gain(n, gain)
     if worth.shape != (n, n):
-        raise WorkloadError(f"here guesses are the {n} results; the gain has {worth.shape[1]} columns")
+        raise gain_not_square(n, worth.shape[1])
     if n > PROGRAM_LIMIT:
         raise PlanError(
-            f"the query has {n} results; the program with a variable for every pair is solved for at most "
-            f"{PROGRAM_LIMIT}: take residual_column, which comes close for hits. No mechanism was made."
+            "too-many-results-for-program",
+            f"The question has {n} results.",
+            f"The program with a variable for every pair of results is solved for at most {PROGRAM_LIMIT}.",
+            "Use residual_column, which comes close for hit rates.",
+            "No mechanism was made.",
         )
     forth = np.asarray(graph.edges).reshape(-1, 2)
     arcs = np.concatenate([forth, forth[:, ::-1]])
@@ -360,7 +366,7 @@ def best_mechanism(
     exact, pi = rational(epsilon), checked_prior(graph.n, prior)
     worth = None if gain is None else checked_gain(graph.n, gain)
     if worth is not None and worth.shape[1] != graph.n:
-        raise WorkloadError(f"here guesses are the {graph.n} results; the gain has {worth.shape[1]} columns")
+        raise gain_not_square(graph.n, worth.shape[1])
     bound = hit_bound(graph, exact, pi).upper if worth is None else None
     makers: list[tuple[str, Callable[[], FiniteMechanism | Optimum]]] = [
         ("tight constraints", lambda: families.tight_constraints(graph, exact, certify)),
@@ -386,7 +392,7 @@ def best_mechanism(
         try:
             result = make()
         except (PlanError, WorkloadError) as error:
-            made.append((_none(family, time.perf_counter() - begun, str(error).split(":")[0].split(";")[0]), None))
+            made.append((_none(family, time.perf_counter() - begun, error.given), None))
             continue
         seconds = time.perf_counter() - begun
         if isinstance(result, Optimum):
@@ -396,7 +402,13 @@ def best_mechanism(
         made.append((_measured(result, pi, worth, seconds), result))
     own = [(c, m) for c, m in made if c.gain is not None and m is not None]
     if not own:
-        raise PlanError("no mechanism could be made: " + "; ".join(c.remark for c, _ in made))
+        raise PlanError(
+            "no-finite-mechanism",
+            f"No mechanism could be made for the question ({', '.join(c.family for c, _ in made)}).",
+            f"The first one failed for this reason: {made[0][0].remark}",
+            "Choose another ε, or a coarser question.",
+            "No mechanism was made.",
+        )
     top = max(c.gain for c, _ in own if c.gain is not None)
     good = [(c, m) for c, m in own if c.gain is not None and c.gain >= top - max(slack, _SAME) * max(1e-3, abs(top))]
     chosen, mechanism = good[0]
@@ -423,6 +435,22 @@ def _reason(chosen: Candidate, bound: float | None) -> str:
     return (
         f"{chosen.family}: the largest expected gain, {gain:.6g}; no mechanism that sees only the true answer gains "
         f"{gap:.2g} more ({bound:.6g})."
+    )
+
+
+def gain_not_square(n: int, columns: int) -> WorkloadError:
+    """Make the error for a gain with another number of columns than the query has results.
+
+    Args:
+        n: Number of results.
+        columns: Number of columns of the gain.
+    """
+    return WorkloadError(
+        "gain-not-square",
+        f"The gain has {columns} columns.",
+        f"Guesses are the {n} results here.",
+        f"Give a gain with {n} columns.",
+        "Nothing was computed.",
     )
 
 

@@ -38,7 +38,13 @@ class AnswerPart(Part):
 
     def __post_init__(self) -> None:
         if not self.query.fits(self.publication.domain, self.publication.adjacency, self.mechanism):
-            raise PlanError("the mechanisms of a plan are not those of its questions. Nothing was measured.")
+            raise PlanError(
+                "mechanism-of-another-question",
+                "A mechanism of the plan does not fit its question.",
+                "",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
+            )
 
     @cached_property
     def design(self) -> Answer:

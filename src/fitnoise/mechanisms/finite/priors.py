@@ -71,13 +71,28 @@ def checked_prior(n: int, prior: npt.ArrayLike) -> Floats:
     except (TypeError, ValueError):
         own = np.zeros(())
     if own.shape != (n,):
-        raise WorkloadError(f"a prior of {n} results is {n} numbers; got the shape {own.shape}. Nothing was computed.")
+        raise WorkloadError(
+            "prior-shape",
+            f"The prior has the shape {own.shape}.",
+            f"A prior has one number for each of the {n} results.",
+            f"Give {n} numbers.",
+            "Nothing was computed.",
+        )
     if not np.isfinite(own).all() or own.min() < 0:
-        raise WorkloadError("a prior has a probability that is negative or not finite; nothing was computed")
+        raise WorkloadError(
+            "prior-not-probabilities",
+            "The prior has a probability that is negative or not finite.",
+            "",
+            "Give probabilities from 0 to 1.",
+            "Nothing was computed.",
+        )
     if abs(math.fsum(own) - 1) > SUM_TOLERANCE:
         raise WorkloadError(
-            f"the probabilities of a prior sum to {math.fsum(own)!r}; they need to sum to 1: divide by the sum. "
-            "Nothing was computed."
+            "prior-sum",
+            f"The probabilities of the prior have the sum {math.fsum(own)!r}.",
+            "The sum must be 1.",
+            "Divide the probabilities by their sum.",
+            "Nothing was computed.",
         )
     own.setflags(write=False)
     return own
@@ -234,7 +249,13 @@ def shortfall(
     """
     y, d = (np.asarray(v, dtype=np.float64) for v in (coefficients, diagonal))
     if y.shape != (graph.n,) or d.shape != (graph.n,):
-        raise WorkloadError(f"{graph.n} coefficients and a diagonal of {graph.n} are needed; nothing was computed")
+        raise WorkloadError(
+            "shortfall-lengths",
+            f"The coefficients have the shape {y.shape}, and the diagonal has the shape {d.shape}.",
+            f"Each needs one number for each of the {graph.n} results.",
+            f"Give {graph.n} coefficients and {graph.n} diagonal entries.",
+            "Nothing was computed.",
+        )
     slack: Floats = 1 - kernel(hops(graph), rational(epsilon)) @ d
     return Shortfall(slack, float(y @ slack))
 
@@ -348,8 +369,11 @@ def regular_leakage_bound(graph: Graph, epsilon: float | Fraction, prior: npt.Ar
     if not found.regular:
         known = "is not" if found.regular is False else "is not known to be"
         raise PlanError(
-            f"this prior {known} ε-regular (least coefficient {found.coefficients.min():.3g}), and the formula holds "
-            "for such priors only: take leakage_bound, which holds for all. Nothing was computed."
+            "prior-not-regular",
+            f"This prior {known} ε-regular; its least coefficient is {found.coefficients.min():.3g}.",
+            "The formula holds for ε-regular priors only.",
+            "Use leakage_bound, which holds for all priors.",
+            "Nothing was computed.",
         )
     return math.log2((found.coefficients + found.error).sum() / pi.max()) + 2.0**-50
 

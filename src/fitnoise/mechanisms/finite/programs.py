@@ -51,4 +51,10 @@ def minimise(cost: Floats, below: tuple[Any, Floats] | None = None, equal: tuple
             )
             return Program(x, -low, -same)
         said = str(found.message)
-    raise PlanError(f"a linear program was not solved ({said}); nothing was made")
+    raise PlanError(
+        "linear-program-unsolved",
+        f"The solver did not solve a linear program ({said.rstrip('.')}).",
+        "",
+        "Choose another ε, or another mechanism.",
+        "No mechanism was made.",
+    )

@@ -278,16 +278,22 @@ def _lu_solve(matrix: Floats, b: Floats) -> Floats:
         return np.asarray(np.linalg.solve(matrix, b))
     except np.linalg.LinAlgError as error:
         raise WorkloadError(
-            "the matrix of this graph is singular at this epsilon, so that its system has no solution or many; ask "
-            "existence() for one that is not negative, or change epsilon. Nothing was solved."
+            "singular-graph-matrix",
+            "The matrix of this graph is singular at this epsilon.",
+            "Its system has no solution, or more than one.",
+            "Call existence() for a solution without negative entries, or change epsilon.",
+            "Nothing was solved.",
         ) from error
 
 
 def _dense(graph: QueryGraph, alpha: float) -> Floats:
     if graph.n > DENSE_LIMIT:
         raise WorkloadError(
-            f"a graph of {graph.n} results without structure that could be used was given; at most {DENSE_LIMIT} are "
-            "solved: use a template such as sum_query where one fits, or ask a coarser query. Nothing was solved."
+            "graph-without-structure",
+            f"The graph has {graph.n} results and no structure that fitnoise uses.",
+            f"Graphs without structure are solved for at most {DENSE_LIMIT} results.",
+            "Use a template such as sum_query, or choose a coarser question.",
+            "Nothing was solved.",
         )
     return np.asarray(alpha ** graph.distances())
 
@@ -372,7 +378,13 @@ class Similarity:
     def _column(self, x: ArrayLike) -> Floats:
         column = np.asarray(x, dtype=np.float64)
         if column.shape != (self.graph.n,) or not np.isfinite(column).all():
-            raise WorkloadError(f"{self.graph.n} finite numbers are needed; got an array of shape {column.shape}")
+            raise WorkloadError(
+                "right-side-shape",
+                f"The right-hand side has the shape {column.shape}, or an entry that is not finite.",
+                "",
+                f"Give {self.graph.n} finite numbers.",
+                "Nothing was solved.",
+            )
         return column[:, None]
 
 
@@ -498,15 +510,21 @@ def exact_weighting(graph: QueryGraph, alpha: Fraction) -> tuple[Fraction, ...]:
     parts = cells(graph)
     if parts.m > EXACT_LIMIT:
         raise WorkloadError(
-            f"{parts.m} unlike results are too many to solve in fractions, at most {EXACT_LIMIT}; use weighting() for "
-            "floats. Nothing was solved."
+            "too-many-results-for-fractions",
+            f"The graph has {parts.m} results that differ by symmetry.",
+            f"Systems are solved in fractions for at most {EXACT_LIMIT}.",
+            "Use weighting(), which computes in floating point.",
+            "Nothing was solved.",
         )
     matrix, scale = Quotient.of(graph, parts).whole(alpha)
     solution = exact_solve(matrix, np.array([scale] * parts.m, dtype=object))
     if solution is None:
         raise WorkloadError(
-            f"the matrix of this graph is singular at alpha = {alpha}; ask existence() for a solution that is not "
-            "negative. Nothing was solved."
+            "singular-exact-matrix",
+            f"The matrix of this graph is singular at alpha = {alpha}.",
+            "Its system has no solution, or more than one.",
+            "Call existence() for a solution without negative entries.",
+            "Nothing was solved.",
         )
     return tuple(solution[c] for c in parts.of)
 

@@ -53,7 +53,13 @@ def _inverse(group: StrategyGroup) -> NDArray[np.float64]:
         found = np.full_like(a, math.nan)
     held = bool((a.astype(group.mixing.dtype) == group.mixing).all())  # 64-bit ones are below 2⁶², others exact
     if not held or not np.isfinite(found).all() or np.abs(a @ found - np.eye(group.rank)).max() > 1e-7:
-        raise SingularStrategy("a sector's integer strategy is singular: its answers could not be rebuilt.")
+        raise SingularStrategy(
+            "singular-sector",
+            "An integer strategy of a sector is singular.",
+            "Its answers cannot be rebuilt.",
+            "Use the plan as fitnoise wrote it, or plan again.",
+            "Nothing was rebuilt.",
+        )
     return found
 
 

@@ -56,9 +56,11 @@ class AllPairs:
         count = sum(len(g) for g in d.groups)
         if count > MAX_PAIRED_SECTORS:
             raise WorkloadError(
-                f"for replace-one neighbours every margin of the tables is planned on its own, and there are {count:,} "
-                f"of them; at most {MAX_PAIRED_SECTORS:,} can be. Publish fewer tables, or declare add-or-remove-one, "
-                "which protects more. Nothing was planned."
+                "too-many-margins-to-replace-one",
+                f"The tables have {count:,} margins, and the neighbours are replace-one.",
+                f"At most {MAX_PAIRED_SECTORS:,} margins are planned for these neighbours, each separately.",
+                "Publish fewer tables, or set add-or-remove-one neighbours, which protect more.",
+                "Nothing was planned.",
             )
         free = [a for a, n in enumerate(d.sizes) if n > 1]
         always = sum(1 << a for a, n in enumerate(d.sizes) if n == 1)
@@ -354,8 +356,11 @@ def _cells(d: Decomposition, terms: Terms, pairs: AllPairs | None) -> Shared | N
     r = np.ones(d.cells) if terms.relative is None else terms.relative
     if any(g.basis[:, r == 0].any() for g in d.groups):
         raise PlanError(
-            "a query counts records of a cell whose relative budget is 0: no answer about them can be paid for. "
-            "Leave the cell out of the query, or give it a budget. Nothing was planned."
+            "query-of-cell-without-budget",
+            "A query counts records of a cell whose relative budget is 0.",
+            "No budget remains for an answer about these records.",
+            "Leave the cell out of the query, or give it a budget.",
+            "Nothing was planned.",
         )
     with np.errstate(divide="ignore"):
         return Shared(np.arange(d.cells), np.where(r > 0, unit / r, 0.0), d.cells)

@@ -65,10 +65,12 @@ def refuse_endless(asked: Publication) -> None:
     """Raise WorkloadError where the levels of so many places would be planned as one structured attribute."""
     if places(asked) > MOST and not possible(asked):
         raise WorkloadError(
-            f"the levels {uneven_levels(asked.workload)} have {places(asked):,} places at the deepest, and places of "
-            "different numbers of places. At any size they are planned for targets of every number (goal fit-for-use) "
-            f"without cell budgets; otherwise at most {MOST:,} are. Ask for that, or give each level a group of tables "
-            "of its own (also = ...). Nothing was planned."
+            "too-many-places-in-levels",
+            f"The levels {uneven_levels(asked.workload)} have {places(asked):,} places at the deepest level.",
+            f"Above {MOST:,} places, levels with different numbers of places need goal fit-for-use, "
+            "targets for every number and no cell budgets.",
+            "Meet these conditions, or give each level a group of tables of its own (also = ...).",
+            "Nothing was planned.",
         )
 
 
@@ -475,13 +477,31 @@ class Levels(Gaussian):
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless it is for levels of a tree, and the strategy measures the sectors they need."""
         if not possible(part.publication):
-            raise PlanError("a plan by levels is for targets of levels of one hierarchy.")
+            raise PlanError(
+                "levels-without-tree",
+                "The plan is by levels, and its targets are not for levels of one hierarchy.",
+                "",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
+            )
         Gaussian.check(self, part)
         if any(g.basis.tolist() != [[1]] for g in part.strategy.groups):
-            raise PlanError("a plan by levels measures plain counts of places, and these are none.")
+            raise PlanError(
+                "levels-not-counts",
+                "The plan is by levels, and its strategy does not measure plain counts of places.",
+                "",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
+            )
         own = cast(LevelEstimation, part.estimation)
         if any(own.top(beside) < -SLACK * own.precisions(beside)[0] for beside in own.sectors):
-            raise PlanError("a plan by levels measures each margin with all its levels, and this one measures it less.")
+            raise PlanError(
+                "level-margin-too-small",
+                "The plan is by levels, and it measures a margin with less precision than its levels.",
+                "",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
+            )
 
     def over(self, asked: Publication) -> Cells:
         """Every level as an attribute of its own."""

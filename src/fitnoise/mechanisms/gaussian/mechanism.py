@@ -41,13 +41,19 @@ class Sectors(TableMechanism):
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless the strategy measures the sectors that the tables need."""
         if not isinstance(part.strategy, Strategy):
-            raise PlanError("the strategy does not keep what the publication promises.")
+            raise PlanError(
+                "gaussian-strategy-of-another-kind",
+                "The mechanism of the plan is Gaussian, and its strategy is not a strategy by sectors.",
+                "",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
+            )
         groups = part.decomposition.groups
         pairs = zip(part.strategy.groups, groups, strict=False)
         if len(part.strategy.groups) != len(groups) or not all(
             np.array_equal(mine.attributes, theirs.attributes) for mine, theirs in pairs
         ):
-            raise PlanError("the strategy does not measure the sectors that the tables need.")
+            raise other_sectors()
 
     def decomposition(self, part: TablePart) -> Decomposition:
         """Over the strategy's own bases."""
@@ -155,7 +161,13 @@ class Gaussian(Sectors):
     def certificate(self, part: TablePart) -> Certificate:
         """The dual bound at the evidence."""
         if (part.evidence.pairs is not None) != (part.publication.unit.neighbours is Neighbours.REPLACE_ONE):
-            raise PlanError("evidence about pairs of records goes with replace-one neighbours, and only with them.")
+            raise PlanError(
+                "evidence-of-other-neighbours",
+                "The evidence of the plan does not fit its neighbours.",
+                "Replace-one neighbours have evidence about pairs of records, and other neighbours have none.",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
+            )
         return dual_certificate(part)
 
     def unbiased_bound(self, part: TablePart) -> float:
@@ -197,6 +209,17 @@ def dual_certificate(part: TablePart) -> Certificate:
     bound = lower_bound(part.decomposition, part.evidence, part.terms)
     bought = 1.0 if part.publication.budget is None else part.relaxation
     return Certificate(value=part.value, bound=bound / bought)
+
+
+def other_sectors() -> PlanError:
+    """Make the error for a plan whose strategy measures other sectors than its tables need."""
+    return PlanError(
+        "strategy-of-other-sectors",
+        "The strategy of the plan does not measure the sectors that the tables need.",
+        "",
+        "Use the plan as fitnoise wrote it, or plan again.",
+        "Nothing was measured.",
+    )
 
 
 def _dearest_pair(queries: Any, precision: Floats, *, alone: bool) -> float:

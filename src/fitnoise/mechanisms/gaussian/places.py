@@ -27,6 +27,7 @@ from fitnoise.kernel.designs.trees import MeasuredTree, TreeStrategy
 from fitnoise.mechanisms.documents import read_trees, scales_document, trees_document
 from fitnoise.mechanisms.gaussian.estimate import gains, uncentre
 from fitnoise.mechanisms.gaussian.levels import Given, Levels, Margin, TreeEstimation, possible, problem
+from fitnoise.mechanisms.gaussian.mechanism import other_sectors
 from fitnoise.mechanisms.gaussian.rounding import LEAST_EXPONENT, cut, out_of_reach
 from fitnoise.request.publication import Publication
 from fitnoise.solving.sectors import Decomposition, decompose
@@ -58,10 +59,12 @@ def refuse_endless_classes(asked: ByLevel) -> None:
     classes = sum(map(len, asked.tree.counts))
     if classes > MOST_CLASSES:
         raise WorkloadError(
-            f"of {sum(asked.sizes):,} places, {classes:,} differ from all others in their targets, or in those of the "
-            f"places in them; at most {MOST_CLASSES:,} such classes are planned. Give many places few different "
-            "targets, such as one for each class of size, or targets of their own to fewer places of a level above. "
-            "Nothing was planned."
+            "too-many-place-classes",
+            f"Among {sum(asked.sizes):,} places, {classes:,} classes have different targets, for "
+            "themselves or the places in them.",
+            f"At most {MOST_CLASSES:,} classes are planned.",
+            "Give many places few different targets, or separate targets to fewer places of a level above.",
+            "Nothing was planned.",
         )
 
 
@@ -238,7 +241,11 @@ def classes(strategy: TreeStrategy) -> Quotient:
         pairs = np.bincount(lies, minlength=int(up.max()) + 1)[up].sum()
         if len(found) != pairs or (count != each[found % len(first)]).any() or (np.diff(lies) < 0).any():
             raise PlanError(
-                "places of one class have places of the same classes in them, in the order of classes above."
+                "place-classes-differ",
+                "Places of one class in the plan contain places of different classes, or in another order.",
+                "",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
             )
         above.append(lies)
         copies.append(each)
@@ -256,16 +263,28 @@ class Places(Levels):
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless it is for levels of a tree, and the strategy measures the sectors they need."""
         if not possible(part.publication) or not isinstance(part.strategy, TreeStrategy):
-            raise PlanError("a plan by place is for targets of levels of one hierarchy.")
+            raise PlanError(
+                "places-without-tree",
+                "The plan is by place, and its targets are not for levels of one hierarchy.",
+                "",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
+            )
         d, own = part.decomposition, part.strategy
         asked = problem(part.publication, d)
         levels = [int(np.flatnonzero(asked.axes == level)[0]) for level in range(1, len(asked.sizes))]
         same = list(own.levels) == levels and all(map(np.array_equal, own.above, asked.above))
         if own.over != d.over or not same:
-            raise PlanError("the strategy measures other places than those of the tables.")
+            raise PlanError(
+                "strategy-of-other-places",
+                "The strategy of the plan measures other places than those of the tables.",
+                "",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
+            )
         needed = {beside: asked.sectors[i].deep for beside, i in asked.homes.items()}
         if {g.attributes: g.deep for g in own.groups} != needed:
-            raise PlanError("the strategy does not measure the sectors that the tables need.")
+            raise other_sectors()
         _ = classes(own)
 
     def over(self, asked: Publication) -> Cells:

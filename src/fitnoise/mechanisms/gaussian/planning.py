@@ -187,8 +187,8 @@ def plan(
         made = _by_level(publication, aim, enough, refine=refine)
         near = REPLACED_GAP if publication.unit.neighbours is Neighbours.REPLACE_ONE else 1.5 * LEVEL_GAP
         if many > PATIENT or made.gap <= (near if gap is None else gap):
-            why = "Places here have different numbers of places, and are too many for smaller gaps"
-            return _settled(made, gap, f"{why}. Ask for a larger one")
+            why = "Places with different numbers of places are too many here for smaller gaps."
+            return _settled(made, gap, why)
     refuse_endless(publication)
     refuse_wide(publication)
     cells = joint_cells(publication)
@@ -200,15 +200,18 @@ def plan(
             product = _by_axis(publication, refine=refine, progress=progress)
             near = PRODUCT_GAP if cells <= WORTH else math.inf
             if not together or product.gap <= (near if gap is None else gap):
-                why = f"In product form, as {cells:,} joint cells are planned, there may be none smaller"
-                return _settled(product, gap, f"{why}. Ask for a larger one")
+                why = f"In product form, in which {cells:,} joint cells are planned, no smaller gap may be possible."
+                return _settled(product, gap, why)
     goal = DEFAULT_GAP if gap is None else gap
     decomposition = in_time(publication, decompose(publication.workload, apart=publication.apart))
     asked = terms(publication, decomposition)
     if refine and publication.adjacency.pattern:
         raise PlanError(
-            "a plan is refined for records one by one, not for several of one unit that keep to a pattern (such as "
-            "once_per). No plan was made."
+            "refine-with-pattern",
+            "refine is set, and the records of one unit follow a pattern (such as once_per).",
+            "Plans are refined for single records only.",
+            "Leave refine out, or remove the pattern.",
+            "No plan was made.",
         )
 
     def solved(together: Kinds) -> Ideal:
@@ -246,7 +249,7 @@ def plan(
     refuse_pointless(made.exact_cost)
     if made.gap > goal and found.gap <= goal and not publication.adjacency.pattern:
         made = replace(made, status=f"{made.status} by the solver; the plan's own is the one stated")
-    return _settled(made, gap, f"{allowance(decomposition)}Ask for a larger gap, allow more iterations")
+    return _settled(made, gap, allowance(decomposition), ", allow more iterations")
 
 
 def _together(
@@ -389,18 +392,39 @@ def _highest(f: Callable[[float], float], low: float, high: float, places: int) 
     return left if at_left >= at_right else right
 
 
-def _settled(made: TablePart, gap: float | None, hint: str) -> TablePart:
+def gap_not_reached(made: TablePart, gap: float, status: str, reason: str, more: str = "") -> GapNotReached:
+    """Make the error for a plan whose certified gap is above the requested one.
+
+    Args:
+        made: Plan that would be returned without a requested gap.
+        gap: Requested gap.
+        status: State in which the solver stopped.
+        reason: Sentence that says why no smaller gap may be possible; empty where none is known.
+        more: Further way to a smaller gap, as a part of a sentence.
+    """
+    return GapNotReached(
+        "gap-not-reached",
+        f"The requested gap is {gap:.1e}, and the certified gap of the plan is {made.gap:.1e} ({status}).",
+        reason,
+        f"Request a larger gap{more}, or leave gap out to take the plan as it is.",
+        "No plan was made.",
+        place="gap",
+    )
+
+
+def _settled(made: TablePart, gap: float | None, reason: str, more: str = "") -> TablePart:
     """The plan, unless it misses the gap that was asked for, or costs more than the cap."""
     if gap is not None and made.gap > gap:
-        raise GapNotReached(
-            f"a certified gap of {gap:.1e} was asked for; {made.gap:.1e} was reached ({made.status}). "
-            f"{hint}, or leave gap out to take the plan as it is. No plan was made."
-        )
+        raise gap_not_reached(made, gap, made.status, reason, more)
     cap = made.publication.cap
     if cap is not None and not cap.limit("cap").allows(made.loss):
         raise CapExceeded(
-            f"the plan costs ρ = {made.rho:.6g}, the cap is ρ = {float(cap.gaussian_rho):.6g}{_least(made)}. "
-            f"Loosen the most expensive targets ({_dearest(made)}) or raise the cap. No plan was made."
+            "gaussian-plan-exceeds-cap",
+            f"The plan costs ρ = {made.rho:.6g}, and the cap is ρ = {float(cap.gaussian_rho):.6g}.",
+            _least(made),
+            f"Loosen the most expensive targets ({_dearest(made)}), or raise the cap.",
+            "No plan was made.",
+            place="cap",
         )
     return made
 
@@ -409,8 +433,11 @@ def _by_level(publication: Publication, goal: float, enough: float, *, refine: b
     """Tables by levels of a tree with too many leaves for a plan of all mechanisms."""
     if refine:
         raise PlanError(
-            "levels of places with different numbers of places are planned with one noise scale a level, and every "
-            "record pays the same: there is nothing to refine. No plan was made."
+            "refine-by-level",
+            "refine is set, and the levels have different numbers of places.",
+            "Such levels have one noise scale each, so every record already has the same cost.",
+            "Leave refine out.",
+            "No plan was made.",
         )
     decomposition = decompose(publication.workload, by_level=True)
     asked = problem(publication, decomposition)
@@ -479,8 +506,11 @@ def _by_axis(publication: Publication, *, refine: bool, progress: Callable[[int,
     """Tables of many joint cells of several structured attributes, in product form."""
     if refine:
         raise PlanError(
-            "in product form every record counts as the dearest: there is nothing to refine. Leave refine out, or ask "
-            "for tables of fewer joint cells. No plan was made."
+            "refine-in-product-form",
+            "refine is set, and the plan is in product form.",
+            "Product form counts every record at the cost of the costliest one.",
+            "Leave refine out, or publish tables of fewer joint cells.",
+            "No plan was made.",
         )
     decomposition = decompose_by_axis(publication.workload)
     asked = by_axis(publication, decomposition)
@@ -534,18 +564,21 @@ def _of_axes(
 
 
 def allowance(decomposition: Decomposition) -> str:
-    """Why no smaller gap may be proven: a sentence and a space, or nothing."""
+    """Return the sentence that says why no smaller gap may be proven; nothing where no reason is known."""
     if all(x.moved is None for x in decomposition.tables):
         return ""
-    return "The queries are real numbers of deficient rank, answered to 26 bits, which the gap allows for. "
+    return "The queries are real numbers of deficient rank, answered to 26 bits, and the gap includes this error."
 
 
 def planned(asked: Publication, effort: Effort) -> TablePart:
     """The part for some tables, as a mechanism plans it."""
     if effort.seconds is not None:
         raise PlanError(
-            "the search for pure plans can be limited in seconds; Gaussian noise has its optimum, to the gap that is "
-            "asked for. Ask for a larger gap, or leave seconds out. No plan was made."
+            "seconds-with-gaussian-noise",
+            "seconds is set, and the noise is Gaussian.",
+            "seconds limits the search for plans with Laplace noise.",
+            "Leave seconds out, or request a larger gap.",
+            "No plan was made.",
         )
     return plan(
         asked,
@@ -595,8 +628,11 @@ def ideal(
         pairs = AllPairs(decomposition, alone=asked.alone)
     if refine and (asked.weights is not None or pairs is not None):
         raise PlanError(
-            "a plan is refined for targets of every number and single records: with the fit-for-use goal and "
-            "add-or-remove-one neighbours. No plan was made."
+            "refine-without-fit-for-use",
+            "refine is set, and the goal is not fit-for-use or the neighbours are replace-one.",
+            "",
+            "Leave refine out, or set goal fit-for-use and add-or-remove-one neighbours.",
+            "No plan was made.",
         )
     form = Formulation(decomposition, asked, pairs=pairs, together=together, backend=backend)
     with one_thread() if decomposition.cells <= ONE_THREAD else contextlib.nullcontext():
@@ -663,8 +699,11 @@ def _rounded(
             break
     if found is None:
         raise PlanError(
-            f"the targets are too far apart for an integer strategy of {BITS[-1]} bits. "
-            "Bring the tightest and the loosest closer together. Nothing was planned."
+            "targets-too-different-to-round",
+            f"The targets differ too much in size for an integer strategy of {BITS[-1]} bits.",
+            "",
+            "Bring the tightest and the loosest target closer to each other.",
+            "Nothing was planned.",
         )
     return found
 
@@ -713,14 +752,20 @@ def _spending(publication: Publication, strategy: Design, allowed: Fraction) -> 
 def _refuse_spent(publication: Publication, strategy: Design) -> None:
     """Raise PlanError for a strategy above its budget."""
     if publication.budget is not None and weighted_cost(publication, strategy) / 2 > publication.budget.gaussian_rho:
-        raise PlanError("rounding left the plan above its budget; this is a defect, please report it.")
+        raise PlanError(
+            "rounding-exceeds-budget",
+            "Rounding put the plan above its budget.",
+            "",
+            "Report this defect.",
+            "No plan was made.",
+        )
 
 
 def _least(plan: TablePart) -> str:
-    """What is proven about cheaper mechanisms, where the bound is about cost alone."""
+    """Return the sentence about the bound on ρ; nothing where the bound is not about the cost only."""
     if plan.terms.relative is not None or plan.terms.trade is not None:
         return ""
-    return f"; no mechanism of its kind meets the targets below ρ = {plan.bound / 2:.6g}"
+    return f"No mechanism of its kind meets the targets below ρ = {plan.bound / 2:.6g}."
 
 
 def _dearest(plan: TablePart) -> str:

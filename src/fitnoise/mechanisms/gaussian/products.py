@@ -30,7 +30,7 @@ from fitnoise.kernel.units import Neighbours
 from fitnoise.mechanisms._base import Place, Sectored
 from fitnoise.mechanisms.documents import products_document, read_products, scales_document
 from fitnoise.mechanisms.gaussian.estimate import uncentre
-from fitnoise.mechanisms.gaussian.mechanism import Gaussian
+from fitnoise.mechanisms.gaussian.mechanism import Gaussian, other_sectors
 from fitnoise.mechanisms.gaussian.rounding import LEAST_EXPONENT, cut, out_of_reach
 from fitnoise.mechanisms.gaussian.terms import terms
 from fitnoise.mechanisms.numbers import ALL, Numbers, Weighted, agreement, dots, share, with_sums
@@ -105,12 +105,15 @@ def refuse_wide(asked: Publication) -> None:
     why = obstacle(asked) if cells > MAX_STRUCTURED_CELLS else None
     if why is not None:
         bound = exchangeable_attributes(asked.workload, asked.apart)[1]
+        ways = ways_out(asked.workload.domain, bound).strip()
         raise WorkloadError(
-            f"the attributes {bound} are asked for by ranges, recodes, per-value targets or a matrix, and have "
-            f"{cells:,} joint cells; at most {MAX_STRUCTURED_CELLS:,} can be planned exactly. Any number is planned in "
-            f"product form, but here {why}. Product form takes targets for every number, which may vary along one "
-            "attribute of each table, or the total error, without cell budgets. Ask for that, coarsen an attribute, or "
-            f"show it value by value with one target. {ways_out(asked.workload.domain, bound)}Nothing was planned."
+            "too-many-joint-cells",
+            f"Ranges, recodes, per-value targets or a matrix give the attributes {bound} {cells:,} joint "
+            f"cells, above the limit of {MAX_STRUCTURED_CELLS:,}.",
+            f"Product form has no such limit, but is not possible because {why}.",
+            "Coarsen an attribute, show it value by value with one target, or remove this "
+            f"obstacle.{ways and ' ' + ways}",
+            "Nothing was planned.",
         )
 
 
@@ -161,7 +164,13 @@ class Inverse:
         own = rows[:, first] / np.abs(rows).max()
         whole = own if always else np.vstack([np.ones(len(first)), own])
         if whole.shape[0] != whole.shape[1] or not np.linalg.cond(whole) < CONDITION:
-            raise SingularStrategy("a factor of the plan is singular: its answers could not be rebuilt.")
+            raise SingularStrategy(
+                "singular-product-factor",
+                "A factor of the plan is singular.",
+                "Its answers cannot be rebuilt.",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was rebuilt.",
+            )
         inverse = np.zeros((len(merged), len(first)))
         inverse[first] = np.linalg.inv(whole)
         w = np.zeros(len(merged)) if always else inverse[:, 0]
@@ -527,23 +536,42 @@ class ByAxis(Gaussian):
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless the factors measure what the tables need, set by set."""
         if not isinstance(part.strategy, ProductStrategy) or obstacle(part.publication) is not None:
-            raise PlanError("a plan by axis is for targets of one number a table, or the total error.")
+            raise PlanError(
+                "product-form-not-possible",
+                "The plan is in product form, and its publication does not allow product form.",
+                "Product form needs one target for each table, or the total error.",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
+            )
         d, own = part.decomposition, part.strategy
         pairs = zip(own.groups, d.groups, strict=False)
         if own.over != d.over or len(own.groups) != len(d.groups):
-            raise PlanError("the strategy does not measure the sectors that the tables need.")
+            raise other_sectors()
         if not all(np.array_equal(mine.attributes, theirs.attributes) for mine, theirs in pairs):
-            raise PlanError("the strategy does not measure the sectors that the tables need.")
+            raise other_sectors()
         kinds = {a: kind for kind in _estimation(part).asked.kinds for a in kind.axes}
         for a, factor in enumerate(own.factors):
             even = a not in kinds or kinds[a].even
             if even != (factor.rows is None):
-                raise PlanError("a plan by axis centres what is shown value by value, and nothing else.")
+                raise PlanError(
+                    "product-factor-centred",
+                    "A factor of the plan is centred for an attribute that is not shown value by value, or the "
+                    "reverse.",
+                    "",
+                    "Use the plan as fitnoise wrote it, or plan again.",
+                    "Nothing was measured.",
+                )
             if factor.rows is not None:
                 merged = kinds[a].merged
                 first = np.unique(merged, return_index=True)[1]
                 if (factor.rows != factor.rows[:, first][:, merged]).any():
-                    raise PlanError("a factor of the plan tells values apart that the tables do not.")
+                    raise PlanError(
+                        "product-factor-too-fine",
+                        "A factor of the plan distinguishes values that the tables do not.",
+                        "",
+                        "Use the plan as fitnoise wrote it, or plan again.",
+                        "Nothing was measured.",
+                    )
         _ = _estimation(part).inverses
 
     def over(self, asked: Publication) -> Cells:

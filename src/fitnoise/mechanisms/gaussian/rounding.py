@@ -154,8 +154,11 @@ def rescale(strategy: Strategy, factor: float, *, up: bool) -> Strategy:
 def out_of_reach() -> PlanError:
     """Of scales, or integers, that the exact sampler cannot draw, or 64 bits do not hold."""
     return PlanError(
-        "the targets are too far apart in size, or too loose, for exact 64-bit noise; scale the queries down or "
-        "tighten the loosest target. Nothing was planned."
+        "noise-out-of-reach",
+        "The targets differ too much in size, or are too loose, for exact 64-bit noise.",
+        "",
+        "Scale the queries down, or tighten the loosest target.",
+        "Nothing was planned.",
     )
 
 

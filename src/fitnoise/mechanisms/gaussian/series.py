@@ -53,9 +53,13 @@ def _refuse_relative(publication: Publication, basis: NDArray[np.int64], along: 
     blocks = np.concatenate([basis[:, along == t] for t in range(periods)])
     if len(basis) < periods * len(integer_basis(blocks)):
         raise PlanError(
-            f"what a series publishes of a period is never revised, so each must be known by itself: beside changes "
-            f"and averages along {publication.series!r} show the same value by value, too, as totals up to each "
-            "(prefix) or to date (to_date), however wide its margin. No plan was made."
+            "period-not-determined",
+            f"The series {publication.series!r} has changes or averages, and the tables do not determine "
+            "each period separately.",
+            "A published period is never revised.",
+            "Add a table of the same numbers: value by value, or as totals (prefix or to_date), with any margin.",
+            "No plan was made.",
+            place="series",
         )
 
 
@@ -94,11 +98,23 @@ def last_periods(rows: Exact, along: NDArray[np.intp]) -> NDArray[np.intp]:
 def refuse_out_of_time(part: TablePart) -> None:
     """Raise PlanError unless what is known of the periods of a series follows from their rows."""
     if part.mechanism is not GAUSSIAN:
-        raise PlanError("a series is measured by sectors, each on its own. Nothing was measured.")
+        raise PlanError(
+            "series-without-sectors",
+            "The plan of a series has a mechanism that does not measure each sector separately.",
+            "",
+            "Use the plan as fitnoise wrote it, or plan again.",
+            "Nothing was measured.",
+        )
     along = _along(part.strategy.over, str(part.publication.series))
     for g in part.strategy.groups:
         if (np.diff(last_periods(g.basis, along)) < 0).any() or np.triu(g.mixing != 0, 1).any():
-            raise PlanError("the strategy of a series is not in order of time. Nothing was measured.")
+            raise PlanError(
+                "series-out-of-order",
+                "The strategy of the series is not in the order of time.",
+                "",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
+            )
 
 
 @final
@@ -181,7 +197,13 @@ def past(whole: TablePart, publication: Publication, periods: int) -> TablePart:
         k = int((last_periods(g.basis, along) < periods).sum())
         own = [(whole.strategy.groups[a], i) for a, i in found]
         if not all(np.array_equal(x.basis[:k], g.basis[:k]) for x, _ in own):
-            raise PlanError("the strategy of a series asks the same of a period in several ways. Nothing was measured.")
+            raise PlanError(
+                "period-measured-twice",
+                "The strategy of the series measures the same of a period in different ways.",
+                "",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
+            )
         mixing, scales = np.stack([x.mixing[i, :k, :k] for x, i in own]), np.array([x.scales[i] for x, i in own])
         groups.append(StrategyGroup(asked.attributes, asked.sizes, g.basis[:k, here], mixing, scales))
     return replace(whole, mechanism=Past(whole), publication=publication, strategy=Strategy(over, tuple(groups)))

@@ -49,7 +49,13 @@ class _Merged:
         """A basis over the classes; SingularStrategy where it tells apart what they do not."""
         merged = basis[:, self.first]
         if (np.where(self.place >= 0, merged[:, self.place], 0) != basis).any():
-            raise SingularStrategy("the strategy of the plan does not tell apart cells that its tables do.")
+            raise SingularStrategy(
+                "strategy-too-coarse",
+                "The strategy of the plan does not distinguish cells that its tables distinguish.",
+                "",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was rebuilt.",
+            )
         return merged.astype(np.float64)
 
 
@@ -98,7 +104,13 @@ class PureEstimation:
             attributes = frozenset(sectors.attributes[i].tolist())
             over = tuple(b for b, names in enumerate(self._sets) if attributes <= names)
             if not over:
-                raise SingularStrategy("no margin of the plan's strategy shows attributes that one of its tables does.")
+                raise SingularStrategy(
+                    "strategy-without-margin",
+                    "No margin of the plan's strategy shows all attributes that one of its tables shows.",
+                    "",
+                    "Use the plan as fitnoise wrote it, or plan again.",
+                    "Nothing was rebuilt.",
+                )
             cells = self._merge(over)
             basis = cells.written(sectors.basis)
             shares = [math.prod(self.strategy.sizes[a] for a in self._sets[b] - attributes) for b in over]
@@ -106,7 +118,13 @@ class PureEstimation:
             if parts is None:
                 parts = _least(cells, basis, shares)
             if parts is None:
-                raise SingularStrategy("a pure strategy is singular: its answers could not be rebuilt.")
+                raise SingularStrategy(
+                    "singular-laplace-strategy",
+                    "The plan's Laplace strategy is singular.",
+                    "Its answers cannot be rebuilt.",
+                    "Use the plan as fitnoise wrote it, or plan again.",
+                    "Nothing was rebuilt.",
+                )
             gains, covariance = parts
             self._known[group, i] = dict(zip(over, gains, strict=True)), covariance
         return self._known[group, i]

@@ -131,7 +131,13 @@ def half_width(
     a, n, t = _inputs(coefficients, scale, multiplicities)
     levels = _rowwise(confidence, len(a), "confidence")
     if not ((levels > 0) & (levels < 1)).all():
-        raise ReleaseError(f"the confidence must lie strictly between 0 and 1; given {_one_bad(levels, 0, 1)}")
+        raise ReleaseError(
+            "confidence-out-of-range",
+            f"The confidence is {_one_bad(levels, 0, 1)}.",
+            "",
+            "Give a number between 0 and 1, both excluded.",
+            "Nothing was computed.",
+        )
     misses = 1 - levels
 
     def solve(rows: _Rows, block: Indices) -> tuple[Floats, npt.NDArray[np.bool_]]:
@@ -167,7 +173,13 @@ def tail(
     a, n, t = _inputs(coefficients, scale, multiplicities)
     limits = _rowwise(m, len(a), "m")
     if not ((limits >= 0) & (limits < np.inf)).all():
-        raise ReleaseError(f"m must be finite and not negative; given {_one_bad(limits, -_UNIT, np.inf)}")
+        raise ReleaseError(
+            "limit-out-of-range",
+            f"m is {_one_bad(limits, -_UNIT, np.inf)}.",
+            "",
+            "Give a finite number from 0.",
+            "Nothing was computed.",
+        )
 
     def solve(rows: _Rows, block: Indices) -> tuple[Floats, npt.NDArray[np.bool_]]:
         shift, loss = _lattice(rows, t)
@@ -201,20 +213,50 @@ def _inputs(
     """The arguments as arrays, checked; coefficients are checked for finiteness block by block."""
     a = _numbers(coefficients, "coefficients")
     if a.ndim != 2:
-        raise ReleaseError(f"the coefficients must have two axes, rows and noises; given {a.ndim}")
+        raise ReleaseError(
+            "coefficients-not-matrix",
+            f"The coefficients have {a.ndim} axes.",
+            "",
+            "Give two axes, for rows and noises.",
+            "Nothing was computed.",
+        )
     size = _numbers(scale, "scale")
     if size.ndim:
-        raise ReleaseError(f"one scale is needed; given an array of shape {size.shape}")
+        raise ReleaseError(
+            "several-noise-scales",
+            f"The scale is an array of shape {size.shape}.",
+            "",
+            "Give one scale.",
+            "Nothing was computed.",
+        )
     t = float(size)
     if not 1 / _RANGE <= t <= _RANGE:
-        raise ReleaseError(f"the scale must be a positive number from {1 / _RANGE:.0e} to {_RANGE:.0e}; given {t!r}")
+        raise ReleaseError(
+            "noise-scale-out-of-range",
+            f"The scale is not a number from {1 / _RANGE:.0e} to {_RANGE:.0e}.",
+            "",
+            "Divide the scale and the results by one factor.",
+            "Nothing was computed.",
+        )
     if multiplicities is None:
         return a, None, t
     n = _numbers(multiplicities, "multiplicities")
     if n.shape != a.shape[1:]:
-        raise ReleaseError(f"multiplicities are needed for {a.shape[1]} columns; given shape {n.shape}")
+        raise ReleaseError(
+            "multiplicities-shape",
+            f"The multiplicities have the shape {n.shape}.",
+            "",
+            f"Give one for each of the {a.shape[1]} columns.",
+            "Nothing was computed.",
+        )
     if not ((n >= 0) & (n <= MAX_MULTIPLICITY) & (n == np.floor(n))).all():
-        raise ReleaseError(f"multiplicities must be whole numbers from 0 to {MAX_MULTIPLICITY:.0e}")
+        raise ReleaseError(
+            "multiplicities-out-of-range",
+            f"A multiplicity is not an integer from 0 to {MAX_MULTIPLICITY:.0e}.",
+            "",
+            "Give integers in this range.",
+            "Nothing was computed.",
+        )
     return a, n, t
 
 
@@ -222,14 +264,26 @@ def _numbers(given: npt.ArrayLike, name: str) -> Floats:
     try:
         return np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ReleaseError(f"{name}: real numbers in a rectangular array are needed") from None
+        raise ReleaseError(
+            "argument-not-numbers",
+            f"The argument {name} is not a rectangular array of real numbers.",
+            "",
+            "Give real numbers.",
+            "Nothing was computed.",
+        ) from None
 
 
 def _rowwise(given: npt.ArrayLike, rows: int, name: str) -> Floats:
     """A number or (J,), as (J,)."""
     values = _numbers(given, name)
     if values.shape not in ((), (rows,)):
-        raise ReleaseError(f"{name}: one number or one for each of the {rows} rows is needed; given {values.shape}")
+        raise ReleaseError(
+            "argument-not-by-row",
+            f"The argument {name} has the shape {values.shape}.",
+            "",
+            f"Give one number, or one for each of the {rows} rows.",
+            "Nothing was computed.",
+        )
     return np.broadcast_to(values, (rows,))
 
 
@@ -333,10 +387,20 @@ def _by_blocks(
         x = np.abs(a[start:stop])
         unit = x.max(axis=1)
         if not np.isfinite(unit).all():
-            raise ReleaseError("coefficients must be finite numbers; some are not")
+            raise ReleaseError(
+                "coefficients-not-finite",
+                "A coefficient is not a finite number.",
+                "",
+                "Give finite coefficients.",
+                "Nothing was computed.",
+            )
         if ((unit > 0) & ((unit < 1 / _RANGE) | (unit > _RANGE))).any():
             raise ReleaseError(
-                f"the largest coefficient of a row must be 0 or between {1 / _RANGE:.0e} and {_RANGE:.0e}"
+                "coefficients-out-of-range",
+                f"The largest coefficient of a row is neither 0 nor between {1 / _RANGE:.0e} and {_RANGE:.0e}.",
+                "",
+                "Scale the coefficients of the row.",
+                "Nothing was computed.",
             )
         support = x > 0
         noises = support.sum(axis=1) if n is None else support @ n

@@ -42,10 +42,20 @@ class Laplace(TableMechanism):
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless it is a pure strategy, of noise that is fine enough."""
         if not isinstance(part.strategy, PureStrategy):
-            raise PlanError("the strategy does not keep what the publication promises.")
+            raise PlanError(
+                "laplace-strategy-of-another-kind",
+                "The mechanism of the plan is Laplace noise, and its strategy is not a Laplace strategy.",
+                "",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
+            )
         if part.strategy.scale < LEAST_SCALE:
             raise PlanError(
-                f"the noise of a pure plan has a scale of at least {LEAST_SCALE:g}: its intervals rely on it."
+                "laplace-noise-too-coarse",
+                "The Laplace noise of the plan is on too coarse a lattice.",
+                f"The intervals need a lattice {LEAST_SCALE:g} times finer than the noise.",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
             )
 
     def decomposition(self, part: TablePart) -> Decomposition:

@@ -38,6 +38,7 @@ from fitnoise.kernel.checks import checked_positive
 from fitnoise.kernel.designs._base import Cells
 from fitnoise.kernel.designs.margins import LARGEST_SCALE, LEAST_SCALE, MeasuredMargin, PureStrategy
 from fitnoise.kernel.designs.parts import largest_entry
+from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import Neighbours, PrivacyUnit
 from fitnoise.mechanisms._base import Effort
 from fitnoise.mechanisms.gaussian.planning import Ideal, ideal
@@ -130,11 +131,60 @@ class Search:
     candidates: tuple[Candidate, ...]
 
 
+def refined_without_zcdp() -> PlanError:
+    """Make the error for a gap or a refinement that is requested without Gaussian noise."""
+    return PlanError(
+        "refine-without-zcdp",
+        "refine or gap is set, and privacy is not 'zcdp'.",
+        "Only plans with Gaussian noise are refined or have a requested gap.",
+        "Leave refine and gap out, or set privacy = 'zcdp'.",
+        "No plan was made.",
+    )
+
+
 def planned(asked: Publication, effort: Effort) -> TablePart:
     """The part for some tables, as a mechanism plans it."""
     if effort.refine or effort.gap is not None:
-        raise PlanError("a plan is refined, and a gap asked for, with privacy = 'zcdp' only. No plan was made.")
+        raise refined_without_zcdp()
     return search(asked, seconds=effort.seconds, progress=effort.progress).part
+
+
+def too_many_cells(domain: Domain, bound: Sequence[str], cells: int) -> WorkloadError:
+    """Make the error for more joint cells than strategies for Laplace noise have.
+
+    Args:
+        domain: Domain of the tables.
+        bound: Structured attributes.
+        cells: Number of their joint cells.
+    """
+    ways = ways_out(domain, bound).strip()
+    return WorkloadError(
+        "too-many-cells-for-laplace",
+        f"Ranges, recodes, per-value targets or a matrix give the attributes {bound} {cells:,} joint cells.",
+        f"Plans with Laplace noise have at most {MAX_CELLS:,}.",
+        "Coarsen one, show it value by value with one target, or set privacy = 'zcdp', which allows more."
+        f"{ways and ' ' + ways}",
+        "Nothing was planned.",
+    )
+
+
+def too_many_answers(d: Decomposition) -> WorkloadError:
+    """Make the error for tables that need more noisy answers, or longer numbers, than any strategy has.
+
+    Args:
+        d: Decomposition of the tables.
+    """
+    steps = [a for a, _ in d.steps]
+    coarser = "Declare larger steps, or prepare products as amounts of their own. " if steps else ""
+    return WorkloadError(
+        "too-many-answers-for-laplace",
+        f"Every strategy for Laplace noise has more than {MAX_ANSWERS:,} noisy answers for these tables, or needs more "
+        f"than {MOST_BITS if steps else BITS} bits.",
+        f"Ranges of the amounts {steps} can have too many steps for these bits." if steps else "",
+        f"{coarser}Show fewer attributes in a table, bring the tightest and the loosest target closer, or set "
+        "privacy = 'zcdp', which allows more.",
+        "Nothing was planned.",
+    )
 
 
 def search(
@@ -169,12 +219,7 @@ def search(
     domain, bound = publication.workload.domain, exchangeable_attributes(publication.workload)[1]
     cells = math.prod(domain[a].size for a in bound)
     if cells > MAX_CELLS:
-        raise WorkloadError(
-            f"pure strategies are searched on up to {MAX_CELLS:,} structured cells; the attributes {bound}, asked for "
-            f"by ranges, recodes, per-value targets or a matrix, have {cells:,} joint cells. Coarsen one of them, ask "
-            "for it value by value with one target, or plan with privacy = 'zcdp', which takes more. "
-            f"{ways_out(domain, bound)}Nothing was planned."
-        )
+        raise too_many_cells(domain, bound, cells)
     clock = p_identity.Clock(None if seconds is None else checked_positive("seconds", seconds))
     d = decompose(publication.workload)
     asked = terms(publication, d)
@@ -206,17 +251,7 @@ def search(
             tell(min(x[0] for x in found))
             proof = proof or ideal(d, asked, publication, BOUND_GAP)
     if proof is None:
-        between = (
-            f", or the ranges of the amounts {[a for a, _ in d.steps]} have too many steps: what is measured is whole "
-            "between their ends, of products of amounts in multiples of the products of their steps. Declare larger "
-            "steps, prepare products as amounts of their own"
-        )
-        raise WorkloadError(
-            f"every pure strategy that is searched has more than {MAX_ANSWERS:,} noisy answers for these tables, or "
-            f"needs more than {MOST_BITS if d.steps else BITS} bits{between if d.steps else ''}. Show fewer attributes "
-            "together, bring the tightest and the loosest target closer, or plan with privacy = 'zcdp', which takes "
-            "more. Nothing was planned."
-        )
+        raise too_many_answers(d)
     found.sort(key=lambda x: x[0])
     reached, family, strategy, _ = found[0]
     spent = float(strategy.unit_epsilon(publication.adjacency) ** 2)
@@ -559,9 +594,12 @@ def _within(made: TablePart) -> None:
     cap = made.publication.cap
     if cap is not None and cap.pure is not None and made.exact_epsilon is not None and made.exact_epsilon > cap.pure:
         raise CapExceeded(
-            f"the plan costs ε = {made.epsilon():.6g}, the cap is ε = {float(cap.pure):.6g}; no linear mechanism with "
-            f"Laplace noise meets the targets below ε = {math.sqrt(2 * made.bound):.6g}. Loosen the targets or raise "
-            "the cap. No plan was made."
+            "laplace-plan-exceeds-cap",
+            f"The plan costs ε = {made.epsilon():.6g}, and the cap is ε = {float(cap.pure):.6g}.",
+            f"No linear mechanism with Laplace noise meets the targets below ε = {math.sqrt(2 * made.bound):.6g}.",
+            "Loosen the targets, or raise the cap.",
+            "No plan was made.",
+            place="cap",
         )
 
 
@@ -645,7 +683,13 @@ def _settled(
         if reached <= 1:
             return made
         less *= 16  # the margin of a single noise moves by whole steps of its lattice, and not before
-    raise PlanError("the noise does not settle at the targets; this is a defect, please report it.")
+    raise PlanError(
+        "laplace-noise-not-settled",
+        "The noise does not reach the targets in ten steps.",
+        "",
+        "Report this defect.",
+        "No plan was made.",
+    )
 
 
 def _improved(publication: Publication, problem: _Problem, family: str, settled: _Settled) -> _Settled:
@@ -717,6 +761,9 @@ def _rescaled(strategy: PureStrategy, scale: float, *, up: bool) -> PureStrategy
         return replace(strategy, asked=tuple(margins), scale=scale)
     except (OverflowError, PlanError):
         raise PlanError(
-            "the targets are too far apart in size, too tight or too loose for exact 64-bit noise; scale the queries "
-            "or the targets. Nothing was planned."
+            "laplace-noise-out-of-reach",
+            "The targets differ too much in size, or are too tight or too loose, for exact 64-bit noise.",
+            "",
+            "Scale the queries or the targets.",
+            "Nothing was planned.",
         ) from None

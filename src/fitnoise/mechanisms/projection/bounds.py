@@ -43,7 +43,11 @@ def spectral_bound_of(rows: Floats, m: int, subset: Sequence[int]) -> float:
     places = [int(e) for e in subset]
     if not places or len(set(places)) < len(places) or not all(0 <= e < rows.shape[1] for e in places):
         raise WorkloadError(
-            f"a subset has some of {rows.shape[1]} cells, each once; got {places}. Nothing was computed."
+            "subset-of-cells",
+            f"The subset is {places}.",
+            "",
+            f"Give at least one of the {rows.shape[1]} cells, each once.",
+            "Nothing was computed.",
         )
     if len(places) > len(rows):
         return 0.0
@@ -82,7 +86,13 @@ def spectral_lower_bound(rows: Floats, m: int, design: Design) -> SpectralBound:
     Source: Theorem 2.1, corrected; the search is ours.
     """
     if design.basis.shape[0] != len(rows) or len(design.weights) != rows.shape[1]:
-        raise WorkloadError("the design is of other queries than these rows. Nothing was computed.")
+        raise WorkloadError(
+            "design-of-other-queries",
+            "The design belongs to other queries than these rows.",
+            "",
+            "Give the design of these queries.",
+            "Nothing was computed.",
+        )
     with one_thread():
         search = _Subsets(rows, design.index)
         weighted = rows * np.sqrt(design.weights)

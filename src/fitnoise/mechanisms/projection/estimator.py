@@ -64,7 +64,13 @@ class Projected(Rebuilt):
         exact = self._region is Region.EXACTLY
         fits = x.shape == (self.part.decomposition.cells,) and bool(np.isfinite(x).all()) and bool((x >= 0).all())
         if not fits or total > n * (1 + SUM) or (exact and total < n * (1 - SUM)):
-            raise ReleaseError("the histogram is none of a database of the plan's size; nothing was rebuilt.")
+            raise ReleaseError(
+                "histogram-of-another-size",
+                "The histogram does not belong to a database of the plan's size.",
+                "",
+                "Give the histogram of this release.",
+                "Nothing was rebuilt.",
+            )
         return x
 
     @cached_property

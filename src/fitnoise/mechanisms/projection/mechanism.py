@@ -53,7 +53,13 @@ class Projection(Sectors):
         """That, and what no noise is below, in row space."""
         cells = part.evidence.cells
         if part.evidence.numbers.size or part.evidence.pairs is not None or cells.shape != (part.decomposition.cells,):
-            raise PlanError("evidence of a Ky Fan design is a weight for every cell, and nothing else.")
+            raise PlanError(
+                "evidence-not-cell-weights",
+                "The evidence of a Ky Fan design in the plan is not a list of weights for all cells.",
+                "",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
+            )
         view = View(part)
         return ky_fan_certificate(view.space.rows, cells, view.noise_factor, view.index, view.space.moved)
 

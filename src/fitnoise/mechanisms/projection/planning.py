@@ -25,12 +25,12 @@ from typing import final
 
 import numpy as np
 
-from fitnoise.errors import GapNotReached, PlanError, SingularStrategy, WorkloadError
+from fitnoise.errors import PlanError, SingularStrategy, WorkloadError
 from fitnoise.kernel.designs.sectors import Strategy
 from fitnoise.kernel.units import Neighbours
 from fitnoise.mechanisms._base import Effort
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
-from fitnoise.mechanisms.gaussian.planning import BITS, DEFAULT_GAP, allowance, scaled
+from fitnoise.mechanisms.gaussian.planning import BITS, DEFAULT_GAP, allowance, gap_not_reached, scaled
 from fitnoise.mechanisms.gaussian.rounding import round_strategy
 from fitnoise.mechanisms.gaussian.terms import terms
 from fitnoise.mechanisms.projection import simulation as small
@@ -62,8 +62,11 @@ def planned(asked: Publication, effort: Effort) -> TablePart:
     """The part for some tables, as a mechanism plans it."""
     if effort.refine or effort.start is not None or effort.device is not None or effort.seconds is not None:
         raise PlanError(
-            "a plan for a small database is not refined, nor started from another, nor made on a device, nor left "
-            "early. No plan was made."
+            "effort-for-small-database",
+            "refine, start, device or seconds is set, and the plan is for a small database.",
+            "",
+            "Leave refine, start, device and seconds out.",
+            "No plan was made.",
         )
     return choose(asked, gap=effort.gap, progress=effort.progress).part
 
@@ -90,7 +93,13 @@ def choose(
     """
     asked = publication.small
     if asked is None or publication.budget is None:
-        raise PlanError("the projection mechanism is planned for a small database with a budget. No plan was made.")
+        raise PlanError(
+            "small-database-without-budget",
+            "The publication has no small database, or no budget.",
+            "The projection mechanism needs both.",
+            "Set the size of the database and a budget.",
+            "No plan was made.",
+        )
     tell = progress or (lambda _step, _gap: None)
     wanted = publication.gap if gap is None else gap
     goal = DEFAULT_GAP if wanted is None else wanted
@@ -108,10 +117,7 @@ def choose(
     refuse_pointless(made.exact_cost)
     tell(4, reached)
     if wanted is not None and made.gap > wanted:
-        raise GapNotReached(
-            f"a certified gap of {wanted:.1e} was asked for; {made.gap:.1e} was reached ({design.status}). "
-            f"{allowance(d)}Ask for a larger gap, or leave gap out to take the plan as it is. No plan was made."
-        )
+        raise gap_not_reached(made, wanted, design.status, allowance(d))
     return Chosen(made, choice)
 
 
@@ -120,8 +126,12 @@ def _setting(publication: Publication, asked: SmallDatabase, space: RowSpace) ->
     rank, cells = space.rows.shape
     if asked.index is not None and asked.index > rank:
         raise WorkloadError(
-            f"the queries have {rank} independent directions, and the index is {asked.index}: give one from 1 to "
-            f"{rank}, which is least total variance. Nothing was planned."
+            "index-above-rank",
+            f"The index is {asked.index}, and the queries have {rank} independent directions.",
+            "",
+            f"Give an index from 1 to {rank}; {rank} minimises the total variance.",
+            "Nothing was planned.",
+            place="index",
         )
     if asked.variant is Variant.PAPER:
         epsilon = publication.budget.epsilon if publication.budget is not None else None
@@ -161,8 +171,11 @@ def _rounded(d: Decomposition, space: RowSpace, design: Design, goal: float) -> 
             break
     if found is None:
         raise PlanError(
-            f"the queries differ too much in size for an integer strategy of {BITS[-1]} bits. Bring the tightest and "
-            "the loosest target closer together. Nothing was planned."
+            "queries-too-different-to-round",
+            f"The queries differ too much in size for an integer strategy of {BITS[-1]} bits.",
+            "",
+            "Bring the tightest and the loosest target closer to each other.",
+            "Nothing was planned.",
         )
     return found
 

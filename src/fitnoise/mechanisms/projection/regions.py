@@ -220,8 +220,11 @@ class _Asked:
             largest = float(np.abs(a).max())
             if largest and not SMALLEST <= largest <= LARGEST:
                 raise WorkloadError(
-                    f"the squares of queries of size {largest:.1e} leave floating point; scale the queries and the "
-                    "answers. Nothing was computed."
+                    "query-size-out-of-range",
+                    f"The queries have the size {largest:.1e}, and their squares leave the floating-point range.",
+                    "",
+                    "Scale the queries and the answers.",
+                    "Nothing was computed.",
                 )
             self.matrix, self.shape = a, a.shape
             self._mv, self._rmv = a.__matmul__, a.T.__matmul__
@@ -249,13 +252,19 @@ class _Asked:
         out = np.array(product, dtype=np.float64).reshape(-1)
         if len(out) != length:
             raise WorkloadError(
-                f"a product with the queries needs {length} numbers; got {len(out)}. Correct their shape or their "
-                "products. Nothing was computed."
+                "query-product-length",
+                f"A product with the queries has {len(out)} numbers.",
+                f"It needs {length}.",
+                "Correct the shape of the queries or their products.",
+                "Nothing was computed.",
             )
         if not float(np.abs(out).max(initial=0.0)) <= LARGEST:
             raise WorkloadError(
-                "a product with the queries is not finite, or its squares would not be; correct or scale the queries "
-                "and the answers. Nothing was computed."
+                "query-product-not-finite",
+                "A product with the queries is not finite, or its square is not.",
+                "",
+                "Correct or scale the queries and the answers.",
+                "Nothing was computed.",
             )
         return out
 
@@ -264,13 +273,22 @@ def _answers(y: ArrayLike, m: int) -> Floats:
     given = np.asarray(y)
     if given.shape != (m,) or given.dtype.kind not in "biuf":
         raise WorkloadError(
-            f"the answers to {m} queries are an array of as many real numbers; got shape {given.shape} and dtype "
-            f"{given.dtype}. Nothing was computed."
+            "answers-shape",
+            f"The answers have the shape {given.shape} and the dtype {given.dtype}.",
+            "",
+            f"Give an array of {m} real numbers, one for each query.",
+            "Nothing was computed.",
         )
     out = given.astype(np.float64)
     bad = np.flatnonzero(~(np.abs(out) <= LARGEST))
     if len(bad):
-        raise WorkloadError(f"answer {bad[0]} is not finite, or its square would not be. Nothing was computed.")
+        raise WorkloadError(
+            "answer-not-finite",
+            f"Answer {int(bad[0]) + 1} is not finite, or its square is not.",
+            "",
+            "Give finite answers.",
+            "Nothing was computed.",
+        )
     return out
 
 
@@ -292,8 +310,11 @@ class _Watch:
             or (seconds is not None and not seconds > 0)
         ):
             raise WorkloadError(
-                "a search needs a tolerance from 0 or None, at least one iteration, and positive seconds or None; got "
-                f"{tolerance!r}, {iterations!r} and {seconds!r}. Nothing was computed."
+                "search-limits",
+                f"The search has the tolerance {tolerance!r}, {iterations!r} iterations and {seconds!r} seconds.",
+                "",
+                "Give a tolerance from 0 or None, at least one iteration, and positive seconds or None.",
+                "Nothing was computed.",
             )
         self.tolerance, self.floor, self.limit, self.patience = tolerance, ABSOLUTE * scale, iterations, patience
         self.deadline = math.inf if seconds is None else time.monotonic() + seconds
@@ -598,9 +619,21 @@ def project(
     answers = _answers(y, asked.shape[0])
     size = checked_positive("the size of the database", size)
     if region not in list(Region):
-        raise WorkloadError(f"a region is one of {', '.join(Region)}; got {region!r}. Nothing was computed.")
+        raise WorkloadError(
+            "unknown-region",
+            f"The region is {region!r}.",
+            "",
+            f"Give one of {', '.join(Region)}.",
+            "Nothing was computed.",
+        )
     if method not in get_args(Method):
-        raise WorkloadError(f"a method is one of {', '.join(get_args(Method))}; got {method!r}. Nothing was computed.")
+        raise WorkloadError(
+            "unknown-projection-method",
+            f"The method is {method!r}.",
+            "",
+            f"Give one of {', '.join(get_args(Method))}.",
+            "Nothing was computed.",
+        )
     problem = _Problem(asked, answers, size, Region(region))
     watch = _Watch(float(answers @ answers), tolerance, iterations, seconds, PATIENCE)
     ending: Ending | None = None
@@ -682,8 +715,11 @@ def split_project(
         or not np.abs(v.T @ v - np.eye(v.shape[1])).max(initial=0.0) <= ORTHONORMAL
     ):
         raise WorkloadError(
-            f"a head is a matrix of orthonormal columns, {len(answers)} rows for as many queries; got shape {v.shape}. "
-            "Take the leading columns of the basis of a design. Nothing was computed."
+            "head-not-orthonormal",
+            f"The head has the shape {v.shape}, or columns that are not orthonormal.",
+            f"A head has {len(answers)} rows, one for each query.",
+            "Give the leading columns of the basis of a design.",
+            "Nothing was computed.",
         )
     tail = _Tail(asked, v)
     rest = tail.off(answers)
@@ -831,8 +867,11 @@ def entropic(
     rho = np.ones(cells) if reference is None else np.asarray(reference, dtype=np.float64)
     if rho.shape != (cells,) or not ((rho > 0) & (rho <= LARGEST)).all():
         raise WorkloadError(
-            f"a reference is a positive finite number for each of {cells} cells; got shape {rho.shape}, or a number "
-            "that is not. Nothing was computed."
+            "reference-not-positive",
+            f"The reference has the shape {rho.shape}, or an entry that is not positive and finite.",
+            "",
+            f"Give a positive finite number for each of the {cells} cells.",
+            "Nothing was computed.",
         )
     rho = rho / rho.max()
     rho /= rho.sum()

@@ -361,7 +361,13 @@ def simulate(
     """
     region = Region(region)
     if not designs or not temperatures:
-        raise WorkloadError("a comparison needs at least one design and one temperature. Nothing was simulated.")
+        raise WorkloadError(
+            "comparison-without-settings",
+            "The comparison has no design, or no temperature.",
+            "",
+            "Give at least one design and one temperature.",
+            "Nothing was simulated.",
+        )
     queries = checked_whole("m", m)
     settings = [(design, temperature) for design in designs for temperature in temperatures]
     squares: dict[str, list[list[float]]] = {kind: [] for kind in KINDS}
@@ -456,12 +462,19 @@ class _Way:
         region = Region(region)
         if temperature and region is Region.HULL:
             raise WorkloadError(
-                "the entropic estimate has weights x ≥ 0 and none on the hull of ±columns; use temperature 0, or "
-                "another region. Nothing was simulated."
+                "temperature-on-hull",
+                "The temperature is above 0, and the region is the hull.",
+                "The entropic estimate has weights x ≥ 0, which the hull of ±columns does not have.",
+                "Give the temperature 0, or another region.",
+                "Nothing was simulated.",
             )
         if design.basis.shape[0] != len(rows):
             raise WorkloadError(
-                f"the design is of {design.basis.shape[0]} rows, the queries have {len(rows)}. Nothing was simulated."
+                "design-row-count",
+                f"The design has {design.basis.shape[0]} rows, and the queries have {len(rows)}.",
+                "",
+                "Give the design of these queries.",
+                "Nothing was simulated.",
             )
         weight = penalty(rows, design, multiplier, temperature)
         self.estimate = Estimator(rows, checked_whole("size", size), region, weight, head)
@@ -604,14 +617,22 @@ def paper_index(epsilon: float | Fraction, size: int) -> int:
     """
     n = checked_whole("size", size)
     if not (epsilon > 0 and math.isfinite(epsilon)):
-        raise WorkloadError(f"ε must be positive and finite; got {epsilon!r}. Nothing was planned.")
+        raise WorkloadError(
+            "paper-epsilon-out-of-range",
+            f"ε is {epsilon!r}.",
+            "",
+            "Give a positive finite ε.",
+            "Nothing was planned.",
+        )
     exact = epsilon if isinstance(epsilon, Fraction) else Fraction(repr(float(epsilon)))
     k = math.floor(exact * n)
     if k == 0:
         raise WorkloadError(
-            f"⌊ε n⌋ is 0 for ε = {float(epsilon):g} and {n} records: the mechanism as printed is not defined, and the "
-            "noise is as large as the answers. Answer uniformly, which reads no data, or spend more. Nothing was "
-            "planned."
+            "paper-index-zero",
+            f"⌊ε n⌋ is 0 for ε = {float(epsilon):g} and {n} records.",
+            "The printed mechanism is not defined there, and its noise is as large as the answers.",
+            "Answer uniformly, which reads no data, or spend more.",
+            "Nothing was planned.",
         )
     return k
 
@@ -626,8 +647,11 @@ def _multiplier(s: float) -> float:
 def _warm(temperature: float) -> None:
     if not 0 <= temperature <= WARMEST:
         raise WorkloadError(
-            f"the temperature must be from 0 to {WARMEST:g}; got {temperature!r}. Above it the estimate smooths too "
-            "much. Nothing was planned."
+            "temperature-out-of-range",
+            f"The temperature is {temperature!r}.",
+            f"Above {WARMEST:g}, the estimate smooths too much.",
+            f"Give a temperature from 0 to {WARMEST:g}.",
+            "Nothing was planned.",
         )
 
 

@@ -34,7 +34,14 @@ class View:
     def _known(self) -> tuple[SmallDatabase, Setting]:
         small, setting = self.of.publication.small, self.of.setting
         if small is None or setting is None:
-            raise PlanError("a plan for a small database is one of the projection mechanism, and no other is.")
+            raise PlanError(
+                "plan-not-for-small-database",
+                "The plan has the projection mechanism without a small database, or a small database without "
+                "that mechanism.",
+                "",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
+            )
         return small, setting
 
     @property
