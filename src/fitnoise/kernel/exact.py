@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Protocol
 
-from fitnoise.errors import WorkloadError
+from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
 
 LEAST_EPSILON = Fraction(1, 2**20)
@@ -57,11 +57,22 @@ def rational(epsilon: float | Fraction) -> Fraction:
         WorkloadError: ε is no number, or outside [2⁻²⁰, 50].
     """
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float | Fraction):
-        raise WorkloadError(f"epsilon is a {type(epsilon).__name__}; give a Fraction or a number. Nothing was made.")
+        raise WorkloadError(
+            "epsilon-not-a-number",
+            f"epsilon is a {type(epsilon).__name__}.",
+            "",
+            "Give a number or a Fraction.",
+            "Nothing was made.",
+            place="epsilon",
+        )
     if not LEAST_EPSILON <= epsilon <= MOST_EPSILON:  # also refuses NaN
         raise WorkloadError(
-            f"epsilon is {epsilon}; a number above 0 is needed, from {float(LEAST_EPSILON):.0e} to {MOST_EPSILON}. "
-            "Nothing was made."
+            "epsilon-out-of-range",
+            f"epsilon is {epsilon}.",
+            f"It needs to be from {float(LEAST_EPSILON):.0e} to {MOST_EPSILON}.",
+            "Give a number in this range.",
+            "Nothing was made.",
+            place="epsilon",
         )
     return Fraction(epsilon)
 
@@ -134,3 +145,21 @@ def log_above(ratio: Fraction) -> Fraction:
         x += step
         step *= 2
     return x
+
+
+def ratio_above_epsilon(epsilon: Fraction, ratio: Fraction | None) -> PlanError:
+    """Return the error for a mechanism whose privacy cost is not proven to be at most its ε.
+
+    Args:
+        epsilon: ε of the mechanism.
+        ratio: Largest ratio of two chances of one output, for neighbouring results; None where nothing bounds it.
+    """
+    logarithm = "The logarithm of the ratio of their chances"
+    known = "is not bounded" if ratio is None else f"is at most {float(log_above(ratio)):.17g}"
+    return PlanError(
+        "ratio-above-epsilon",
+        f"Two neighbouring results could be distinguished by more than e^ε, ε = {float(epsilon):.17g}.",
+        f"{logarithm} {known}.",
+        "Make the plan again.",
+        "No mechanism was made.",
+    )

@@ -49,6 +49,9 @@ _WIDER: Final = 64
 """Bytes more where numbers are wider, and again for every 64 digits that the exact answers have, or part of these: the
 length of a file tells no more of them."""
 
+_UNRECORDED: Final = "The charge stays in the ledger, and its answers are not recorded."
+"""Outcome of a failure between a charge and the entry of its answers."""
+
 
 def room_for(exact: Sequence[Answers]) -> int:
     """Return the bytes that hold noisy answers for certain, or all but for certain beyond 64 bits.
@@ -98,7 +101,11 @@ def read(path: Path, digest: str) -> tuple[Answers, ...] | None:
         if answers_digest(y for part in found for y in part) == digest:
             return found
     raise LedgerError(
-        f"the answers kept in {path.name[:20]!r}… are not those that the ledger names: bring the file back as it was."
+        "kept-answers-altered",
+        f"The answers that are kept in {path.name[:20]!r}… are not those that the ledger names.",
+        "",
+        "Restore the file as it was.",
+        "The answers were not used, and their charge stays in the ledger.",
     )
 
 
@@ -126,12 +133,16 @@ class Room:
         self._folder = folder
         if clear_drafts(folder, stem):
             raise LedgerError(
-                "another process is at work on this very release: wait until it is done, then run the command again."
+                "release-in-progress",
+                "Another process is working on this release.",
+                "",
+                "Wait until it is done, then run the command again.",
+                "This process charged nothing.",
             )
         try:
             self._draft = Draft(folder, stem)
         except OSError as error:
-            raise self._failed(error) from None
+            raise self._failed(error, "This process charged nothing.") from None
 
     def make(self, length: int) -> None:
         """Write blanks, so that the answers have room.
@@ -139,7 +150,7 @@ class Room:
         Raises:
             LedgerError: nothing can be written there, or the disk is full.
         """
-        self._write(b"".ljust(length))
+        self._write(b"".ljust(length), "This process charged nothing.")
 
     def keep(self, answers: Sequence[Answers], length: int, path: Path, ledger: Ledger, charge: Entry) -> Entry:
         """Keep the answers, and write down their digest: both or, as the ledger sees it, neither.
@@ -157,23 +168,29 @@ class Room:
         Raises:
             LedgerError: the answers cannot be kept, or those of another process were first.
         """
-        self._write(written(answers, length))
+        self._write(written(answers, length), _UNRECORDED)
         return ledger.answer(charge, _digest(answers), lambda: self._place(path))
 
-    def _write(self, content: bytes) -> None:
+    def _write(self, content: bytes, outcome: str) -> None:
         try:
             self._draft.write(content)
         except OSError as error:
-            raise self._failed(error) from None
+            raise self._failed(error, outcome) from None
 
     def _place(self, path: Path) -> None:
         try:
             self._draft.place(path)
         except OSError as error:
-            raise self._failed(error) from None
+            raise self._failed(error, _UNRECORDED) from None
 
-    def _failed(self, error: OSError) -> LedgerError:
-        return LedgerError(f"answers cannot be kept in {self._folder.name!r} ({error.strerror}): make room there.")
+    def _failed(self, error: OSError, outcome: str) -> LedgerError:
+        return LedgerError(
+            "answers-not-kept",
+            f"Answers cannot be kept in {self._folder.name!r} ({error.strerror}).",
+            "",
+            "Make room in this folder, or allow writing there, then run the command again.",
+            outcome,
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -225,7 +242,11 @@ class Beside:
                 folder.mkdir(mode=0o700, exist_ok=True)
             except OSError as error:
                 raise LedgerError(
-                    f"the folder {folder.name!r}, in which answers are kept, cannot be made ({error.strerror})."
+                    "answers-folder-not-made",
+                    f"The folder {folder.name!r} for the answers cannot be made ({error.strerror}).",
+                    "",
+                    "Make room there, or allow writing there, then run the command again.",
+                    "Nothing was charged.",
                 ) from None
             try:
                 return Room(folder, salt)

@@ -133,14 +133,6 @@ _NUMBERS = ("epsilon", "mu_squared", "mu_rate")  # of a price, beside ρ
 
 _COLUMNS = ("sequence", "kind", "source", "unit", "rho", "time", "detail", "previous")  # then "digest"
 
-_ADVICE = {
-    sqlite3.SQLITE_BUSY: "another process holds it and did not let go in time; try again when it is done",
-    sqlite3.SQLITE_READONLY: "it is read-only; ask its owner to write to it",
-    sqlite3.SQLITE_NOTADB: "it is not a ledger; give the path of one, or of a file that does not exist yet",
-    sqlite3.SQLITE_CORRUPT: "its pages are damaged; restore a copy, verify it against a head you wrote down",
-    sqlite3.SQLITE_FULL: "its disk is full; free some space",
-}
-
 # The last of these is what damaged pages do to the text of SQLite's own errors.
 _FILE_ERRORS = (OSError, sqlite3.Error, UnicodeDecodeError)
 
@@ -169,22 +161,58 @@ class Price:
 
     def __post_init__(self) -> None:
         if self.profile is not None and self.profile.largest != self.rho:
-            raise _error("the profile of a charge has its ρ, rounded up to a multiple of 2⁻⁶⁴, as its largest value")
+            raise LedgerError(
+                "price-profile-misfit",
+                "The largest value of the profile of a charge is not its ρ.",
+                "The profile has the ρ of the charge, rounded up to a multiple of 2⁻⁶⁴, as its largest value.",
+                "Give the profile and the ρ of one release.",
+                "Nothing was charged and nothing was changed.",
+            )
         if any(ceil_dyadic(x) != x or x < 0 for x in (self.rho, self.mu_squared or self.rho)):
-            raise _error("a price is a multiple of 2⁻⁶⁴, and not negative")
+            raise LedgerError(
+                "price-not-dyadic",
+                "A price is negative, or is not a multiple of 2⁻⁶⁴.",
+                "",
+                "Round the cost up to a multiple of 2⁻⁶⁴.",
+                "Nothing was charged and nothing was changed.",
+            )
         if self.epsilon is not None and ceil_dyadic(self.epsilon**2 / 2) < self.rho:
-            raise _error("the ε of an entry is a fraction whose square is at least twice its ρ")
+            raise LedgerError(
+                "price-epsilon-too-small",
+                "The ε of a price is too small for its ρ.",
+                "The square of ε is at least twice the ρ, after rounding up.",
+                "Give the ε and the ρ of one release.",
+                "Nothing was charged and nothing was changed.",
+            )
         if (self.mu_squared is None) != (self.mu_rate is None):
-            raise _error("the μ² of an entry is stated with how much of it there is for each ρ")
+            raise LedgerError(
+                "price-mu-rate-missing",
+                "A price states only one of μ² and the rate of μ² for each ρ.",
+                "",
+                "State both, or neither.",
+                "Nothing was charged and nothing was changed.",
+            )
 
     @classmethod
     def of(cls, loss: Loss) -> Self:
         """A loss, rounded up."""
         if not isinstance(loss, Loss):
-            raise _error(f"{reprlib.repr(loss)} is not a Loss: a cost not known exactly is infinite")
+            raise LedgerError(
+                "cost-not-a-loss",
+                f"The cost is {reprlib.repr(loss)}, which is not a Loss.",
+                "Only exact costs are charged.",
+                "Give the Loss of the release.",
+                "Nothing was charged and nothing was changed.",
+            )
         epsilon = loss.epsilon
         if epsilon is not None and not _short(epsilon):
-            raise _error(f"an ε must be a ratio of integers of at most {_MAX_BITS} bits")
+            raise LedgerError(
+                "epsilon-too-long",
+                f"The ε of a loss has more than {_MAX_BITS} bits.",
+                "",
+                f"Give an ε whose numerator and denominator have at most {_MAX_BITS} bits.",
+                "Nothing was charged and nothing was changed.",
+            )
         known, rho = loss.mu_squared, _bounded(loss.rho)
         mu = () if known is None else (_bounded(known), _bounded(loss.mu_rate))
         return cls(rho, loss.profile, epsilon, *mu)
@@ -193,12 +221,24 @@ class Price:
     def parse(cls, document: Mapping[str, Any]) -> Self:
         """Read what `words` and ρ beside them say."""
         if not isinstance(document, Mapping) or not {"rho"} <= document.keys() <= {"rho", "profile", *_NUMBERS}:
-            raise _error("a price is written as its ρ, with its profile, its ε and its μ²")
+            raise LedgerError(
+                "price-not-readable",
+                "A price has unknown keys, or no ρ.",
+                f"A price has the key rho, and may have {', '.join(('profile', *_NUMBERS))}.",
+                "Give a price as fitnoise writes it.",
+                "Nothing was charged and nothing was changed.",
+            )
         profile = Profile.parse(document["profile"]) if "profile" in document else None
         numbers = {key: _exactly(document[key]) for key in _NUMBERS if key in document}
         price = cls(_exactly(document["rho"]), profile, **numbers)
         if price.mu_squared is not None and price.mu_squared > ceil_dyadic((price.mu_rate or 0) * price.rho):
-            raise _error("the μ² of an entry is at most as much as is stated for its ρ")
+            raise LedgerError(
+                "price-mu-too-large",
+                "The μ² of a price is larger than its ρ and its rate allow.",
+                "",
+                "Give the μ², the rate and the ρ of one release.",
+                "Nothing was charged and nothing was changed.",
+            )
         return price
 
     def words(self) -> dict[str, Any]:
@@ -238,7 +278,13 @@ class Drawn:
 
     def __post_init__(self) -> None:
         if type(self.period) is not int or self.period < 1 or not is_digest(self.frozen):
-            raise _error("a period of a series is its number, from 1, and the SHA-256 of its frozen counts")
+            raise LedgerError(
+                "period-not-named",
+                "A period of a series is not a number from 1 with the SHA-256 of its frozen counts.",
+                "",
+                "Give the number of the period and the digest of its frozen counts.",
+                "Nothing was charged and nothing was changed.",
+            )
 
     def words(self) -> dict[str, Any]:
         """As JSON values."""
@@ -248,7 +294,13 @@ class Drawn:
     def parse(cls, words: object) -> Self:
         """Read what `words` says."""
         if not isinstance(words, Mapping) or words.keys() != {"period", "frozen"}:
-            raise _error("a period of a series is written as its number, with its frozen counts")
+            raise LedgerError(
+                "period-not-readable",
+                "A period of a series does not have exactly the keys period and frozen.",
+                "",
+                "Give a period as fitnoise writes it.",
+                "Nothing was charged and nothing was changed.",
+            )
         return cls(words["period"], words["frozen"])
 
 
@@ -294,25 +346,67 @@ class Entry:
             "answers": self.rho == 0 and isinstance(self.detail, Mapping) and self.detail.keys() == _ANSWERS,
         }
         if not sound.get(self.kind, False) or not _short(self.rho):
-            raise _error(f"there is no entry of kind {self.kind!r} with ρ = {reprlib.repr(self.rho)}")
+            raise LedgerError(
+                "entry-kind-or-cost-invalid",
+                f"An entry has the kind {self.kind!r} and ρ = {reprlib.repr(self.rho)}.",
+                "The kinds are cap, charge, refusal, period and answers, and each allows its own ρ.",
+                "Give an entry as a ledger writes it.",
+                "Nothing was charged and nothing was changed.",
+            )
         if not isinstance(self.detail, Mapping) or (self.kind == "cap" and self.detail.keys() & _OWN - _LIMITS):
-            raise _error("the detail of an entry is a JSON object, and a cap has no profile and stands beside nothing")
+            raise LedgerError(
+                "entry-detail-invalid",
+                "The detail of an entry is not a JSON object, or has a key that a cap does not allow.",
+                "A cap has neither a profile nor other plans on the same records.",
+                "Give a detail as a ledger writes it.",
+                "Nothing was charged and nothing was changed.",
+            )
         if self.kind == "answers" and not all(map(is_digest, self.detail.values())):
-            raise _error("an entry of answers names the digest of its charge, and that of the answers")
+            raise _answers_not_digests()
         if "series" in self.detail:
             Drawn.parse(self.detail["series"])
             if self.beside or not isinstance(self.detail.get("plan"), str):
-                raise _error("an entry of a series names its plan, and stands beside nothing")
+                raise LedgerError(
+                    "entry-series-invalid",
+                    "An entry of a series does not name its plan, or names other plans on the same records.",
+                    "",
+                    "Name the plan of the series, and no other plan.",
+                    "Nothing was charged and nothing was changed.",
+                )
         if "beside" in self.detail and not (type(self.detail["beside"]) is list and self.beside):
-            raise _error("the plans an entry stands beside are written as a list of them, or not at all")
+            raise LedgerError(
+                "entry-beside-invalid",
+                "The key beside of an entry is not a list with at least one plan.",
+                "",
+                "Give the list of plans, or remove the key.",
+                "Nothing was charged and nothing was changed.",
+            )
         if self.kind != "cap":
             _stands(self.prices[self.account], self.beside)
         elif len(self.detail.keys() & _LIMITS) == len(_LIMITS):
-            raise _error("a cap is one on ε or one on μ²")
+            raise LedgerError(
+                "cap-with-two-kinds",
+                "A cap limits both ε and μ².",
+                "",
+                "Limit one of them.",
+                "Nothing was charged and nothing was changed.",
+            )
         elif self.epsilon is not None and self.epsilon**2 / 2 != self.rho:
-            raise _error("a cap on ε has a ρ of half its square")
+            raise LedgerError(
+                "cap-epsilon-misfit",
+                "The ρ of a cap on ε is not half of the square of ε.",
+                "",
+                "Give the ρ that belongs to the cap.",
+                "Nothing was charged and nothing was changed.",
+            )
         elif self.mu_squared is not None and self.mu_squared / 2 != self.rho:
-            raise _error("a cap on μ² has a ρ of half of it")
+            raise LedgerError(
+                "cap-mu-misfit",
+                "The ρ of a cap on μ² is not half of μ².",
+                "",
+                "Give the ρ that belongs to the cap.",
+                "Nothing was charged and nothing was changed.",
+            )
 
     @cached_property
     def epsilon(self) -> Fraction | None:
@@ -344,11 +438,23 @@ class Entry:
         also = self.detail.get("units", [])
         listed = isinstance(also, list) and all(isinstance(x, Mapping) and "unit" in x for x in also)
         if not listed or ("units" in self.detail and not also):
-            raise _error("the prices of an entry for other units are written as a list of them, or not at all")
+            raise LedgerError(
+                "entry-units-invalid",
+                "The prices of an entry for other units are not a list with at least one price.",
+                "",
+                "Give the list of prices, or remove the key units.",
+                "Nothing was charged and nothing was changed.",
+            )
         for words in also:
             account = _account(self.account.source, _json(words["unit"]))
             if account in prices:
-                raise _error("an entry states the price of each unit once")
+                raise LedgerError(
+                    "entry-unit-twice",
+                    "An entry states the price of one unit twice.",
+                    "",
+                    "State the price of each unit once.",
+                    "Nothing was charged and nothing was changed.",
+                )
             prices[account] = Price.parse({key: x for key, x in words.items() if key != "unit"})
         return prices
 
@@ -488,7 +594,7 @@ class Ledger:
     @checked(LedgerError, "Nothing was charged.")
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = None if os.fspath(path) == ":memory:" else Path(path).absolute()
-        self._where = f"the ledger {self._path or 'in memory'}"
+        self._where = f"The ledger {self._path or 'in memory'}"
         self._owner = (os.getpid(), threading.get_ident())
         self._seen = (0, GENESIS)
         try:
@@ -594,10 +700,16 @@ class Ledger:
             _in_turn(chain, "refusal" if full else "charge", account, words)
             before = [e for e in _charges(chain, account) if once and e.detail.get("plan") == words.get("plan")]
             if before:
-                raise _error(f"another process has charged this plan meanwhile (entry {before[-1].sequence})")
+                raise LedgerError(
+                    "plan-charged-meanwhile",
+                    f"Another process has charged this plan in the meantime (entry {before[-1].sequence}).",
+                    "",
+                    "Run the command again, which finishes the release of that charge.",
+                    "Nothing was charged and nothing was changed.",
+                )
             entry = self._append(chain, "refusal" if full else "charge", account, asked.own.rho, words)
         if full:
-            raise BudgetExceeded(_refusal(full, entry))
+            raise _refusal(full, entry)
         return entry
 
     def admit(
@@ -621,7 +733,7 @@ class Ledger:
             full = _full(chain, asked, at_most)
             entry = self._append(chain, "refusal", account, asked.own.rho, words) if full else None
         if full and entry:
-            raise BudgetExceeded(_refusal(full, entry))
+            raise _refusal(full, entry)
 
     def period(self, account: Account, plan: str, drawn: Drawn) -> Entry:
         """Write down that the next period of a series is drawn: on the disk before this returns. It costs nothing.
@@ -653,7 +765,7 @@ class Ledger:
         """
         words = {"charge": charge.digest, "answers": answers}
         if not all(map(is_digest, words.values())):
-            raise _error("answers are named by the SHA-256 of their charge, and their own")
+            raise _answers_not_digests()
         with self._transaction("BEGIN IMMEDIATE") as chain:
             _answers_once(chain, "answers", charge.account, words)
             if keep is not None:
@@ -715,19 +827,34 @@ class Ledger:
         """
         given = {key: x for key, x in (("rho", rho), ("epsilon", epsilon), ("mu_squared", mu_squared)) if x is not None}
         if len(given) != 1:
-            raise _error("a cap is one on ρ, one on ε or one on μ²: give one of them")
+            raise LedgerError(
+                "cap-kind-not-single",
+                f"The cap limits {len(given)} of ρ, ε and μ².",
+                "",
+                "Give exactly one of rho, epsilon and mu_squared.",
+                "Nothing was charged and nothing was changed.",
+            )
         ((kind, most),) = given.items()
         if not isinstance(most, Fraction) or most < 0:
-            raise _error(f"a cap must be a Fraction of at least 0, not {reprlib.repr(most)}")
+            raise LedgerError(
+                "cap-not-a-fraction",
+                f"The cap is {reprlib.repr(most)}.",
+                "A cap is a Fraction of at least 0.",
+                "Give such a Fraction.",
+                "Nothing was charged and nothing was changed.",
+            )
         most = _bounded(most, rounded=kind != "epsilon")
         cap = _bounded(most**2 / 2 if kind == "epsilon" else most / 2 if kind == "mu_squared" else most, rounded=False)
         words = ({"reason": reason} if reason else {}) | ({} if kind == "rho" else {kind: str(most)})
         with self._transaction("BEGIN IMMEDIATE") as chain:
             _refuse_twin(chain, _named_account(account))
             if account not in _accounts(chain, account) and _quote(chain, _nothing(account), account).spent is None:
-                raise _error(
-                    f"nothing bounds what earlier releases of {account.source!r} cost {account.sentence!r}: no release "
-                    "would ever fit beside them"
+                raise LedgerError(
+                    "cap-never-fits",
+                    f"Nothing bounds the cost of earlier releases of {account.source!r} for {account.sentence!r}.",
+                    "No release would ever fit under a cap for this unit.",
+                    "Set a cap for a unit that the earlier releases state.",
+                    "Nothing was charged and nothing was changed.",
                 )
             return self._append(chain, "cap", account, cap, words)
 
@@ -755,13 +882,22 @@ class Ledger:
         with self._transaction("BEGIN") as chain:
             groups = _groups(_charges(chain, account))
         if len(groups) != 1:
-            raise _error(
-                f"{account.source!r} ({account.sentence}) has {len(groups)} releases, or groups of them, not promised "
-                "to be measured on the same records: give the plans that were"
+            raise LedgerError(
+                "releases-not-on-same-records",
+                f"{account.source!r} ({account.sentence}) has {len(groups)} groups of releases on the same records.",
+                "Exactly one group is needed, because fitnoise cannot check which records a release used.",
+                "Name the plans whose releases used the same records.",
+                "Nothing was charged and nothing was changed.",
             )
         for entry in groups[0]:
             if not isinstance(entry.detail.get("plan"), str):
-                raise _error(f"entry {entry.sequence} names no plan: nothing can stand beside it")
+                raise LedgerError(
+                    "entry-without-plan",
+                    f"Entry {entry.sequence} names no plan.",
+                    "Another release can use the records of an entry only by the name of its plan.",
+                    "Name plans that the ledger has.",
+                    "Nothing was charged and nothing was changed.",
+                )
         return [Charged(entry.detail["plan"], _known(entry)) for entry in groups[0]]
 
     def groups(self, account: Account) -> list[Group]:
@@ -807,7 +943,13 @@ class Ledger:
     def _transaction(self, begin: Literal["BEGIN", "BEGIN IMMEDIATE"]) -> Iterator[_Chain]:
         """Lend the verified chain; what is appended meanwhile is committed at the end, or not at all."""
         if self._owner != (os.getpid(), threading.get_ident()):
-            raise _error(f"{self._where} was opened by another thread or process: open it in this one")
+            raise LedgerError(
+                "opened-elsewhere",
+                f"{self._where} was opened by another thread or process.",
+                "",
+                "Open it in this one.",
+                "This operation charged nothing and changed nothing.",
+            )
         committing = ended = False
         try:
             self._db.execute(begin)
@@ -819,8 +961,11 @@ class Ledger:
                 self._db.execute("COMMIT")
                 if self._has_changed():
                     raise LedgerError(
-                        f"{self._where} was replaced, or got a second name, while it was used: what was written is in "
-                        "the file that was there before; bring that file back before trying again"
+                        "replaced-while-writing",
+                        f"{self._where} was replaced, or got a second name, while it was used.",
+                        "",
+                        "Bring back the file that was there before, with one name: it has what was written.",
+                        "What was written stays in that file.",
                     )
                 self._seen = _head(chain)
             finally:
@@ -835,7 +980,13 @@ class Ledger:
         self._refuse_replaced()
         chain = _Chain()
         if {sql for (sql,) in self._db.execute("SELECT sql FROM sqlite_master")} != set(_SCHEMA):
-            raise self._altered("its table or its triggers are not those of a ledger")
+            raise LedgerError(
+                "schema-altered",
+                f"{self._where} was altered: its table or its triggers are not those of a ledger.",
+                "",
+                "Restore a copy, and verify it against a head that you wrote down.",
+                "This operation charged nothing and changed nothing.",
+            )
         for row in self._db.execute("SELECT * FROM entries ORDER BY sequence"):
             self._follow(chain, row)
         self._passes(chain, self._seen)
@@ -850,24 +1001,54 @@ class Ledger:
 
     def _refuse_replaced(self) -> None:
         if self._file != _identity(self._path):
-            raise _error(f"{self._where} was replaced by another file since it was opened: open it again")
+            raise LedgerError(
+                "replaced",
+                f"{self._where} was replaced by another file after it was opened.",
+                "",
+                "Open it again.",
+                "This operation charged nothing and changed nothing.",
+            )
 
     def _follow(self, chain: _Chain, row: tuple[Any, ...]) -> None:
         """Verify one row against the chain before it, and lengthen the chain by it."""
         last, digest = _head(chain)
         if row[0] != last + 1:
-            raise self._altered(f"entry {last + 1} is missing, the next one is numbered {row[0]}")
+            raise LedgerError(
+                "entry-missing",
+                f"{self._where} was altered: entry {last + 1} is missing, and the next entry has the number {row[0]}.",
+                "",
+                "Restore a copy, and verify it against a head that you wrote down.",
+                "This operation charged nothing and changed nothing.",
+            )
         if row[-2] != digest:
-            raise self._altered(f"entry {last + 1} does not follow the entry before it")
+            raise LedgerError(
+                "entry-not-chained",
+                f"{self._where} was altered: entry {last + 1} does not follow the entry before it.",
+                "",
+                "Restore a copy, and verify it against a head that you wrote down.",
+                "This operation charged nothing and changed nothing.",
+            )
         try:
             entry, recomputed = _entry(row), _digest(row[:-1])
             _named(chain, entry.account, entry.beside)
             _in_turn(chain, entry.kind, entry.account, entry.detail)
             _answers_once(chain, entry.kind, entry.account, entry.detail)
         except (LedgerError, TypeError, ValueError, ZeroDivisionError, RecursionError) as error:
-            raise self._altered(f"entry {last + 1} is not what a ledger writes") from error
+            raise LedgerError(
+                "entry-invalid",
+                f"{self._where} was altered: entry {last + 1} is not an entry that a ledger writes.",
+                "",
+                "Restore a copy, and verify it against a head that you wrote down.",
+                "This operation charged nothing and changed nothing.",
+            ) from error
         if entry.digest != recomputed:
-            raise self._altered(f"entry {last + 1} was changed after it was written")
+            raise LedgerError(
+                "entry-changed",
+                f"{self._where} was altered: entry {last + 1} was changed after it was written.",
+                "",
+                "Restore a copy, and verify it against a head that you wrote down.",
+                "This operation charged nothing and changed nothing.",
+            )
         chain.append(entry)
 
     def _append(self, chain: _Chain, kind: str, account: Account, rho: Fraction, detail: Mapping[str, Any]) -> Entry:
@@ -884,20 +1065,90 @@ class Ledger:
         """Raise unless the chain passes through the head."""
         sequence, digest = head
         if not 0 <= sequence <= len(chain) or _head(chain[:sequence])[1] != digest:
-            raise self._altered(
-                f"none of its {len(chain)} entries is entry {sequence} with digest {digest}; "
-                "its tail was cut off, or it was rewritten, or it is another ledger"
+            raise LedgerError(
+                "head-not-found",
+                f"{self._where} was altered, or is another ledger: none of its {len(chain)} entries is entry "
+                f"{sequence} with digest {digest}.",
+                "Its tail may have been cut off, or its entries may have been rewritten.",
+                "Restore a copy, and verify it against a head that you wrote down.",
+                "This operation charged nothing and changed nothing.",
             )
 
-    def _altered(self, what: str) -> LedgerError:
-        return _error(f"{self._where} was altered: {what}; restore a copy and verify it against a known head")
-
     def _failure(self, error: Exception, *, unknown: bool = False) -> LedgerError:
-        advice = _ADVICE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, str(error))
-        if unknown:
-            advice += "; whether it was recorded is unknown: look at the ledger before trying again"
-            return LedgerError(f"cannot use {self._where}: {advice}")
-        return _error(f"cannot use {self._where}: {advice}")
+        found = _file_failure(self._where, error)
+        if not unknown:
+            return found
+        return LedgerError(
+            "writing-unknown",
+            found.given,
+            "Whether the entry was written is unknown.",
+            f"Look at the ledger before you try again. {found.action}",
+            "It is unknown whether this operation charged anything.",
+        )
+
+
+def _file_failure(where: str, error: Exception) -> LedgerError:
+    """Return the error for a failure of SQLite or of the file system.
+
+    Args:
+        where: Name of the ledger, at the beginning of a sentence.
+        error: The failure.
+    """
+    failures = {
+        sqlite3.SQLITE_NOTADB: _not_a_ledger(where),
+        sqlite3.SQLITE_CORRUPT: _damaged(where),
+        sqlite3.SQLITE_BUSY: LedgerError(
+            "busy",
+            f"{where} cannot be used: another process holds it and did not release it in time.",
+            "",
+            "Try again when that process is done.",
+            "This operation charged nothing and changed nothing.",
+        ),
+        sqlite3.SQLITE_READONLY: LedgerError(
+            "read-only",
+            f"{where} cannot be used: it is read-only.",
+            "",
+            "Ask its owner for permission to write to it.",
+            "This operation charged nothing and changed nothing.",
+        ),
+        sqlite3.SQLITE_FULL: LedgerError(
+            "disk-full",
+            f"{where} cannot be used: its disk is full.",
+            "",
+            "Free some space on the disk.",
+            "This operation charged nothing and changed nothing.",
+        ),
+    }
+    other = LedgerError(
+        "unusable",
+        f"{where} cannot be used: {error}.",
+        "",
+        "Correct the cause, then try again.",
+        "This operation charged nothing and changed nothing.",
+    )
+    return failures.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, other)
+
+
+def _not_a_ledger(where: str) -> LedgerError:
+    """Return the error for a file of another kind."""
+    return LedgerError(
+        "not-a-ledger",
+        f"{where} is not a ledger.",
+        "",
+        "Give the path of a ledger, or of a file that does not exist yet.",
+        "This operation charged nothing and changed nothing.",
+    )
+
+
+def _damaged(where: str) -> LedgerError:
+    """Return the error for damaged pages."""
+    return LedgerError(
+        "damaged",
+        f"{where} cannot be used: its pages are damaged.",
+        "",
+        "Restore a copy, and verify it against a head that you wrote down.",
+        "This operation charged nothing and changed nothing.",
+    )
 
 
 def _create(path: Path) -> None:
@@ -908,7 +1159,13 @@ def _create(path: Path) -> None:
     Its name is as durable as its first entry: synchronous=EXTRA also syncs the folder.
     """
     if not path.parent.is_dir():
-        raise _error(f"the folder {path.parent} of the ledger does not exist: make it first")
+        raise LedgerError(
+            "folder-missing",
+            f"The folder {path.parent} of the ledger does not exist.",
+            "",
+            "Make the folder first.",
+            "Nothing was charged and nothing was changed.",
+        )
     if not path.exists():
         # for its owner's eyes: 0600
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.unfinished-", dir=path.parent)
@@ -921,12 +1178,30 @@ def _create(path: Path) -> None:
         finally:
             Path(name).unlink(missing_ok=True)  # whoever opens the ledger first may take it for a leftover
     if not path.is_file():
-        raise _error(f"{path} is not a file, so it is no ledger: give another path")
+        raise LedgerError(
+            "not-a-file",
+            f"{path} is not a file, so it is not a ledger.",
+            "",
+            "Give another path.",
+            "Nothing was charged and nothing was changed.",
+        )
     size = path.stat().st_size
     if not size:
-        raise _error(f"{path} is empty, maybe what is left of a ledger: restore its copy, or delete it")
+        raise LedgerError(
+            "file-empty",
+            f"The ledger {path} is empty, and may be the rest of a damaged ledger.",
+            "",
+            "Restore a copy, or delete the file.",
+            "Nothing was charged and nothing was changed.",
+        )
     if size > _MAX_BYTES:
-        raise _error(f"{path} has {size:,} bytes, and no ledger has more than {_MAX_BYTES:,}: give the path of one")
+        raise LedgerError(
+            "file-too-large",
+            f"{path} has {size:,} bytes, and a ledger has at most {_MAX_BYTES:,}.",
+            "",
+            "Give the path of a ledger.",
+            "Nothing was charged and nothing was changed.",
+        )
 
 
 def _identity(path: Path | None) -> tuple[int, int]:
@@ -946,9 +1221,12 @@ def _identity(path: Path | None) -> tuple[int, int]:
                     other.unlink()
     status = path.stat()
     if status.st_nlink > 1:
-        raise _error(
-            f"the ledger {path} has {status.st_nlink} names (hard links), and what is charged under one may be lost "
-            "under another: remove the other names; a backup is a copy"
+        raise LedgerError(
+            "file-has-several-names",
+            f"The ledger {path} has {status.st_nlink} names (hard links).",
+            "An entry written under one name could be lost under another.",
+            "Remove the other names, and make backups as copies.",
+            "Nothing was charged and nothing was changed.",
         )
     return (status.st_dev, status.st_ino)
 
@@ -972,24 +1250,34 @@ def _initialise(db: sqlite3.Connection) -> None:
 def _recognise(db: sqlite3.Connection, where: str) -> None:
     """Refuse what is not a ledger, before touching it; then make its commits durable."""
     if db.execute("PRAGMA application_id").fetchone() != (_APPLICATION,):
-        raise _error(f"{where} is not a ledger but another database: give another path")
+        raise _not_a_ledger(where)
     (version,) = db.execute("PRAGMA user_version").fetchone()
     if version != _FORMAT:
-        raise _error(
-            f"{where} has format {version}, this fitnoise reads and writes format {_FORMAT} alone: use the fitnoise "
-            "that wrote it, or open another ledger with caps that leave out what was spent in this one"
+        raise LedgerError(
+            "format-unknown",
+            f"{where} has format {version}, and this fitnoise reads and writes only format {_FORMAT}.",
+            "",
+            "Use the fitnoise that wrote it, or open a new ledger whose caps leave out the spent budget of this one.",
+            "Nothing was charged and nothing was changed.",
         )
     db.execute("PRAGMA trusted_schema=OFF")  # a schema from elsewhere runs no function with side effects
     (pages,) = db.execute("PRAGMA integrity_check(1)").fetchone()
     if pages != "ok":  # one flipped bit in a count of cells hides the last entry from the chain
-        raise _error(f"the pages of {where} are damaged: restore a copy and verify it against a known head")
+        raise _damaged(where)
     db.execute("PRAGMA journal_mode=DELETE")  # one file, whatever mode another program left it in
     db.execute("PRAGMA synchronous=EXTRA")  # sync file, journal and folder at every commit
     db.execute("PRAGMA fullfsync=ON")  # on macOS a plain sync stops at the cache of the disk
 
 
-def _error(what: str) -> LedgerError:
-    return LedgerError(f"{what}; nothing was charged, nothing was changed")
+def _answers_not_digests() -> LedgerError:
+    """Return the error for an entry of answers without the digests that it names."""
+    return LedgerError(
+        "answers-not-digests",
+        "An entry of answers names something other than two digests.",
+        "It names the SHA-256 of its charge and the SHA-256 of the answers.",
+        "Give both digests.",
+        "The answers were not recorded.",
+    )
 
 
 def _short(x: Fraction) -> bool:
@@ -1002,8 +1290,13 @@ def _bounded(rho: Fraction, *, rounded: bool = True) -> Fraction:
     above = ceil_dyadic(rho)  # also refuses what is no Fraction
     amount = above if rounded else rho
     if rho < 0 or not _short(amount):
-        limits = f"at least 0 and a ratio of integers of at most {_MAX_BITS} bits"
-        raise _error(f"ρ must be {limits}, not {reprlib.repr(rho)}")
+        raise LedgerError(
+            "cost-out-of-range",
+            f"A cost or a cap is {reprlib.repr(rho)}.",
+            f"It is at least 0, and its numerator and denominator have at most {_MAX_BITS} bits.",
+            "Give a number in this range.",
+            "Nothing was charged and nothing was changed.",
+        )
     return amount
 
 
@@ -1011,22 +1304,46 @@ def _exactly(text: object) -> Fraction:
     """A number of at least 0 that was written as a Fraction writes itself."""
     exact = Fraction(*map(int, text.split("/"))) if isinstance(text, str) else Fraction(-1)
     if exact < 0 or str(exact) != text:
-        raise _error("the numbers of an entry are fractions in lowest terms, not negative")
+        raise LedgerError(
+            "number-not-readable",
+            "A number of an entry is not a fraction of at least 0 in lowest terms.",
+            "",
+            "Give the number as fitnoise writes it.",
+            "Nothing was charged and nothing was changed.",
+        )
     return exact
 
 
 def _named_account(account: Account) -> Account:
     if not isinstance(account, Account):
-        raise _error(f"{reprlib.repr(account)} is not an Account: name a source and a unit")
+        raise LedgerError(
+            "not-an-account",
+            f"The account is {reprlib.repr(account)}, which is not an Account.",
+            "",
+            "Name a source and a unit.",
+            "Nothing was charged and nothing was changed.",
+        )
     return account
 
 
 def _stands(own: Price, beside: tuple[str, ...]) -> None:
     """Raise unless what stands beside something names it, and has a profile."""
     if not all(isinstance(plan, str) and plan for plan in beside):
-        raise _error(f"a plan to stand beside is named by its hash, not as in {reprlib.repr(beside)}")
+        raise LedgerError(
+            "beside-not-hashes",
+            f"The plans on the same records are {reprlib.repr(beside)}.",
+            "Each of these plans is named by its hash.",
+            "Give the hash of each plan.",
+            "Nothing was charged and nothing was changed.",
+        )
     if beside and own.profile is None:
-        raise _error("a charge beside other plans needs a profile: where its cost falls is unknown")
+        raise LedgerError(
+            "beside-needs-profile",
+            "The charge names other plans on the same records, and has no profile.",
+            "Only a profile shows the cost of each cell.",
+            "Charge a release with a profile, or name no other plans.",
+            "Nothing was charged and nothing was changed.",
+        )
 
 
 @final
@@ -1050,13 +1367,25 @@ class _Asked:
     ) -> _Asked:
         """Raise LedgerError unless it can be written, and stands beside others only where its cells are known."""
         if not isinstance(beside, list | tuple):  # the text of one plan is neither
-            raise _error(f"the plans to stand beside are a list of their hashes, not {reprlib.repr(beside)}")
+            raise LedgerError(
+                "beside-not-a-list",
+                f"The plans on the same records are {reprlib.repr(beside)}.",
+                "",
+                "Give a list of their hashes.",
+                "Nothing was charged and nothing was changed.",
+            )
         own = Price.of(loss)
         _stands(own, tuple(beside))
         name = _named_account(account).source
         others = {_named_account(a): Price.of(x) for a, x in also.items() if a != account}
         if any(a.source != name for a in others):
-            raise _error("what a charge costs other units is stated of accounts of its own name")
+            raise LedgerError(
+                "price-of-another-source",
+                "The charge states a cost for an account of another name.",
+                "A charge states costs only for accounts of its own name.",
+                "Remove the other accounts.",
+                "Nothing was charged and nothing was changed.",
+            )
         return cls(account, {account: own} | others, tuple(beside), drawn)
 
     @property
@@ -1067,10 +1396,22 @@ class _Asked:
     def detailed(self, detail: Mapping[str, Any]) -> dict[str, Any]:
         """A detail with what the ledger writes into it; LedgerError unless it is one, of what costs something."""
         if not self.own.rho:
-            raise _error("a charge must be positive, not 0: no release is free, and an unknown cost is infinite")
+            raise LedgerError(
+                "charge-of-nothing",
+                "The charge has ρ = 0.",
+                "No release is free, so the cost of a charge is above 0.",
+                "Charge the exact cost of the release.",
+                "Nothing was charged and nothing was changed.",
+            )
         words: dict[str, Any] = json.loads(_object(detail))
         if words.keys() & _OWN:
-            raise _error(f"{', '.join(sorted(_OWN))} in a detail are for the ledger to write")
+            raise LedgerError(
+                "detail-has-own-keys",
+                "The detail of the charge has keys of the ledger's own.",
+                f"The ledger itself writes {', '.join(sorted(_OWN))}.",
+                "Remove these keys from the detail.",
+                "Nothing was charged and nothing was changed.",
+            )
         return words | self.words()
 
     def words(self) -> dict[str, Any]:
@@ -1126,24 +1467,42 @@ def _named(chain: list[Entry], account: Account, beside: tuple[str, ...]) -> Non
     for plan in beside:
         charges = [entry for entry in _charges(chain, account) if entry.detail.get("plan") == plan]
         if len(charges) > 1:
-            raise _error(
-                f"the plan {plan[:64]!r} was released {len(charges)} times: whether on the same records is not known, "
-                "so nothing can stand beside it"
+            raise LedgerError(
+                "beside-released-again",
+                f"The plan {plan[:64]!r} was released {len(charges)} times.",
+                "fitnoise cannot know which of these releases used the same records.",
+                "Plan without this plan among those on the same records.",
+                "Nothing was charged and nothing was changed.",
             )
         if not charges:
-            raise _error(
-                f"no charge of {account.source!r} ({account.sentence}) is for the plan {plan[:64]!r}: a release "
-                "stands beside plans released before it, from the same source for the same unit"
+            raise LedgerError(
+                "beside-not-charged",
+                f"{account.source!r} ({account.sentence}) has no charge for the plan {plan[:64]!r}.",
+                "The plans on the same records were released before, from the same source for the same unit.",
+                "Release that plan first, or plan without it.",
+                "Nothing was charged and nothing was changed.",
             )
         for entry in charges:
             _known(entry)
             if entry.drawn is not None:
-                raise _error(f"nothing can stand beside entry {entry.sequence}, a series, whose records come in time")
+                raise LedgerError(
+                    "beside-a-series",
+                    f"Entry {entry.sequence} is the charge of a series.",
+                    "The records of a series arrive over time, so no other release uses the same records.",
+                    "Plan without the series among the plans on the same records.",
+                    "Nothing was charged and nothing was changed.",
+                )
 
 
 def _known(entry: Entry) -> Profile:
     if entry.profile is None:
-        raise _error(f"nothing can stand beside entry {entry.sequence}: it has no profile, its cost may fall anywhere")
+        raise LedgerError(
+            "entry-without-profile",
+            f"Entry {entry.sequence} has no profile, so its cost may fall in any cell.",
+            "A release on the same records needs the cost of each cell.",
+            "Plan without the plan of this entry among those on the same records.",
+            "Nothing was charged and nothing was changed.",
+        )
     return entry.profile
 
 
@@ -1164,12 +1523,30 @@ def _in_turn(chain: list[Entry], kind: str, account: Account, detail: Mapping[st
     wanted, known = Drawn.parse(detail["series"]), _periods(chain, account, detail.get("plan"))
     again = kind == "charge" and wanted.period <= len(known)
     if not again and wanted.period != len(known) + 1:
-        last = f"period {len(known)} is the last of it that was drawn" if known else "it was never begun"
-        raise _error(f"period {wanted.period} of the series is not next: {last}, and each is drawn once, in order")
+        last = f"period {len(known)} was drawn last" if known else "no period was drawn"
+        raise LedgerError(
+            "series-not-in-turn",
+            f"Period {wanted.period} of the series is not next: {last}.",
+            "Each period is drawn once, in order.",
+            "Draw the next period.",
+            "Nothing was charged and nothing was changed.",
+        )
     if again and known[wanted.period - 1].drawn != wanted:
-        raise _error(f"period {wanted.period} of the series was drawn before, of other counts: each is drawn once")
+        raise LedgerError(
+            "series-counts-differ",
+            f"Period {wanted.period} of the series was drawn before, from other counts.",
+            "A period is drawn again only from the counts that were frozen for it.",
+            "Restore the frozen counts of this period.",
+            "Nothing was charged and nothing was changed.",
+        )
     if not again and (kind == "charge") != (wanted.period == 1):
-        raise _error("the first period of a series is charged with all of it, and no other is")
+        raise LedgerError(
+            "series-not-charged-first",
+            "An entry charges a later period of the series, or draws the first period without a charge.",
+            "The first period is charged with the complete series, and no later period is charged.",
+            "Charge the series with its first period only.",
+            "Nothing was charged and nothing was changed.",
+        )
 
 
 def _answers_once(chain: _Chain, kind: str, account: Account, detail: Mapping[str, Any]) -> None:
@@ -1178,12 +1555,21 @@ def _answers_once(chain: _Chain, kind: str, account: Account, detail: Mapping[st
         return
     charge = chain.by_digest.get(detail["charge"])
     if charge is None or charge.kind not in {"charge", "period"} or charge.account != account:
-        raise _error("answers are of a charge, or of a period of a series, that the ledger has for this account")
+        raise LedgerError(
+            "answers-without-charge",
+            "The entry of answers names no charge and no period of this account.",
+            "Answers belong to a charge, or to a period of a series, that the ledger has for this account.",
+            "Name the charge that the answers were drawn for.",
+            "The answers were not recorded.",
+        )
     other = chain.answers.get(charge.digest)
     if other is not None:
-        raise _error(
-            f"entry {other.sequence} names the answers to entry {charge.sequence} already, and a charge has one set of "
-            "answers: another process drew them first"
+        raise LedgerError(
+            "answers-recorded-before",
+            f"Entry {other.sequence} names the answers to entry {charge.sequence} already.",
+            "A charge has one set of answers, and another process drew it first.",
+            "Use the answers of that process.",
+            f"These answers were not recorded, and the charge of entry {charge.sequence} stays in the ledger.",
         )
 
 
@@ -1193,9 +1579,13 @@ def _refuse_twin(chain: list[Entry], account: Account) -> None:
     own, names = (account.unit.name, units) if units else (account.source, {e.account.source: e.account for e in chain})
     twin = None if own in names else next((a for name, a in names.items() if look_alike(name, own)), None)
     if twin is not None:
-        raise _error(
-            f"{account.source!r} ({account.sentence}) reads like {twin.source!r} ({twin.sentence}), which the ledger "
-            "has: two names would be two budgets; give that name, or one that nobody takes for it"
+        raise LedgerError(
+            "account-looks-alike",
+            f"{account.source!r} ({account.sentence}) looks like {twin.source!r} ({twin.sentence}), which the "
+            "ledger has.",
+            "Two names would have two budgets.",
+            "Give the name in the ledger, or a name that no one confuses with it.",
+            "Nothing was charged and nothing was changed.",
         )
 
 
@@ -1257,15 +1647,25 @@ def _quotes(chain: list[Entry], asked: _Asked) -> list[Quote]:
     for i, account in enumerate(stated):
         _refuse_twin(chain, account)
         if any(a.unit.name != account.unit.name and look_alike(a.unit.name, account.unit.name) for a in stated[:i]):
-            raise _error(f"two units of one charge read alike: {[a.sentence for a in stated]}")
+            raise LedgerError(
+                "units-look-alike",
+                f"Two units of one charge have names that look the same: {[a.sentence for a in stated]}.",
+                "Two names would have two budgets.",
+                "Give the units names that no one confuses.",
+                "Nothing was charged and nothing was changed.",
+            )
     _named(chain, own, asked.beside)
     known = _accounts(chain, own)
     capped = next((e for e in chain if e.kind == "cap" and e.account in known), None)
     if own not in known and capped is not None:
-        raise _error(
-            f"{own.source!r} has a cap for {capped.account.sentence!r}, and no account for {own.sentence!r}"
-            f"{_otherwise(known, own)}: open one first, with a cap of its own (fitnoise ledger … --cap … --new --plan "
-            "…), which says what earlier releases cost it; or plan for a unit that is there"
+        raise LedgerError(
+            "account-beside-cap",
+            f"{own.source!r} has a cap for {capped.account.sentence!r}, and no account for "
+            f"{own.sentence!r}{_otherwise(known, own)}.",
+            "A cap covers all accounts of a name, so a new account needs a decision of its own.",
+            "Plan for a unit in the ledger, or open an account with its own cap: fitnoise ledger … --cap … --new "
+            "--plan ….",
+            "Nothing was charged and nothing was changed.",
         )
     return [_quote(chain, asked, account) for account in (own, *(a for a in known if a != own))]
 
@@ -1276,7 +1676,7 @@ def _otherwise(known: Sequence[Account], own: Account) -> str:
     names = [name for name, cells in own.cells if there.get(name, cells) != cells]
     if not names:
         return ""
-    return f" ({' and '.join(map(repr, names))} of its promise, declared otherwise there, which binds other cells)"
+    return f", which promises other cells of {' and '.join(map(repr, names))}"
 
 
 def _full(chain: list[Entry], asked: _Asked, at_most: Fraction | None) -> Quote | None:
@@ -1288,9 +1688,12 @@ def _full(chain: list[Entry], asked: _Asked, at_most: Fraction | None) -> Quote 
     quotes = _quotes(chain, asked)
     grows = quotes[0].increase
     if at_most is not None and (grows is None or grows > at_most):
-        raise _error(
-            f"what is spent would grow by ρ = {_words(grows)}, not by {_words(at_most)} at most: the plan does "
-            "not name all that its releases stand beside, or more was charged since; plan again"
+        raise LedgerError(
+            "free-plan-costs",
+            f"The charge would raise the spent ρ by {_words(grows)}, and it may raise it by at most {_words(at_most)}.",
+            "The plan does not name all plans on the same records, or another release was charged since.",
+            "Plan again.",
+            "Nothing was charged and nothing was changed.",
         )
     return next((quote for quote in quotes if not quote.fits), None)
 
@@ -1349,57 +1752,88 @@ def _total(parts: list[Fraction | None]) -> Fraction | None:
     return sum(known, Fraction(0)) if len(known) == len(parts) else None
 
 
-def _refusal(quote: Quote, entry: Entry) -> str:
+def _refusal(quote: Quote, entry: Entry) -> BudgetExceeded:
+    """Return the error for a charge that does not fit, with the entry that records the refusal."""
     whom = f"{quote.account.source!r} ({quote.account.sentence})"
-    end = f"entry {entry.sequence} remembers it; nothing was charged, and nothing was released"
+    recorded = f"Entry {entry.sequence} records this refusal."
     price = entry.price(quote.account)
     if price is None or quote.rho is None or quote.increase is None:
-        return (
-            f"nothing bounds what this release costs {whom}, which has a cap: plan it for that unit and relation; {end}"
+        return BudgetExceeded(
+            "cost-unbounded",
+            f"Nothing bounds the cost of this release for {whom}, which has a cap.",
+            "",
+            f"Plan the release for that unit and neighbour relation. {recorded}",
+            "Nothing was charged and nothing was released.",
         )
     if quote.epsilon_cap is not None:
-        return f"{_refused_epsilon(quote, price, whom)}; {end}"
+        return _refused_epsilon(quote, price, whom, recorded)
     if quote.mu_squared_cap is not None:
-        return f"{_refused_mu(quote, price, whom)}; {end}"
+        return _refused_mu(quote, price, whom, recorded)
     if quote.spent is None:
-        return f"nothing bounds what earlier releases cost {whom}, which has a cap: nothing fits there any more; {end}"
+        return BudgetExceeded(
+            "spent-unbounded",
+            f"Nothing bounds the cost of earlier releases for {whom}, which has a cap.",
+            "No further release can fit under this cap.",
+            f"Publish no further release of this source with this ledger. {recorded}",
+            "Nothing was charged and nothing was released.",
+        )
     cost, spent, left, cap = quote.rho, quote.spent, quote.remaining or Fraction(0), quote.cap or Fraction(0)
     change = f"{_words(abs(quote.increase))} {'less' if quote.increase < 0 else 'more'}"
-    beside = f" ({change} beside what it is measured with)" if entry.beside else ""
-    return (
-        f"a cost of ρ = {_words(cost)}{beside} does not fit into the ρ = {_words(left)} that is left for "
-        f"{whom}, with {_words(spent)} of {_words(cap)} spent: "
-        f"it is {_words(spent + quote.increase - cap)} too much (costs are rounded up to multiples of 2⁻⁶⁴); ask for "
-        f"less accuracy or raise the cap; {end}"
+    beside = f" ({change} together with the releases on the same records)" if entry.beside else ""
+    return BudgetExceeded(
+        "over-cap",
+        f"A cost of ρ = {_words(cost)}{beside} does not fit into the remaining ρ = {_words(left)} for {whom}.",
+        f"The spent ρ is {_words(spent)} and the cap is {_words(cap)}, so the cost, rounded up to a multiple of 2⁻⁶⁴, "
+        f"is {_words(spent + quote.increase - cap)} too large.",
+        f"Ask for less accuracy, or raise the cap. {recorded}",
+        "Nothing was charged and nothing was released.",
     )
 
 
-def _refused_epsilon(quote: Quote, price: Price, whom: str) -> str:
+def _refused_epsilon(quote: Quote, price: Price, whom: str, recorded: str) -> BudgetExceeded:
     limit = _words(quote.epsilon_cap)
     if price.epsilon is None:
-        return (
-            f"the cap of {whom} is pure, ε = {limit}, and this release has a δ: plan it with privacy = 'pure', or "
-            "set a cap on ρ, which is another promise"
+        return BudgetExceeded(
+            "cap-is-pure",
+            f"The cap of {whom} is pure, ε = {limit}, and this release has a δ.",
+            "Under a pure cap a release needs pure ε.",
+            f"Plan with privacy = 'pure', or set a cap on ρ, which is another promise. {recorded}",
+            "Nothing was charged and nothing was released.",
         )
     if quote.epsilon_spent is None:
-        return (
-            f"the cap of {whom} is pure, ε = {limit}, but charges before it are not: no ε bounds them all; set "
-            "a cap on ρ, which is another promise"
+        return BudgetExceeded(
+            "spent-not-pure",
+            f"The cap of {whom} is pure, ε = {limit}, and earlier charges are not pure.",
+            "No ε bounds all these charges.",
+            f"Set a cap on ρ, which is another promise. {recorded}",
+            "Nothing was charged and nothing was released.",
         )
-    return (
-        f"a cost of ε = {_words(price.epsilon)} does not fit: {_words(quote.epsilon_spent)} of {limit} are spent "
-        f"for {whom}; ask for less accuracy or raise the cap"
+    return BudgetExceeded(
+        "over-epsilon-cap",
+        f"A cost of ε = {_words(price.epsilon)} does not fit under the cap of {whom}.",
+        f"The spent ε is {_words(quote.epsilon_spent)} and the cap is {limit}.",
+        f"Ask for less accuracy, or raise the cap. {recorded}",
+        "Nothing was charged and nothing was released.",
     )
 
 
-def _refused_mu(quote: Quote, price: Price, whom: str) -> str:
+def _refused_mu(quote: Quote, price: Price, whom: str, recorded: str) -> BudgetExceeded:
     limit, mu = _words(quote.mu_squared_cap), price.known_mu_squared
     if mu is None or quote.mu_squared_spent is None:
-        which = "this release" if mu is None else "a charge before it"
-        return f"the cap of {whom} is μ² = {limit}, and μ² of {which} is not known; set a cap on ρ, another promise"
-    return (
-        f"a cost of μ² = {_words(mu)} does not fit: {_words(quote.mu_squared_spent)} of {limit} are spent for {whom}; "
-        "ask for less accuracy or raise the cap"
+        which = "this release" if mu is None else "an earlier charge"
+        return BudgetExceeded(
+            "mu-unknown",
+            f"The cap of {whom} is μ² = {limit}, and the μ² of {which} is not known.",
+            "Under a cap on μ² each charge needs a known μ².",
+            f"Set a cap on ρ, which is another promise. {recorded}",
+            "Nothing was charged and nothing was released.",
+        )
+    return BudgetExceeded(
+        "over-mu-cap",
+        f"A cost of μ² = {_words(mu)} does not fit under the cap of {whom}.",
+        f"The spent μ² is {_words(quote.mu_squared_spent)} and the cap is {limit}.",
+        f"Ask for less accuracy, or raise the cap. {recorded}",
+        "Nothing was charged and nothing was released.",
     )
 
 
@@ -1424,9 +1858,12 @@ def _object(detail: Mapping[str, Any]) -> str:
     except (TypeError, ValueError, RecursionError):
         faithful = False
     if not faithful:
-        raise _error(
-            "a detail must be a JSON object that reads back as it was given: its keys text, lists instead of "
-            'tuples, and no floats, which are not exact (write a ratio as "1/3")'
+        raise LedgerError(
+            "detail-not-json",
+            "The detail is not a JSON object that reads back as it was given.",
+            "Its keys are texts, its sequences are lists, and it has no floats, which are not exact.",
+            'Write tuples as lists, and ratios as texts, for example "1/3".',
+            "Nothing was charged and nothing was changed.",
         )
     return text
 
@@ -1440,7 +1877,13 @@ def _account(source: str, key: str) -> Account:
     """The account of an entry; LedgerError unless its unit is written as a ledger writes it. Many entries have one."""
     account = Account.parse(source, json.loads(key))
     if account.key != key:
-        raise _error("the unit of an entry is written as canonical JSON")
+        raise LedgerError(
+            "unit-not-canonical",
+            "The unit of an entry is not canonical JSON.",
+            "",
+            "Give the unit as a ledger writes it.",
+            "Nothing was charged and nothing was changed.",
+        )
     return account
 
 

@@ -76,13 +76,37 @@ class Loss:
     def __post_init__(self) -> None:
         numbers = (*self.costs, *self.implied, *self.pure, self.precision)
         if not all(isinstance(x, Fraction) and x >= 0 for x in numbers):
-            raise _error("a cost must be a Fraction of at least 0: a cost not known exactly is infinite")
+            raise LedgerError(
+                "loss-costs-invalid",
+                "A cost of a loss is not a Fraction of at least 0.",
+                "Only exact costs are charged.",
+                "Give each cost as a Fraction.",
+                "Nothing was charged.",
+            )
         if len({name for name, _ in self.axes}) != len(self.axes) or (self.axes and not self.by_cell):
-            raise _error("a loss names each axis once, and has none where nothing is known of cells")
+            raise LedgerError(
+                "loss-axes-invalid",
+                "A loss names one axis twice, or names axes without costs by cell.",
+                "",
+                "Name each axis once, and none where the costs are not known by cell.",
+                "Nothing was charged.",
+            )
         if not len(self.costs) == len(self.implied) == _cells(self.axes):
-            raise _error("a loss has one cost for each joint cell of its axes")
+            raise LedgerError(
+                "loss-costs-misfit-axes",
+                "A loss does not have one cost for each joint cell of its axes.",
+                "",
+                "Give one cost for each joint cell.",
+                "Nothing was charged.",
+            )
         if max(self.implied) > sum((e**2 / 2 for e in self.pure), Fraction(0)):
-            raise _error("what is pure implies a rho of at most half the square of its epsilon")
+            raise LedgerError(
+                "loss-rho-above-epsilon",
+                "The ρ implied by the pure ε of a loss is too large.",
+                "It is at most half of the sum of the squares of ε.",
+                "Give a smaller implied ρ.",
+                "Nothing was charged.",
+            )
 
     @classmethod
     def nothing(cls) -> Self:
@@ -186,7 +210,13 @@ class Loss:
         spent = np.broadcast_to(_spread(self.axes, tuple(self._together), union), shape).ravel().tolist()
         allowed = np.broadcast_to(_spread(axes, tuple(map(Fraction, shares)), union), shape).ravel().tolist()
         if any(cost > 0 and share == 0 for cost, share in zip(spent, allowed, strict=True)):
-            raise PlanError("the strategy measures records whose relative budget is 0.")
+            raise PlanError(
+                "relative-budget-zero",
+                "The strategy measures records whose relative budget is 0.",
+                "",
+                "Give these records a relative budget above 0, or plan again.",
+                "Nothing was measured.",
+            )
         worst = max((Fraction(x / r) for x, r in zip(spent, allowed, strict=True) if r > 0), default=Fraction(0))
         return Loss.concentrated(worst, Fraction(1) if self.pure else self.precision)
 
@@ -273,7 +303,13 @@ def _union(own: Axes, other: Axes) -> Axes:
     """The axes of both, in order of appearance."""
     axes = tuple(dict.fromkeys((*own, *other)))
     if len({name for name, _ in axes}) != len(axes):
-        raise _error("two losses give one axis different sizes: they have other cells")
+        raise LedgerError(
+            "loss-sizes-differ",
+            "Two losses give one axis different sizes.",
+            "Losses with different sizes have different cells.",
+            "Compose only releases with the same cells of this axis.",
+            "Nothing was charged.",
+        )
     return axes
 
 
@@ -332,9 +368,11 @@ def rounded_up(x: Fraction) -> float:
     try:
         f = float(x)
     except OverflowError:
-        raise PlanError("the plan costs more than a number can say; nothing of it can be used.") from None
+        raise PlanError(
+            "cost-too-large",
+            "The privacy cost of the plan is larger than any floating-point number.",
+            "",
+            "Ask for less accuracy, and plan again.",
+            "The plan was not used.",
+        ) from None
     return f if Fraction(f) >= x else math.nextafter(f, math.inf)
-
-
-def _error(what: str) -> LedgerError:
-    return LedgerError(f"{what}; nothing was charged")

@@ -197,8 +197,11 @@ def _refuse_other(order: Order, ledger: Ledger, entry: Entry) -> None:
     same = entry in ledger.charges(order.account, order.plan) and entry.beside == order.beside
     if not same or {a: Price.of(x) for a, x in costs.items()} != entry.prices or not is_unfinished(ledger, entry):
         raise LedgerError(
-            f"entry {entry.sequence} is no charge of this plan that waits for its answers: it is of another plan, or "
-            "at another price, or its answers were drawn."
+            "entry-not-unfinished",
+            f"Entry {entry.sequence} is not an unfinished charge of this plan.",
+            "It is for another plan or another price, or its answers were drawn.",
+            "Release without an unfinished charge, or give the entry of this plan that has no answers.",
+            "Nothing was measured and nothing was charged.",
         )
 
 
@@ -206,41 +209,72 @@ def _refuse(order: Order, counter: Counter) -> None:
     """Raise before anything is read, where an order cannot be measured, or not on these data."""
     if counter.drops != order.adjacency.drops:
         raise DataError(
-            "the plan and the data source disagree on records outside the domain: one drops them, the other does not, "
-            "and the price depends on it. Nothing was read and nothing was charged."
+            "drops-differ",
+            "The plan and the data source disagree on records outside the domain: one drops them, and the other "
+            "does not.",
+            "The privacy cost depends on this choice.",
+            "Make the plan and open the data from the same specification.",
+            "Nothing was read and nothing was charged.",
         )
     if counter.bound != order.unit.bound:
         raise DataError(
-            "the plan and the data source disagree on whose records are counted, and how many of each: one has an id, "
-            "or another one, or another number of records. An array of counts has no ids. Nothing was read and nothing "
-            "was charged."
+            "bound-differs",
+            "The plan and the data source disagree on the id, or on the number of records of each unit.",
+            "Both must count the same records of each unit; an array of counts has no ids.",
+            "Make the plan and open the data from the same specification.",
+            "Nothing was read and nothing was charged.",
         )
     if counter.where != order.source.where:
         raise DataError(
-            "the plan and the data source disagree on which records are counted: one has other conditions (where). "
-            "An array of counts has no columns that could meet any. Nothing was read and nothing was charged."
+            "where-differs",
+            "The plan and the data source have different conditions on the counted records (where).",
+            "Both must count the same records; an array of counts has no columns for conditions.",
+            "Make the plan and open the data from the same specification.",
+            "Nothing was read and nothing was charged.",
+            place="where",
         )
     if counter.of is not None and counter.of != _of(order):
         raise DataError(
-            "the counts were made for another plan, or by another version of fitnoise that counts otherwise: count "
-            "again, with this plan (fitnoise count). Nothing was measured and nothing was charged."
+            "counts-of-another-plan",
+            "The counts were made for another plan, or by a version of fitnoise that counts differently.",
+            "",
+            "Count again with this plan (fitnoise count).",
+            "Nothing was measured and nothing was charged.",
         )
     if order.beside and order.unit.bound is not None:
         raise PlanError(
-            "a plan by an id stands beside no other: which records of a unit are counted depends on the plan. Nothing "
-            "was read and nothing was charged."
+            "beside-with-id",
+            "The plan has an id and names other plans on the same records.",
+            "With an id, the counted records of a unit depend on the plan.",
+            "Remove the other plans, or plan without an id.",
+            "Nothing was read and nothing was charged.",
+            place="beside",
         )
     if order.loss.rho <= 0:
-        raise PlanError("a strategy that measures something costs something; this one claims to be free.")
+        raise PlanError(
+            "strategy-free",
+            "The strategy of the plan has a privacy cost of 0.",
+            "Every strategy that measures something has a cost above 0.",
+            "Make the plan again.",
+            "Nothing was read and nothing was charged.",
+        )
     for limit, loss in order.against_limits():
         if not limit.allows(loss):
             raise CapExceeded(
-                f"the plan costs more than the {limit.what} it declares. Nothing was read and nothing was charged."
+                "plan-above-limit",
+                f"The plan costs more than the {limit.what} that it declares.",
+                "",
+                f"Ask for less accuracy, or declare a larger {limit.what}.",
+                "Nothing was read and nothing was charged.",
             )
     if order.beside and order.loss.profile is None:
         raise PlanError(
-            "a plan stands beside others only for add-or-remove-one neighbours: what replacing a record costs is no "
-            "sum over cells. Nothing was read and nothing was charged."
+            "beside-needs-add-or-remove",
+            "The plan names other plans on the same records, and its neighbours do not add or remove one record.",
+            "The cost of replacing a record is not a sum over cells.",
+            "Plan for add-or-remove-one neighbours, or remove the other plans.",
+            "Nothing was read and nothing was charged.",
+            place="beside",
         )
 
 
@@ -256,7 +290,13 @@ def _counted(
     drops = order.domain.drops_values(order.source, order.unit.bound) and counter.of is None
     margins = counter.count(asked or [()] * drops, progress)  # who asks for no table is told of what is dropped, too
     if any(counts.shape != tuple(sizes[a] for a in m) for m, counts in margins.items()):
-        raise DataError("the counts are of another domain than the plan's. Nothing was measured, nothing was charged.")
+        raise DataError(
+            "counts-of-another-domain",
+            "The counts belong to another domain than that of the plan.",
+            "",
+            "Count again with the domain of the plan.",
+            "Nothing was measured and nothing was charged.",
+        )
     if drops:
         _refuse_dropped(order, counter)
     margins = {m: margins[m] for m in asked}
@@ -266,9 +306,13 @@ def _counted(
     max_records = order.max_records(times)
     if max_records is not None and records > max_records * order.unit.parts:
         raise DataError(
-            f"the data have more records than the plan counts exactly, {max_records:,}: that is max_records of the "
-            "source, or the number of records whose steps of amounts can be added up. State a larger max_records, or "
-            "declare a larger step, and plan again. Nothing was measured and nothing was charged."
+            "more-records-than-counted",
+            f"The data have more records than the plan counts exactly, {max_records:,}.",
+            "This number is max_records of the source, or the number of records whose steps of amounts can be added "
+            "up.",
+            "State a larger max_records, or declare a larger step, and plan again.",
+            "Nothing was measured and nothing was charged.",
+            place="max_records",
         )
     return margins, counter.left_out() if any(d.asks_left_out for d in order.designs) else None
 
@@ -283,16 +327,24 @@ def _refuse_dropped(order: Order, counter: Counter) -> None:
         return
     if found is None:
         raise DataError(
-            f"the source allows at most {most:.6g} of all records to be left out as outside the domain (max_dropped), "
-            "and these data, such as an array of counts, do not hold this number: hand over the records, or plan "
-            "without max_dropped. Nothing was measured and nothing was charged."
+            "dropped-unknown",
+            f"The source allows a share of {most:.6g} of its records outside the domain (max_dropped), and these "
+            "data do not hold this share.",
+            "Data such as an array of counts do not hold the number of dropped records.",
+            "Give the records themselves, or plan without max_dropped.",
+            "Nothing was measured and nothing was charged.",
+            place="max_dropped",
         )
     if found.exceeds(most):
         raise DataError(
-            f"{found.dropped:,} of {found.records:,} records have a value outside the domain, or no id, and would be "
-            f"left out of every table: by attribute {found.by}. The source allows a share of {most:.6g} "
-            "(max_dropped). Correct the data or the domain, or allow a larger share. These numbers are exact: do not "
-            "publish them. Nothing was measured and nothing was charged."
+            "too-many-dropped",
+            f"{found.dropped:,} of {found.records:,} records are outside the domain or have no id, by attribute: "
+            f"{found.by}.",
+            f"The source allows a share of {most:.6g} (max_dropped); these numbers are exact and must not be "
+            "published.",
+            "Correct the data or the domain, or allow a larger share.",
+            "Nothing was measured and nothing was charged.",
+            place="max_dropped",
         )
 
 

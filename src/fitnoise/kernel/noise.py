@@ -569,7 +569,13 @@ def _words(count: int) -> Integers:
     if failure is None and len(drawn) != 8 * count:
         failure = "too few bits"
     if failure is not None:  # raised out here: nothing of the error is kept
-        raise FitnoiseError(f"the noise sampler failed ({failure}); no noise was drawn")
+        raise FitnoiseError(
+            "noise-sampler-failed",
+            f"The operating system gave no random bits ({failure}).",
+            "Noise needs random bits from the operating system.",
+            "Repair the random generator of the operating system, then try again.",
+            "No noise was drawn.",
+        )
     return np.frombuffer(drawn, dtype=np.int64)
 
 

@@ -29,8 +29,6 @@ WHAT: Final = ("cap", "budget")
 ENOUGH: Final = 2**31
 """A plan that counts this many records exactly asks for no smaller public bound on their number."""
 
-_NOTHING: Final = "Nothing was read and nothing was charged."
-
 
 @final
 @dataclass(frozen=True)
@@ -58,22 +56,58 @@ class Limit:
 
     def __post_init__(self) -> None:
         if type(self.what) is not str or self.what not in WHAT:
-            raise PlanError(f"a limit is a cap or a budget; got {shown(self.what)}. {_NOTHING}")
+            raise PlanError(
+                "limit-kind-unknown",
+                f"A limit of the order is of the kind {shown(self.what)}.",
+                "A limit is a cap or a budget.",
+                'Give the kind "cap" or "budget".',
+                "Nothing was read and nothing was charged.",
+            )
         costs = [self.rho] if self.epsilon is None else [self.rho, self.epsilon]
         if not all(type(x) is Fraction and x >= 0 for x in costs):
-            raise PlanError(f"the ρ and the ε of a limit are fractions of at least 0. {_NOTHING}")
+            raise PlanError(
+                "limit-cost-invalid",
+                "The ρ or the ε of a limit is not a fraction of at least 0.",
+                "",
+                "Give a Fraction of at least 0.",
+                "Nothing was read and nothing was charged.",
+            )
         if self.designs is not None and not _are_positions(self.designs):
-            raise PlanError(f"a limit names its designs by different positions from 0. {_NOTHING}")
+            raise PlanError(
+                "limit-designs-invalid",
+                "The designs of a limit are not different positions.",
+                "",
+                "Name each design once, by its position from 0.",
+                "Nothing was read and nothing was charged.",
+            )
         if not _are_axes(self.axes):
-            raise PlanError(f"a limit names the axes of its cells once, each with its number of values. {_NOTHING}")
+            raise PlanError(
+                "limit-axes-invalid",
+                "The axes of a limit are not different names, each with a number of values.",
+                "",
+                "Name each axis once, with its number of values.",
+                "Nothing was read and nothing was charged.",
+            )
         cells = math.prod(n for _, n in self.axes) if self.axes else 0
         shares = type(self.shares) is tuple and all(type(x) is float and 0 <= x <= 1 for x in self.shares)
         if not shares or len(self.shares) != cells or any(self.shares) != bool(cells):
-            raise PlanError(f"a limit has one share for each joint cell, from 0 to 1 and not all 0. {_NOTHING}")
+            raise PlanError(
+                "limit-shares-invalid",
+                "The shares of a limit do not fit its cells.",
+                "A limit has one share for each joint cell, from 0 to 1, and at least one is above 0.",
+                "Give one such share for each joint cell.",
+                "Nothing was read and nothing was charged.",
+            )
         if self.at is not None:
             pair = type(self.at) is tuple and [*map(type, self.at)] == [float, float]
             if not pair or not (0 < self.at[0] < math.inf and 0 <= self.at[1] < 1):
-                raise PlanError(f"a limit is at an ε above 0 and a δ from 0 to below 1. {_NOTHING}")
+                raise PlanError(
+                    "limit-at-invalid",
+                    "The pair (ε, δ) of a limit is out of range.",
+                    "ε is a finite number above 0, and δ is at least 0 and below 1.",
+                    "Give such a pair.",
+                    "Nothing was read and nothing was charged.",
+                )
 
     def counted(self, loss: Loss) -> Loss:
         """What a loss counts, relative to the budgets of cells."""
@@ -101,15 +135,25 @@ class Size:
 
     def __post_init__(self) -> None:
         if type(self.records) is not int or self.records < 0 or type(self.exactly) is not bool:
-            raise PlanError(f"a declared size is a whole number of at least 0, and exact or not. {_NOTHING}")
+            raise PlanError(
+                "size-invalid",
+                "A declared number of records is not a whole number of at least 0, with exactly = True or False.",
+                "",
+                "Give such a number.",
+                "Nothing was read and nothing was charged.",
+            )
 
     def refuse(self, records: int) -> None:
         """Raise DataError for data of another size, without saying how many records there are."""
         if records > self.records or (self.exactly and records != self.records):
             raise DataError(
-                f"the plan is for {'exactly' if self.exactly else 'at most'} {self.records:,} records, and the data "
-                "have another number. Correct `size`, if the number is public, and plan again. Nothing was measured "
-                "and nothing was charged."
+                "size-misfits-data",
+                f"The plan is for {'exactly' if self.exactly else 'at most'} {self.records:,} records, and the data "
+                "have another number.",
+                "",
+                "Correct size, if the number is public, and plan again.",
+                "Nothing was measured and nothing was charged.",
+                place="size",
             )
 
 
@@ -151,24 +195,73 @@ class Order:
     def __post_init__(self) -> None:
         self._check_kinds()
         if not self.designs:
-            raise PlanError("an order without a design measures nothing.")
+            raise PlanError(
+                "order-without-design",
+                "The order has no design.",
+                "An order without a design measures nothing.",
+                "Give at least one design.",
+                "Nothing was read and nothing was charged.",
+            )
         for design in self.designs:
             design.check(self.domain.sizes, self.domain.steps)
             for upper, lower, above in design.nested:
                 if not self.domain.lies(upper, lower, above):
-                    raise PlanError("a design is priced for places that lie in others than those of the domain.")
+                    raise PlanError(
+                        "places-nested-otherwise",
+                        f"The plan assumes another nesting of the places of {lower!r} in those of {upper!r} than "
+                        "the domain declares.",
+                        "Its price holds only for the nesting in the domain.",
+                        "Make the plan again for this domain.",
+                        "Nothing was read and nothing was charged.",
+                        place=lower,
+                    )
         if self.unit.id is None and any(d.asks_left_out for d in self.designs):
-            raise PlanError("of whom records are left out is known where an id says whose they are; there is none.")
+            raise PlanError(
+                "left-out-needs-id",
+                "The plan asks for the number of units with left-out records, and no id is set.",
+                "This number needs the id column of the protected unit.",
+                "Set the id, or remove the question left_out.",
+                "Nothing was read and nothing was charged.",
+                place="id",
+            )
         own = self.unit.name, self.unit.bound
         if any(u.id is not None and (u.name, u.bound) != own for u in self.units):
-            raise PlanError("records are counted by one id, that of the protected unit: no further one has its own.")
+            raise PlanError(
+                "unit-with-another-id",
+                "A further unit of the plan has an id of its own.",
+                "Records are counted by one id, that of the protected unit.",
+                "Give the further unit the id of the protected unit, or none.",
+                "Nothing was read and nothing was charged.",
+                place="units",
+            )
         patterned = {a for u in (self.unit, *self.units) for a in u.pattern.names}
         if not patterned <= set(self.domain):
-            raise PlanError("records of a unit keep to a pattern in an attribute that the domain does not have.")
+            raise PlanError(
+                "pattern-unknown-attribute",
+                "The pattern of a unit names an attribute that the domain does not have.",
+                "",
+                "Name attributes of the domain in the pattern.",
+                "Nothing was read and nothing was charged.",
+                place="pattern",
+            )
         if patterned & set(self.domain.steps):
-            raise PlanError("records of a unit keep to a pattern in an amount, between whose ends prices do not hold.")
+            raise PlanError(
+                "pattern-with-amount",
+                "The pattern of a unit names an amount.",
+                "The price of a pattern does not hold between the ends of an amount.",
+                "Remove the amount from the pattern.",
+                "Nothing was read and nothing was charged.",
+                place="pattern",
+            )
         if not {a for u in (self.unit, *self.units) for a in u.merge} <= set(self.domain.steps):
-            raise PlanError("records of a unit become one with something added up that is no amount of the domain.")
+            raise PlanError(
+                "merge-unknown-amount",
+                "The key merge of a unit names a column that is not an amount of the domain.",
+                "Merging adds up amounts of the domain.",
+                "Name amounts of the domain in merge.",
+                "Nothing was read and nothing was charged.",
+                place="merge",
+            )
         self._check_limits()
         _ = self.drawn, self.max_records()
 
@@ -198,17 +291,40 @@ class Order:
             wrong.append("designs")
         if wrong:
             raise PlanError(
-                f"an order takes its fields in the kernel's own types, and in no subclass of one: {', '.join(wrong)} "
-                f"is of another type. {_NOTHING}"
+                "order-field-type",
+                f"The order has fields of another type: {', '.join(wrong)}.",
+                "An order takes its fields in the types of the kernel, and in no subclass of one.",
+                "Give these fields in the types of the kernel.",
+                "Nothing was read and nothing was charged.",
             )
         for name in kinds.keys() | lists.keys():
             _refuse_changeable(name, getattr(self, name))
         if not all(map(is_digest, (self.plan, *self.beside))):
-            raise PlanError(f"an order names plans by their hashes, 64 hexadecimal digits each. {_NOTHING}")
+            raise PlanError(
+                "order-plan-not-hash",
+                "The order names a plan by something other than its hash.",
+                "A hash has 64 hexadecimal digits in lower case.",
+                "Name each plan by its hash.",
+                "Nothing was read and nothing was charged.",
+            )
         if self.plan in self.beside or len(set(self.beside)) < len(self.beside):
-            raise PlanError(f"a plan is composed with other plans, and names each of them once. {_NOTHING}")
+            raise PlanError(
+                "order-plans-repeated",
+                "The order names its own plan among the plans on the same records, or one plan twice.",
+                "",
+                "Name each other plan once.",
+                "Nothing was read and nothing was charged.",
+                place="beside",
+            )
         if not is_name(self.mechanism):
-            raise PlanError(f"a mechanism has a printable name without spaces around it. {_NOTHING}")
+            raise PlanError(
+                "order-mechanism-not-printable",
+                "The name of the mechanism is empty, is not printable, or has spaces around it.",
+                "",
+                "Give a printable name without spaces around it.",
+                "Nothing was read and nothing was charged.",
+                place="mechanism",
+            )
 
     def _check_limits(self) -> None:
         """Raise PlanError for a limit on designs or cells that are not there, or an exact size that is not public."""
@@ -216,13 +332,20 @@ class Order:
             there = all(self.domain.sizes.get(a) == n for a, n in limit.axes)
             if not there or any(i >= len(self.designs) for i in limit.designs or ()):
                 raise PlanError(
-                    f"a limit is on designs of the order, and on cells of attributes of the domain. {_NOTHING}"
+                    "limit-misfits-order",
+                    "A limit names a design that the order does not have, or cells that the domain does not have.",
+                    "",
+                    "Name designs of the order and cells of attributes of the domain.",
+                    "Nothing was read and nothing was charged.",
                 )
         if any(size.exactly for size in self.sizes) and not self.adjacency.fixes_size:
             raise PlanError(
-                "a plan states the exact number of records only where neighbours have the same number: where a record "
-                "can come or go, refusing data of another number reveals that it did. State the size as an upper "
-                f"bound. {_NOTHING}"
+                "exact-size-not-public",
+                "The plan states an exact number of records, and neighbouring data can have different numbers.",
+                "Refusing data of another number would reveal that a record came or went.",
+                "State the size as an upper bound, or plan for neighbours that replace a record.",
+                "Nothing was read and nothing was charged.",
+                place="size",
             )
 
     def max_records(self, times: int = 1) -> int | None:
@@ -246,9 +369,13 @@ class Order:
         exact = (WRAP - 1) // (largest * parts * times)
         if exact < min(declared, ENOUGH):
             raise PlanError(
-                f"a record can add {largest:,} steps of amounts to a count, and the counts hold at most {exact:,} such "
-                f"records; max_records of the source is {declared:,}. Declare a larger step, or set max_records to "
-                f"{exact:,} or less if that is public. {_NOTHING}"
+                "too-many-records-for-amounts",
+                f"A record can add {largest:,} steps of amounts to a count, and counts hold at most {exact:,} such "
+                "records.",
+                f"max_records of the source is {declared:,}.",
+                f"Declare a larger step, or set max_records to {exact:,} or less if that is public.",
+                "Nothing was read and nothing was charged.",
+                place="max_records",
             )
         return min(exact, declared)
 
@@ -273,7 +400,13 @@ class Order:
         if self.unit.parts == 1:
             return self.designs
         if self.sizes or self.domain.steps:
-            raise PlanError("shares of records tell neither how many records there are, nor amounts of theirs.")
+            raise PlanError(
+                "shares-with-size-or-amount",
+                "The plan counts shares of records, and declares a size or an amount.",
+                "Shares of records give neither the number of records nor their amounts.",
+                "Count records instead of shares, or remove the size and the amounts.",
+                "Nothing was read and nothing was charged.",
+            )
         return tuple(d.in_parts(self.unit.parts) for d in self.designs)
 
     def afresh(self) -> Self:
@@ -330,9 +463,12 @@ class Order:
         for a in own:
             if costs.get(a, self.loss) is None:
                 raise PlanError(
-                    f"nothing bounds what the plan costs {a.sentence!r}: it tells the number of records, which is "
-                    "public only where no record comes or goes. Leave that unit out, or give it the relation of the "
-                    "protected one. Nothing was read and nothing was charged."
+                    "cost-of-unit-unbounded",
+                    f"Nothing bounds the privacy cost of the plan for {a.sentence!r}.",
+                    "The plan publishes the number of records, which is public only if no record is added or removed.",
+                    "Remove that unit, or give it the neighbour relation of the protected unit.",
+                    "Nothing was read and nothing was charged.",
+                    place="units",
                 )
         return {a: loss for a, loss in costs.items() if loss is not None}
 
@@ -390,8 +526,11 @@ def _refuse_changeable(name: str, value: object) -> None:
     wrong = changeable(value)
     if wrong is not None:
         raise PlanError(
-            f"{name} of an order holds an object of type {wrong}, which could change after the price was computed, or "
-            f"is not the kernel's own. {_NOTHING}"
+            "order-field-changeable",
+            f"The field {name} of an order holds an object of type {wrong}.",
+            "Such an object could change after the price was computed, or does not belong to the kernel.",
+            "Give a value of a type of the kernel that cannot change.",
+            "Nothing was read and nothing was charged.",
         )
 
 

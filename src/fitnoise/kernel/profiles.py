@@ -58,8 +58,11 @@ def ceil_dyadic(rho: Fraction, bits: int = BITS) -> Fraction:
     """
     if not isinstance(rho, Fraction):
         raise LedgerError(
-            f"ρ must be a Fraction, not {reprlib.repr(rho)}: a cost not known exactly is infinite; nothing was "
-            "charged, nothing was changed"
+            "cost-not-a-fraction",
+            f"A cost is {reprlib.repr(rho)}, which is not a Fraction.",
+            "Only exact costs are charged.",
+            "Give the cost as a Fraction.",
+            "Nothing was charged and nothing was changed.",
         )
     return Fraction(steps_above(rho, bits), 1 << bits)
 
@@ -83,14 +86,38 @@ class Profile:
     def __post_init__(self) -> None:
         pairs = isinstance(self.axes, tuple) and all(isinstance(a, tuple) and len(a) == 2 for a in self.axes)
         if not pairs or not all(type(key) is str and type(n) is int and n > 0 for key, n in self.axes):
-            raise _error("the axes of a profile are pairs of a key and a size of 1 or more")
+            raise LedgerError(
+                "profile-axes-invalid",
+                "The axes of a profile are not pairs of a key and a size of at least 1.",
+                "",
+                "Give one such pair for each axis.",
+                "Nothing was charged.",
+            )
         if len({key for key, _ in self.axes}) != len(self.axes):
-            raise _error("a profile names each axis once; a key appears twice")
+            raise LedgerError(
+                "profile-axis-twice",
+                "A profile names one axis twice.",
+                "",
+                "Name each axis once.",
+                "Nothing was charged.",
+            )
         if not isinstance(self.values, tuple) or not all(type(v) is int and v >= 0 for v in self.values):
-            raise _error("the values of a profile are whole numbers of at least 0, in units of 2⁻⁶⁴")
+            raise LedgerError(
+                "profile-values-invalid",
+                "The values of a profile are not whole numbers of at least 0.",
+                "The values are in units of 2⁻⁶⁴.",
+                "Give whole numbers of at least 0.",
+                "Nothing was charged.",
+            )
         most = len(self.values) + 1  # a product beyond it is not worked out
         if len(self.values) != reduce(lambda cells, axis: min(cells * axis[1], most), self.axes, 1):
-            raise _error("a profile has one value for each joint cell of its axes")
+            raise LedgerError(
+                "profile-values-misfit-axes",
+                "A profile does not have one value for each joint cell of its axes.",
+                "",
+                "Give one value for each joint cell.",
+                "Nothing was charged.",
+            )
 
     @classmethod
     def of(cls, axes: Iterable[tuple[str, int]], rho: Iterable[Fraction]) -> Self:
@@ -100,7 +127,13 @@ class Profile:
         """
         exact = tuple(rho)
         if not all(isinstance(r, Fraction) and r >= 0 for r in exact):
-            raise _error("the costs of a profile must be Fractions ≥ 0: a cost not known exactly is infinite")
+            raise LedgerError(
+                "profile-costs-invalid",
+                "The costs of a profile are not all Fractions of at least 0.",
+                "Only exact costs are charged.",
+                "Give each cost as a Fraction.",
+                "Nothing was charged.",
+            )
         return cls(tuple(axes), tuple(steps_above(r) for r in exact))
 
     @cached_property
@@ -123,7 +156,13 @@ class Profile:
         parts = (document["axes"], document["values"]) if isinstance(document, Mapping) and known else (None, None)
         axes, values = parts
         if not isinstance(axes, list) or not isinstance(values, list) or not all(isinstance(a, list) for a in axes):
-            raise _error("a profile is written as its axes and its values, two lists, and nothing else")
+            raise LedgerError(
+                "profile-not-readable",
+                "A profile is not two lists with the keys axes and values.",
+                "",
+                "Give a profile as fitnoise writes it.",
+                "Nothing was charged.",
+            )
         return cls(tuple(tuple(a) for a in axes), tuple(values))
 
 
@@ -160,7 +199,13 @@ def joint(profiles: Iterable[Profile], *, max_cells: int = MAX_CELLS) -> Fractio
     sizes: dict[str, int] = {}
     for key, n in (axis for p in given for axis in p.axes):
         if sizes.setdefault(key, n) != n:
-            raise _error(f"two profiles give the axis {key!r} the sizes {sizes[key]} and {n}: they have other cells")
+            raise LedgerError(
+                "profile-sizes-differ",
+                f"Two profiles give the axis {key!r} the sizes {sizes[key]} and {n}.",
+                "Profiles with different sizes have different cells.",
+                "Compose only releases with the same cells of this axis.",
+                "Nothing was charged.",
+            )
     factors: _Factors = {(): np.array(0, dtype=object)}
     for p in given:
         _include(factors, *_factor(p))
@@ -213,7 +258,3 @@ def _union(factors: list[_Axes]) -> _Axes:
 
 def _cells(axes: _Axes, sizes: Mapping[str, int]) -> int:
     return math.prod(sizes[a] for a in axes)
-
-
-def _error(what: str) -> LedgerError:
-    return LedgerError(f"{what}; nothing was charged")

@@ -49,7 +49,6 @@ FROZEN: Final = b"fitnoise series 1, frozen counts\n"
 
 _RANDOM = 32
 
-_NOTHING = "Nothing was drawn and nothing was charged."
 
 _NAME = re.compile(r"(\d{4,})-([0-9a-f]{64})\.(frozen|drawn)|(\d{4,})[fd]-[0-9a-f]{16}\.unfinished", re.ASCII)
 
@@ -150,8 +149,11 @@ def again(
     waits = 1 <= period <= len(known) and ledger.answered(known[period - 1]) is None
     if not waits and (not 1 <= period <= len(known) or _path(folder, known[period - 1], "drawn").exists()):
         raise LedgerError(
-            f"period {series.label(period)} of the series was not drawn yet, or its answers are kept, and never "
-            f"change: publish them. {_NOTHING}"
+            "period-not-lost",
+            f"Period {series.label(period)} of the series was not drawn yet, or its answers are kept.",
+            "Answers that are kept never change.",
+            "Draw the next period, or publish the answers that are kept.",
+            "Nothing was drawn and nothing was charged.",
         )
     order = series.again(period)
     _refuse_folder(folder, order, ledger, first=False)
@@ -218,15 +220,21 @@ def _refuse_turn(series: Series, period: int, known: int) -> None:
     """Raise LedgerError unless a period is next."""
     if 1 <= period <= known:
         raise LedgerError(
-            f"period {series.label(period)} of the series was drawn before, and is never drawn a second time: its "
-            f"values do not change, and what comes late counts in the period in which it comes. {_NOTHING}"
+            "period-drawn-before",
+            f"Period {series.label(period)} of the series was drawn before.",
+            "Its values never change, and a late record counts in the period in which it arrives.",
+            "Publish the answers that are kept, or draw the next period.",
+            "Nothing was drawn and nothing was charged.",
         )
     if period != known + 1 or period > series.periods:
         last = f"{series.label(known + 1)} is next" if known < series.periods else "all were drawn"
         begun = "" if known else ", and no series of this very plan was begun in this ledger"
         raise LedgerError(
-            f"the periods of a series are drawn in order, and it is not the turn of {series.label(period)}: "
-            f"{last}{begun}. {_NOTHING}"
+            "period-not-next",
+            f"Period {series.label(period)} of the series is not next: {last}{begun}.",
+            "The periods of a series are drawn in order.",
+            "Draw the next period, if there is one.",
+            "Nothing was drawn and nothing was charged.",
         )
 
 
@@ -237,11 +245,20 @@ def _refuse_folder(folder: Path, order: Order, ledger: Ledger, *, first: bool) -
             folder.mkdir(mode=0o700)
             sync_names(folder.parent)
     if not folder.is_dir():
-        raise DataError(f"there is no folder {folder.name!r} for the counts of this series. {_NOTHING}")
+        raise DataError(
+            "series-folder-missing",
+            f"The folder {folder.name!r} for the counts of this series does not exist.",
+            "",
+            "Bring the folder back, or correct its path.",
+            "Nothing was drawn and nothing was charged.",
+        )
     if sys.platform != "win32" and folder.stat().st_mode & 0o077:
         raise DataError(
-            f"the folder {folder.name!r} can be read by others than its owner, and frozen counts are as confidential "
-            f"as the data: chmod 700 it, and think of who has read it. {_NOTHING}"
+            "series-folder-open",
+            f"Other users can read the folder {folder.name!r}.",
+            "Frozen counts are as confidential as the data.",
+            "Run chmod 700 on the folder, and consider who may have read it.",
+            "Nothing was drawn and nothing was charged.",
         )
     entries = [e for e in ledger.entries() if e.drawn is not None]
     own = {e.digest for e in entries if (e.account, e.detail["plan"]) == (order.account, order.plan)}
@@ -250,9 +267,11 @@ def _refuse_folder(folder: Path, order: Order, ledger: Ledger, *, first: bool) -
         name = _NAME.fullmatch(path.name)
         if name is None or name[2] in others or (name[3] == "drawn" and name[2] not in own):
             raise DataError(
-                f"the folder {folder.name!r} holds {path.name[:80]!r}, which is not of this series as the ledger knows "
-                "it: it is of another plan, or the ledger is an old copy. Give each series a folder of its own, and "
-                f"bring the ledger back. {_NOTHING}"
+                "series-folder-foreign-file",
+                f"The folder {folder.name!r} holds {path.name[:80]!r}, which the ledger does not know for this series.",
+                "The file belongs to another plan, or the ledger is an old copy.",
+                "Give each series its own folder, and bring the current ledger back.",
+                "Nothing was drawn and nothing was charged.",
             )
 
 
@@ -279,8 +298,11 @@ def _freeze(series: Series, folder: Path, period: int, counts: Sequence[NDArray[
             draft.place(folder / f"{period:04}-{digest}.frozen")
     except OSError as error:
         raise DataError(
-            f"the counts of period {period} cannot be kept in {folder.name!r} ({error.strerror}), and later ones need "
-            f"them. {_NOTHING}"
+            "frozen-counts-not-kept",
+            f"The counts of period {period} cannot be kept in {folder.name!r} ({error.strerror}).",
+            "Later periods need these counts.",
+            "Make room in the folder, or allow writing there, then draw the period again.",
+            "Nothing was drawn and nothing was charged.",
         ) from None
     return digest
 
@@ -296,8 +318,11 @@ def _thawed(series: Series, folder: Path, entry: Entry, margins: Sequence[Margin
     content = _read(path)
     if content is None or hashlib.sha256(content).hexdigest() != drawn.frozen:
         raise DataError(
-            f"the frozen counts of {series.label(drawn.period)} in {folder.name!r} are gone, or were touched: bring "
-            f"back the file {path.name[:20]!r}… as it was. Without it no later period is drawn. {_NOTHING}"
+            "frozen-counts-altered",
+            f"The frozen counts of {series.label(drawn.period)} in {folder.name!r} are missing or altered.",
+            "No later period can be drawn without them.",
+            f"Restore the file {path.name[:20]!r}… as it was.",
+            "Nothing was drawn and nothing was charged.",
         )
     start = len(FROZEN) + _RANDOM
     head = _head(series, drawn.period)
@@ -306,8 +331,12 @@ def _thawed(series: Series, folder: Path, entry: Entry, margins: Sequence[Margin
     ends = np.cumsum([math.prod(shape) for shape in shapes])
     if content[start : start + len(head)] != head or len(content) != start + len(head) + 8 * ends[-1]:
         raise DataError(
-            f"the frozen counts of {series.label(drawn.period)} are of another version of fitnoise, which counts "
-            f"otherwise: use the one that froze them. {_NOTHING}"
+            "frozen-counts-other-version",
+            f"The frozen counts of {series.label(drawn.period)} were made by a version of fitnoise that counts "
+            "differently.",
+            "",
+            "Use the version of fitnoise that froze them.",
+            "Nothing was drawn and nothing was charged.",
         )
     counts = np.frombuffer(content, dtype="<i8", offset=start + len(head)).astype(np.int64)
     return [x.reshape(shape) for x, shape in zip(np.split(counts, ends[:-1]), shapes, strict=True)]

@@ -14,7 +14,7 @@ from typing import Any, Protocol, Self, final
 
 from numpy.typing import NDArray
 
-from fitnoise.errors import PlanError
+from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Exact, Floats, Indices, Integers
 from fitnoise.kernel.losses import Axes, Loss
 from fitnoise.kernel.units import Adjacency
@@ -88,12 +88,22 @@ class Cells:
     def __post_init__(self) -> None:
         names = [name for name, _ in (*self.exchangeable, *self.structured)]
         if len(set(names)) != len(names):
-            raise PlanError("a design names each attribute once; one appears twice.")
+            raise PlanError(
+                "design-attribute-twice",
+                "A design names one attribute twice.",
+                "",
+                "Name each attribute of a design once.",
+                "No design was made.",
+            )
         cells, steps = dict(self.structured), dict(self.steps)
         bad = (not k or min(k) < 1 or cells.get(a, 0) <= len(k) for a, k in self.steps)
         if len(steps) < len(self.steps) or any(bad):
             raise PlanError(
-                "a design names each of its amounts once, among the structured attributes, with two ends or more knots."
+                "design-amounts-misfit",
+                "The amounts of a design do not fit its structured attributes.",
+                "Each amount is one structured attribute with at least two knots and at least 1 step between knots.",
+                "Name each amount once, among the structured attributes, with all its knots.",
+                "No design was made.",
             )
 
     @property
@@ -115,6 +125,81 @@ class Cells:
     def size(self) -> int:
         """How many joint cells of structured attributes there are, n_o."""
         return math.prod(self.shape)
+
+
+def other_domain(what: str) -> PlanError:
+    """Return the error for a part of a plan that was made for another domain.
+
+    Args:
+        what: Name of the part.
+    """
+    return PlanError(
+        "made-for-another-domain",
+        f"A {what} was made for another domain than that of the publication.",
+        "The domain of the publication must have the same attributes, numbers of values and amounts.",
+        "Make the plan again for this domain.",
+        "Nothing was measured.",
+    )
+
+
+def attributes_not_increasing(what: str) -> PlanError:
+    """Return the error for attributes that are out of order, or repeated.
+
+    Args:
+        what: Name of the part of a design.
+    """
+    return PlanError(
+        "attributes-not-increasing",
+        f"A {what} names its attributes out of order, or one attribute twice.",
+        "",
+        "Name each attribute once, in increasing order of positions.",
+        "No strategy was made.",
+    )
+
+
+def noise_out_of_range(what: str) -> PlanError:
+    """Return the error for noise that the exact sampler cannot draw; it does not show the scale.
+
+    Args:
+        what: Name of the part of a design.
+    """
+    return PlanError(
+        "noise-out-of-range",
+        f"The noise of a {what} is out of range.",
+        "A noise scale is one positive number that the exact sampler can draw.",
+        "Make the plan again.",
+        "No strategy was made.",
+    )
+
+
+def measured_twice(what: str) -> PlanError:
+    """Return the error for a part that a strategy measures twice.
+
+    Args:
+        what: Name of the part.
+    """
+    return PlanError(
+        "measured-twice",
+        f"The strategy measures one {what} twice.",
+        "",
+        f"Measure each {what} once.",
+        "No strategy was made.",
+    )
+
+
+def unknown_result(outcome: str) -> WorkloadError:
+    """Return the error for a label that is no result; it does not show the label.
+
+    Args:
+        outcome: Sentence about what did not happen.
+    """
+    return WorkloadError(
+        "unknown-result",
+        "The label is not a result of the query.",
+        "",
+        "Choose one of the results of the query graph.",
+        outcome,
+    )
 
 
 class Design(abc.ABC):
@@ -155,8 +240,11 @@ class Design(abc.ABC):
             PlanError: it measures no shares of records, or not with so much noise.
         """
         raise PlanError(
-            f"counts in {parts} parts of a record are for tables with Gaussian noise: shares of records go with no "
-            "other noise, nor with questions with finitely many answers. Nothing was measured."
+            "parts-need-gaussian-tables",
+            f"The plan counts shares of records ({parts} parts a record), and a part of it cannot measure shares.",
+            "Only tables with Gaussian noise can measure shares of records.",
+            "Plan tables with Gaussian noise and no question, or count records instead of shares.",
+            "Nothing was measured.",
         )
 
     @abc.abstractmethod

@@ -9,12 +9,23 @@ from typing import Any, final
 import numpy as np
 
 from fitnoise.errors import PlanError
-from fitnoise.kernel.designs._base import Answers, Counts, Design, Door, Margin
+from fitnoise.kernel.designs._base import Answers, Counts, Design, Door, Margin, other_domain
 from fitnoise.kernel.designs.questions import FiniteQuery, Mechanism, Question
 from fitnoise.kernel.designs.ranks import RankMechanism
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import Adjacency
+
+
+def _foreign_mechanism() -> PlanError:
+    """Return the error for a mechanism that was made for another question."""
+    return PlanError(
+        "mechanism-of-another-question",
+        "A mechanism of the plan was made for another question, or for another ε.",
+        "",
+        "Make the plan again.",
+        "Nothing was measured.",
+    )
 
 
 @final
@@ -42,15 +53,21 @@ class Answer(Design):
             PlanError: they were made for another ε than the question's.
         """
         if self.mechanism.epsilon != self.query.record_epsilon(of):
-            raise PlanError("the mechanisms of a plan are not those of its questions. Nothing was measured.")
+            raise _foreign_mechanism()
         return replace(self, mechanism=self.mechanism.anew(self.query.graph(self.domain, of)))
 
     def check(self, sizes: Mapping[str, int], steps: Mapping[str, tuple[int, ...]]) -> None:
         """Raise PlanError unless it is for a domain whose attributes have these numbers of values, and of no amount."""
         if self.domain.sizes != sizes or self.domain.steps != steps:
-            raise PlanError("a question is about another domain than the publication.")
+            raise other_domain("question")
         if any(a in steps for m in self.margins() for a in m):
-            raise PlanError("a question with finitely many answers counts records, and asks for no amount.")
+            raise PlanError(
+                "question-about-amount",
+                "A question with finitely many answers uses an amount.",
+                "Such a question counts records and uses no amount.",
+                "Ask the question of another attribute, or plan a table for the amount.",
+                "Nothing was measured.",
+            )
 
     def margins(self) -> Collection[Margin]:
         """What the question asks to be counted."""
@@ -64,7 +81,7 @@ class Answer(Design):
     def loss(self, of: Adjacency) -> Loss:
         """Pure ε: what one step of the graph costs, as often as a unit can take one."""
         if not self.query.bounds(self.domain, of, self.mechanism):
-            raise PlanError("the mechanisms of a plan are not those of its questions. Nothing was measured.")
+            raise _foreign_mechanism()
         return Loss.of_epsilon(self.query.steps(of) * self.mechanism.log_ratio(), by_cell=of.by_cell)
 
     def fixes_size(self, of: Adjacency) -> bool:

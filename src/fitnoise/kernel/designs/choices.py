@@ -32,9 +32,9 @@ import numpy.typing as npt
 
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
-from fitnoise.kernel.designs._base import Door
+from fitnoise.kernel.designs._base import Door, unknown_result
 from fitnoise.kernel.designs.weights import Weights, from_rows
-from fitnoise.kernel.exact import Graph, exp_below, log_above, rational
+from fitnoise.kernel.exact import Graph, exp_below, log_above, ratio_above_epsilon, rational
 
 
 @final
@@ -76,14 +76,16 @@ class FiniteMechanism:
         rows, outputs = self.weights.codes.shape
         fits = rows == self.graph.n and answers.shape == (outputs,)
         if not fits or answers.min() < 0 or answers.max() >= self.graph.n:
-            raise PlanError(f"weights of {rows} rows and {outputs} outputs do not fit the query; no mechanism was made")
+            raise PlanError(
+                "weights-misfit-query",
+                f"The weights have {rows} rows and {outputs} outputs, and the query has {self.graph.n} results.",
+                "The weights need one row for each result, and each output needs an answer among the results.",
+                "Give weights and answers for this query.",
+                "No mechanism was made.",
+            )
         ratio = self.largest_ratio
         if ratio is None or ratio > exp_below(self.epsilon):
-            known = "nothing bounds it" if ratio is None else f"its logarithm is up to {float(log_above(ratio)):.17g}"
-            raise PlanError(
-                f"two neighbouring results would be told apart by more than e^ε, ε = {float(self.epsilon):.17g}: "
-                f"{known}. No mechanism was made."
-            )
+            raise ratio_above_epsilon(self.epsilon, ratio)
 
     @cached_property
     def largest_ratio(self) -> Fraction | None:
@@ -154,7 +156,7 @@ class FiniteMechanism:
         except (KeyError, TypeError):
             i = -1
         if i < 0:  # raised out here: the error before it, which names the label, is not kept
-            raise WorkloadError("this is no result of the query; look at the results of the graph. Nothing was drawn.")
+            raise unknown_result("Nothing was drawn.")
         return i
 
     @cached_property
@@ -204,6 +206,12 @@ def from_integers(
     weights = from_rows(rows)
     outputs = len(weights.columns)
     if answers is None and outputs > graph.n:
-        raise WorkloadError(f"{outputs} outputs for {graph.n} results: say in `answers` what each is read as")
+        raise WorkloadError(
+            "answers-not-given",
+            f"The weights have {outputs} outputs for {graph.n} results, and no answers are given.",
+            "With more outputs than results, each output needs the result that it stands for.",
+            "Give the result of each output in answers.",
+            "No mechanism was made.",
+        )
     read = np.arange(outputs) if answers is None else np.asarray(answers)
     return FiniteMechanism(graph, rational(epsilon), family, weights, read)

@@ -70,16 +70,28 @@ class ClampedMechanism:
         object.__setattr__(self, "alpha", checked_alpha(self.alpha))
         if not isinstance(self.graph.structure, Box) or self.graph.n > RESULTS_LIMIT:
             raise PlanError(
-                f"staircase noise is added to the results of a box, at most {RESULTS_LIMIT:,} of them: sums, and "
-                "counts that do not restrict each other. No mechanism was made."
+                "staircase-needs-box",
+                f"The results of the query are not a box of at most {RESULTS_LIMIT:,} results.",
+                "Staircase noise needs a box: a sum, or counts that do not restrict each other.",
+                "Choose another mechanism, or ask a coarser query.",
+                "No mechanism was made.",
             )
         if 1 / self.alpha > exp_below(self.epsilon):
-            raise PlanError("1/α is not proven to be at most e^ε; no mechanism was made")
+            raise PlanError(
+                "alpha-above-epsilon",
+                "The factor 1/α of the mechanism is not proven to be at most e^ε.",
+                "",
+                "Choose a larger α, or make the plan again.",
+                "No mechanism was made.",
+            )
         longest = max(self._box.shape)
         if self.terms > TERMS_LIMIT or self.terms * longest > WORK_LIMIT:
             raise PlanError(
-                f"ε = {float(self.epsilon):.3g} is too small for noise on {longest:,} results: its errors would take "
-                "too long to sum up. Take a larger ε, or ask a coarser question. No mechanism was made."
+                "epsilon-too-small-for-staircase",
+                f"ε = {float(self.epsilon):.3g} is too small for noise on {longest:,} results.",
+                "Summing the errors of the mechanism would take too long.",
+                "Take a larger ε, or ask a coarser question.",
+                "No mechanism was made.",
             )
 
     @property

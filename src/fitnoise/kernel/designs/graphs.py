@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import reprlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,8 +43,10 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from fitnoise.errors import WorkloadError
+from fitnoise.kernel.arguments import shown
 from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.checks import checked_whole
+from fitnoise.kernel.designs._base import unknown_result
 from fitnoise.kernel.units import Neighbours
 
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -286,7 +289,13 @@ class Simplex:
         _check_edges(math.comb(k, 2) * math.comb(people + k - 2, k - 1))  # two bins, and how all others are spread
         place = people + 1
         if place**k >= 2**63:
-            raise WorkloadError(f"{k} bins of {people} people are too many to write the edges; ask for fewer bins")
+            raise WorkloadError(
+                "too-many-bins",
+                f"{k} bins of {people} people have too many edges to number in 64 bits.",
+                "",
+                "Ask for fewer bins.",
+                "No edges were computed.",
+            )
         weights = place ** np.arange(k - 1, -1, -1, dtype=np.int64)
         codes = self.bins @ weights  # rows are in lexicographic order: codes increase
         found = []
@@ -400,13 +409,19 @@ class QueryGraph:
     def __post_init__(self) -> None:
         if not 1 <= self.structure.n <= RESULTS_LIMIT:
             raise WorkloadError(
-                f"a query graph was given {self.structure.n} results; it needs at least 1 and at most "
-                f"{RESULTS_LIMIT}: ask a coarser query. No graph was made."
+                "results-out-of-range",
+                f"The query graph has {self.structure.n} results.",
+                f"A query graph needs from 1 to {RESULTS_LIMIT} results.",
+                "Ask a coarser query.",
+                "No graph was made.",
             )
         if len(self.results) != self.structure.n:
             raise WorkloadError(
-                f"{len(self.results)} labels were given for {self.structure.n} results; give one each. "
-                "No graph was made."
+                "labels-misfit-results",
+                f"{len(self.results)} labels are given for {self.structure.n} results.",
+                "Each result needs one label.",
+                "Give one label for each result.",
+                "No graph was made.",
             )
 
     @property
@@ -438,8 +453,11 @@ class QueryGraph:
     def _distances(self) -> Floats:
         if self.n > DISTANCES_LIMIT:
             raise WorkloadError(
-                f"all distances between {self.n} results were asked for; at most {DISTANCES_LIMIT} results are "
-                "written out: ask for some rows with distances_from. Nothing was computed."
+                "too-many-distances",
+                f"The query graph has {self.n} results, and all distances between them are requested.",
+                f"All distances are available up to {DISTANCES_LIMIT} results.",
+                "Compute some rows with distances_from.",
+                "Nothing was computed.",
             )
         return _read_only(self.structure.distances_from(np.arange(self.n)))
 
@@ -454,7 +472,13 @@ class QueryGraph:
         """
         at = np.asarray(rows)
         if at.ndim != 1 or (at.size and (at.dtype.kind not in "iu" or at.min() < 0 or at.max() >= self.n)):
-            raise WorkloadError(f"positions of results are whole numbers of 0 to {self.n - 1} in a list; got {rows!r}")
+            raise WorkloadError(
+                "positions-out-of-range",
+                f"The positions are {reprlib.repr(rows)}.",
+                f"Positions of results are whole numbers from 0 to {self.n - 1}, in a list.",
+                "Give positions of results of this graph.",
+                "Nothing was computed.",
+            )
         return self.structure.distances_from(at.astype(np.int64))
 
     def components(self) -> Integers:
@@ -478,7 +502,7 @@ class QueryGraph:
         try:
             return self._positions[result] if isinstance(self.results, tuple) else self.results.index(result)
         except (KeyError, ValueError, TypeError) as error:
-            raise WorkloadError("this is no result of the query; look at the results of the graph") from error
+            raise unknown_result("Nothing was computed.") from error
 
     @cached_property
     def _positions(self) -> dict[Hashable, int]:
@@ -513,12 +537,21 @@ def from_edges(n: int, edges: ArrayLike, results: Sequence[Hashable] | None = No
     good = pairs.ndim == 2 and pairs.shape[1] == 2 and pairs.dtype.kind in "iu"
     if not good or (pairs.size and (pairs.min() < 0 or pairs.max() >= n or (pairs[:, 0] == pairs[:, 1]).any())):
         raise WorkloadError(
-            f"edges are pairs of two different whole numbers of 0 to {n - 1}, as rows of two; got an array of shape "
-            f"{pairs.shape} that has others. A result is never its own neighbour. No graph was made."
+            "edges-not-pairs",
+            f"The edges are an array of shape {pairs.shape} with other rows than pairs of different results.",
+            f"Each edge is a row of two different whole numbers from 0 to {n - 1}; no result is its own neighbour.",
+            "Give one such row for each pair of neighbours.",
+            "No graph was made.",
         )
     labels: Sequence[Hashable] = range(n) if results is None else tuple(results)
     if len(labels) != n or len(set(labels)) != n:
-        raise WorkloadError(f"{n} results need {n} distinct labels; got {len(labels)}, {len(set(labels))} distinct")
+        raise WorkloadError(
+            "labels-not-distinct",
+            f"{len(labels)} labels are given for {n} results, and {len(set(labels))} of them are distinct.",
+            "Each result needs a label of its own.",
+            f"Give {n} distinct labels.",
+            "No graph was made.",
+        )
     return QueryGraph(labels, Explicit(n, _read_only(_sorted_pairs(pairs.astype(np.int64)))))
 
 
@@ -547,7 +580,11 @@ def from_networkx(graph: Networkx) -> QueryGraph:
     """
     if graph.is_directed():
         raise WorkloadError(
-            "a directed graph was given; neighbours of tables are mutual: give graph.to_undirected(). No graph was made"
+            "graph-directed",
+            "The graph is directed.",
+            "Neighbours of tables are mutual, so the graph must be undirected.",
+            "Give graph.to_undirected().",
+            "No graph was made.",
         )
     labels = list(graph.nodes)
     place = {label: i for i, label in enumerate(labels)}
@@ -565,13 +602,25 @@ def from_sparse(
     """
     a = sparse.coo_array(adjacency if sparse.issparse(adjacency) else np.asarray(adjacency))
     if a.ndim != 2 or a.shape[0] != a.shape[1]:
-        raise WorkloadError(f"an adjacency matrix is square; got the shape {a.shape}. No graph was made.")
+        raise WorkloadError(
+            "adjacency-not-square",
+            f"The adjacency matrix has the shape {a.shape}.",
+            "An adjacency matrix is square.",
+            "Give a square matrix.",
+            "No graph was made.",
+        )
     kept = a.data != 0
     i, j = (np.asarray(x, dtype=np.int64)[kept] for x in a.coords)
     n = int(a.shape[0])
     forth, back = np.unique(i * n + j), np.unique(j * n + i)
     if not np.array_equal(forth, back):
-        raise WorkloadError("neighbours are mutual, and the matrix is not symmetric: give A + Aᵀ. No graph was made.")
+        raise WorkloadError(
+            "adjacency-not-symmetric",
+            "The adjacency matrix is not symmetric.",
+            "Neighbours are mutual, so the matrix must be symmetric.",
+            "Give A + Aᵀ.",
+            "No graph was made.",
+        )
     return from_edges(n, np.stack([i, j], axis=1), results)
 
 
@@ -653,7 +702,13 @@ def independent_counts(*people: int) -> QueryGraph:
     Source: section 6.
     """
     if not people:
-        raise WorkloadError("no count was given; give the largest value of every count. No graph was made.")
+        raise WorkloadError(
+            "no-counts-given",
+            "No count is given.",
+            "",
+            "Give the largest value of each count.",
+            "No graph was made.",
+        )
     for u in people:
         checked_whole("people", u)
     return bundle(*(path(u + 1) for u in people))
@@ -672,7 +727,13 @@ def disjoint_counts(people: int, counts: int) -> QueryGraph:
     checked_whole("counts", counts)
     n = math.comb(people + counts, counts)
     if n * (counts + 1) > EDGES_LIMIT:
-        raise WorkloadError(f"{counts} counts of {people} people have {n} results, too many. No graph was made.")
+        raise WorkloadError(
+            "too-many-disjoint-counts",
+            f"{counts} disjoint counts of {people} people have {n} results, which are too many.",
+            "",
+            "Ask for fewer counts, or state fewer people.",
+            "No graph was made.",
+        )
     columns = np.zeros((1, 0), dtype=np.int64)
     for _ in range(counts):  # append a column of 0 … what is left, row by row
         left = people - columns.sum(axis=1)
@@ -708,7 +769,13 @@ def bundle(*graphs: QueryGraph) -> QueryGraph:
 
 def _product(graphs: tuple[QueryGraph, ...], *, together: bool) -> QueryGraph:
     if not graphs:
-        raise WorkloadError("no graph was given; a product needs at least one. No graph was made.")
+        raise WorkloadError(
+            "no-graph-given",
+            "No graph is given.",
+            "A product needs at least one graph.",
+            "Give at least one graph.",
+            "No graph was made.",
+        )
     labels = Grid([g.results for g in graphs])
     boxes = [g.structure for g in graphs if isinstance(g.structure, Box)]
     if len(boxes) == len(graphs) and (together or len(graphs) == 1):
@@ -754,14 +821,22 @@ def derive(
         relation = Neighbours(adjacency)
     except ValueError as error:
         choices = " or ".join(f'"{choice}"' for choice in Neighbours)
-        raise WorkloadError(f"the adjacency is {adjacency!r}; it needs to be {choices}. No graph was made.") from error
+        raise WorkloadError(
+            "unknown-adjacency",
+            f"The adjacency is {shown(adjacency)}.",
+            "",
+            f"Choose {choices}.",
+            "No graph was made.",
+        ) from error
     replace = relation is Neighbours.REPLACE_ONE
     tables = math.comb(len(domain) + people - (1 if replace else 0), people)
     if not domain or tables * len(domain) > TABLES_LIMIT:
         raise WorkloadError(
-            f"{people} records of {len(domain)} values make {tables} tables; derive needs at least one value and goes "
-            f"through at most {TABLES_LIMIT} pairs of a table and a value: take a smaller table of the same shape, or "
-            "one of the templates. No graph was made."
+            "too-many-tables-to-derive",
+            f"{people} records of {len(domain)} values make {tables} tables.",
+            f"A graph can be derived from at least 1 value and at most {TABLES_LIMIT} pairs of a table and a value.",
+            "Derive the graph of a smaller table of the same shape, or use a template.",
+            "No graph was made.",
         )
     answers: dict[tuple[int, ...], Hashable] = {}
     for size in [people] if replace else range(people + 1):
@@ -802,8 +877,11 @@ def _sorted_pairs(pairs: Integers) -> Integers:
 def _check_edges(count: int) -> None:
     if count > EDGES_LIMIT:
         raise WorkloadError(
-            f"this graph has {count} edges; at most {EDGES_LIMIT} are written out. The solvers that know its structure "
-            "do without them. Nothing was computed."
+            "too-many-edges",
+            f"The query graph has {count} edges.",
+            f"At most {EDGES_LIMIT} edges are listed.",
+            "Use a solver that knows the structure of the query and needs no list of edges.",
+            "Nothing was computed.",
         )
 
 

@@ -45,9 +45,9 @@ import numpy as np
 
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers, discounted
-from fitnoise.kernel.designs._base import Door
+from fitnoise.kernel.designs._base import Door, unknown_result
 from fitnoise.kernel.designs.graphs import Box, QueryGraph
-from fitnoise.kernel.exact import exp_below, exp_bounds, log_above, rational
+from fitnoise.kernel.exact import exp_below, exp_bounds, log_above, ratio_above_epsilon, rational
 
 RESULTS_LIMIT = 2**22
 """Most results of a mechanism without a table."""
@@ -121,23 +121,25 @@ class LazyMechanism:
         given = np.asarray(self.weights)
         if given.dtype.kind not in "iu" or given.size != box.n or given.min() < 0 or given.max() >= 1 << WORD:
             raise PlanError(
-                f"weights are {box.n} whole numbers, one for every result, at least 0 and below 2^{WORD}; others were "
-                "given. No mechanism was made."
+                "weights-not-of-box",
+                "The weights do not fit the results.",
+                f"The weights are {box.n} whole numbers, one for each result, from 0 to below 2^{WORD}.",
+                "Give one such number for each result.",
+                "No mechanism was made.",
             )
         weights = np.array(given, dtype=np.int64).reshape(box.shape)
         weights.setflags(write=False)
         object.__setattr__(self, "weights", weights)
         ratio = self.largest_ratio
         if ratio is None or ratio > exp_below(self.epsilon):
-            known = "nothing bounds it" if ratio is None else f"its logarithm is up to {float(log_above(ratio)):.17g}"
-            raise PlanError(
-                f"two neighbouring results are not proven to be alike up to e^ε, ε = {float(self.epsilon):.17g}: "
-                f"{known}. No mechanism was made."
-            )
+            raise ratio_above_epsilon(self.epsilon, ratio)
         if self.tries > TRIES_LIMIT:
             raise PlanError(
-                f"drawing an answer would take {self.tries:.3g} tries on average; at most {TRIES_LIMIT} are allowed. "
-                "Take a larger ε, or the geometric mechanism. No mechanism was made."
+                "too-many-tries",
+                f"One draw would take {self.tries:.3g} tries on average.",
+                f"At most {TRIES_LIMIT} tries are allowed.",
+                "Take a larger ε, or use the geometric mechanism.",
+                "No mechanism was made.",
             )
 
     # --- What it costs ------------------------------------------------------------------------------------
@@ -238,7 +240,13 @@ class LazyMechanism:
         shape = self.weights.shape
         inside = len(place) == len(shape) and all(0 <= x < s for x, s in zip(place, shape, strict=True))
         if not inside:
-            raise WorkloadError("this is no place in the box of the results. Nothing was looked up.")
+            raise WorkloadError(
+                "place-outside-box",
+                "The place is not in the box of the results.",
+                "",
+                "Give one position for each axis, within the size of the axis.",
+                "Nothing was computed.",
+            )
         return self.graph.results[int(np.ravel_multi_index(place, shape))]
 
     def read(self, output: int) -> object:
@@ -265,7 +273,13 @@ def checked_alpha(alpha: Fraction) -> Fraction:
     """α as drawing takes it; PlanError otherwise."""
     own = Fraction(alpha)
     if not 0 < own <= MOST_ALPHA or (1 << ALPHA_BITS) % own.denominator:
-        raise PlanError("alpha needs to be a multiple of 2⁻⁶² above 0, and well below 1; no mechanism was made")
+        raise PlanError(
+            "alpha-out-of-range",
+            "The factor α of a mechanism is out of range.",
+            "α is a multiple of 2⁻⁶², above 0 and clearly below 1.",
+            "Give such an α, or make the plan again.",
+            "No mechanism was made.",
+        )
     return own
 
 
@@ -278,21 +292,30 @@ def checked_box(graph: QueryGraph, alpha: Fraction) -> Box:
     given = graph.structure if isinstance(graph, QueryGraph) else None
     if not isinstance(given, Box):
         raise PlanError(
-            "the results of this query are no box, and only boxes are done without a table: sums, counts that do not "
-            "restrict each other, and bundles of them. For up to 4,096 results take tight_constraints, or the "
-            "residual-column mechanism. No mechanism was made."
+            "results-not-a-box",
+            "The results of the query are not a box.",
+            "A mechanism without a table needs a box: a sum, counts that do not restrict each other, or a bundle of "
+            "them.",
+            "Use tight_constraints or the residual-column mechanism for up to 4,096 results.",
+            "No mechanism was made.",
         )
     if given.n > RESULTS_LIMIT:
         raise PlanError(
-            f"the query has {given.n} results; without a table at most {RESULTS_LIMIT} are done. Ask a coarser query. "
-            "No mechanism was made."
+            "too-many-results-without-table",
+            f"The query has {given.n} results.",
+            f"A mechanism without a table needs at most {RESULTS_LIMIT} results.",
+            "Ask a coarser query.",
+            "No mechanism was made.",
         )
     box = Box(given.shape, tuple(min(v, max(s - 1, 1)) for v, s in zip(given.steps, given.shape, strict=True)))
     count = min(max(_reaches(box, None)), _DEEPEST / -math.log(alpha)) + 1
     if len(box.shape) > 1 and count * box.n > WORK_LIMIT:
         raise PlanError(
-            f"{box.n} results on {len(box.shape)} axes need {count:.3g} sums over all of them at this ε, more than "
-            "can be done in reasonable time. Take a larger ε, or ask about one axis at a time. No mechanism was made."
+            "too-many-sums",
+            f"{box.n} results on {len(box.shape)} axes need {count:.3g} sums over all results at this ε.",
+            "These sums would take too long.",
+            "Take a larger ε, or ask about one axis at a time.",
+            "No mechanism was made.",
         )
     return box
 
@@ -308,7 +331,7 @@ def place_of(graph: QueryGraph, shape: tuple[int, ...], result: Hashable) -> tup
     except WorkloadError:
         i = -1
     if i < 0:  # raised out here: the error before it, which names the label, is not kept
-        raise WorkloadError("this is no result of the query; look at the results of the graph. Nothing was drawn.")
+        raise unknown_result("Nothing was drawn.")
     return tuple(int(x) for x in np.unravel_index(i, shape))
 
 
@@ -375,13 +398,25 @@ def one_side(box: Box, alpha: Fraction, weights: Integers) -> Enclosed:
     scaled = int(alpha * (1 << ALPHA_BITS))
     top = int(weights.max())
     if top * v >= 1 << WORD:
-        raise PlanError(f"weights of up to {top} in steps of {v} have sums above 2^{WORD}; no mechanism was made")
+        raise PlanError(
+            "weight-sums-too-large",
+            f"Weights of up to {top} in steps of {v} have sums above 2^{WORD}.",
+            "",
+            "Give smaller weights.",
+            "No mechanism was made.",
+        )
     window = _window(weights, v)
 
     guess = discounted(float(alpha) * window.astype(np.float64), float(alpha), v)
     largest = float(guess.max()) + top
     if largest >= 2.0 ** (WORD - 1):
-        raise PlanError(f"weights of up to {top} have rows above 2^{WORD - 1}; no mechanism was made")
+        raise PlanError(
+            "weight-rows-too-large",
+            f"Weights of up to {top} have rows above 2^{WORD - 1}.",
+            "",
+            "Give smaller weights.",
+            "No mechanism was made.",
+        )
     # α 2^unit W is a product of two numbers of up to 62 bits, with the shift shared out between them.
     unit = max(0, WORD - 2 - math.frexp(largest)[1])
     ours = min(unit, WORD - scaled.bit_length())

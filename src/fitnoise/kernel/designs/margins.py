@@ -35,7 +35,18 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Exact, Floats
-from fitnoise.kernel.designs._base import HELD, WRAP, Answers, Cells, Counts, Door, Margin
+from fitnoise.kernel.designs._base import (
+    HELD,
+    WRAP,
+    Answers,
+    Cells,
+    Counts,
+    Door,
+    Margin,
+    attributes_not_increasing,
+    measured_twice,
+    noise_out_of_range,
+)
 from fitnoise.kernel.designs.linear import LinearDesign
 from fitnoise.kernel.designs.parts import (
     SAFE,
@@ -82,13 +93,31 @@ class MeasuredMargin:
     def __post_init__(self) -> None:
         rows = np.array(self.rows)
         if rows.ndim != 2 or rows.dtype != np.int64 or not rows.size:
-            raise PlanError("a measured margin asks 64-bit integer queries about the structured cells.")
+            raise PlanError(
+                "margin-rows-not-integers",
+                "The rows of a measured margin are not a matrix of 64-bit integers.",
+                "Each row is a 64-bit integer query on the structured cells.",
+                "Give at least one such row.",
+                "No strategy was made.",
+            )
         if largest_entry(rows) >= 2**40:
-            raise PlanError("the integers of a pure strategy must stay below 2^40.")
+            raise PlanError(
+                "margin-rows-too-large",
+                "A measured margin has an integer of 2^40 or more.",
+                "The integers of a strategy with Laplace noise must stay below 2^40.",
+                "Give smaller integers.",
+                "No strategy was made.",
+            )
         if not rows.any(axis=1).all():
-            raise PlanError("a pure strategy measures no query that is zero everywhere.")
+            raise PlanError(
+                "margin-row-zero",
+                "A measured margin has a query that is zero everywhere.",
+                "",
+                "Remove this query.",
+                "No strategy was made.",
+            )
         if list(self.attributes) != sorted(set(self.attributes)):
-            raise PlanError("a measured margin names its attributes in increasing order, none twice.")
+            raise attributes_not_increasing("measured margin")
         rows.setflags(write=False)  # a price once computed stays the price of these integers
         object.__setattr__(self, "rows", rows)
         object.__setattr__(self, "attributes", tuple(self.attributes))
@@ -129,13 +158,19 @@ class PureStrategy(LinearDesign):
     def __post_init__(self) -> None:
         inside = all(0 <= a < len(self.sizes) for m in self.asked for a in m.attributes)
         if not self.asked or not inside or any(m.rows.shape[1] != self.cells for m in self.asked):
-            raise PlanError("a margin of the pure strategy does not fit its domain.")
+            raise PlanError(
+                "margins-misfit-domain",
+                "The margins of the strategy with Laplace noise do not fit its domain, or there are none.",
+                "Each margin names attributes of the domain and has one column for each structured cell.",
+                "Give at least one margin of this domain.",
+                "No strategy was made.",
+            )
         if self.over.steps:
             _ = self._parts  # what will be measured is whole between the knots of amounts
         if len({m.attributes for m in self.asked}) < len(self.asked):
-            raise PlanError("a pure strategy measures each margin once; one appears twice.")
+            raise measured_twice("margin")
         if type(self.scale) is not float or not 0 < self.scale <= LARGEST_SCALE:  # also refuses NaN
-            raise PlanError("the noise scale of a pure strategy must be a positive number the exact sampler can draw.")
+            raise noise_out_of_range("strategy with Laplace noise")
 
     @cached_property
     def runs(self) -> list[tuple[Floats, NDArray[np.int64]]]:
@@ -331,7 +366,13 @@ def _distances(rows: NDArray[np.int64]) -> Exact:
     n = rows.shape[1]
     out = np.zeros((n, n), dtype=np.int64)
     if largest_entry(rows) * 2 * len(rows) >= SAFE:
-        raise PlanError("the integers of a pure strategy are too large for replace-one neighbours.")
+        raise PlanError(
+            "margin-distances-too-large",
+            "The integers of a strategy with Laplace noise are too large for replace-one neighbours.",
+            "",
+            "Give smaller integers, or use add-or-remove-one neighbours.",
+            "Nothing was measured.",
+        )
     for row in rows:
         held = np.flatnonzero(row)
         if len(held) * 4 < n:  # |x − y| differs from |x| + |y| only where both are not 0

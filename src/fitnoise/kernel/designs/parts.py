@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Exact, Indices
-from fitnoise.kernel.designs._base import Cells
+from fitnoise.kernel.designs._base import Cells, other_domain
 
 SAFE = 2**62
 """Below this an int64 can be negated, added once and compared without overflow."""
@@ -94,7 +94,13 @@ def split(queries: Exact, over: Cells) -> tuple[Part, ...]:
             shaped = _between(shaped, axis, dict(over.steps)[a])
     if over.steps:
         if largest_entry(shaped) >= SAFE:
-            raise PlanError("what is measured between the knots of amounts is beyond 62 bits. Nothing was measured.")
+            raise PlanError(
+                "amount-rows-too-large",
+                "The integers between the knots of amounts exceed 62 bits.",
+                "",
+                "Make the plan again with smaller integers or a larger step of the amount.",
+                "Nothing was measured.",
+            )
         shaped = shaped.astype(np.int64)
     for i, row in enumerate(shaped):
         depends = tuple(axis for axis in range(row.ndim) if (row != row.take([0], axis)).any())
@@ -118,7 +124,11 @@ def _between(queries: Exact, axis: int, steps: tuple[int, ...]) -> Exact:
     most = np.array(steps, dtype=object).reshape([k if i == axis else 1 for i in range(queries.ndim)])
     if (rises % most).any():
         raise PlanError(
-            "what is measured of an amount is no whole number between the ends of its range. Nothing was measured."
+            "amount-rows-not-whole",
+            "A query on an amount has no whole number at some step between the knots.",
+            "Each difference between two knots is a multiple of the steps between them.",
+            "Make the plan again.",
+            "Nothing was measured.",
         )
     return np.concatenate([first, first + rises // most, beside], axis=axis)
 
@@ -136,10 +146,16 @@ def check_sizes(over: Cells, sizes: Mapping[str, int], steps: Mapping[str, tuple
     named = (*over.exchangeable, *over.structured)
     own = dict(over.steps)
     if any(sizes.get(name) != n or steps.get(name) != own.get(name) for name, n in named):
-        raise PlanError("the strategy is for another domain than the publication.")
+        raise other_domain("strategy")
 
 
 def refuse_amounts(over: Cells) -> None:
     """Raise PlanError for amounts, by a design whose prices are not those of the theorem, or are not known to be."""
     if over.steps:
-        raise PlanError("this kind of noise measures no amounts. Nothing was measured.")
+        raise PlanError(
+            "amounts-not-supported",
+            "The strategy measures an amount, and its kind of noise does not support amounts.",
+            "",
+            "Choose a mechanism that supports amounts, or remove the amount.",
+            "Nothing was measured.",
+        )

@@ -51,7 +51,16 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Exact, Floats
-from fitnoise.kernel.designs._base import WRAP, Answers, Cells, Counts, Margin
+from fitnoise.kernel.designs._base import (
+    WRAP,
+    Answers,
+    Cells,
+    Counts,
+    Margin,
+    attributes_not_increasing,
+    measured_twice,
+    noise_out_of_range,
+)
 from fitnoise.kernel.designs.linear import MAX_SCALE, GaussianDesign, axis_rows, centre, exact_precisions
 from fitnoise.kernel.designs.parts import (
     SAFE,
@@ -88,7 +97,13 @@ class Factor:
             return
         rows = np.array(self.rows)
         if rows.ndim != 2 or rows.dtype != np.int64 or not rows.size or largest_entry(rows) >= SAFE:
-            raise PlanError("a factor of a product is a matrix of whole numbers of at most 62 bits.")
+            raise PlanError(
+                "factor-not-integers",
+                "A factor of a product is not a matrix of whole numbers of at most 62 bits.",
+                "",
+                "Give such a matrix.",
+                "No strategy was made.",
+            )
         rows.setflags(write=False)  # a price once computed stays the price of these integers
         object.__setattr__(self, "rows", rows)
 
@@ -147,15 +162,27 @@ class ProductGroup:
             entries.setflags(write=False)
             object.__setattr__(self, name, entries)
         if self.attributes.ndim != 2 or self.attributes.dtype != np.intp:
-            raise PlanError("what a product measures is named by rows of positions of attributes.")
+            raise PlanError(
+                "product-sets-not-positions",
+                "The sets of attributes of a product are not rows of positions.",
+                "Each set is one row of positions of attributes, in a matrix.",
+                "Give such a matrix.",
+                "No strategy was made.",
+            )
         if (np.diff(self.attributes, axis=1) <= 0).any():
-            raise PlanError("a product names its attributes in increasing order, none twice.")
+            raise attributes_not_increasing("product")
         whole = self.multiples.dtype == np.int64 and self.multiples.shape == (len(self.attributes),)
         if not (whole and ((self.multiples > 0) & (self.multiples < SAFE)).all()):
-            raise PlanError("what a product measures is multiplied by a whole number of at most 62 bits.")
+            raise PlanError(
+                "product-multiples-out-of-range",
+                "The multiples of a product do not fit its sets of attributes.",
+                "Each set has one multiple, a whole number from 1 of at most 62 bits.",
+                "Give one such multiple for each set.",
+                "No strategy was made.",
+            )
         good = self.scales.dtype == np.float64 and self.scales.ndim == 1 and len(self.scales) >= len(self.attributes)
         if not (good and ((self.scales > 0) & (self.scales <= MAX_SCALE)).all()):  # also refuses NaN
-            raise PlanError("a noise scale of a product must be a positive number that the exact sampler can draw.")
+            raise noise_out_of_range("product")
 
     def __len__(self) -> int:
         return len(self.attributes)
@@ -185,19 +212,43 @@ class ProductStrategy(GaussianDesign):
     def __post_init__(self) -> None:
         refuse_amounts(self.over)
         if not self.groups:
-            raise PlanError("a product that measures nothing has no price.")
+            raise PlanError(
+                "product-empty",
+                "The product measures nothing.",
+                "A product that measures nothing has no price.",
+                "Give at least one set of attributes to measure.",
+                "No strategy was made.",
+            )
         wide = [n if f.rows is None else f.rows.shape[1] for f, n in zip(self.factors, self.sizes, strict=False)]
         if self.over.structured or len(self.factors) != len(self.sizes) or wide != list(self.sizes):
-            raise PlanError("the factors of a product do not fit its domain.")
+            raise PlanError(
+                "factors-misfit-domain",
+                "The factors of the product do not fit its domain.",
+                "Each attribute has one factor with one column for each value, and no attribute is structured.",
+                "Give one such factor for each attribute.",
+                "No strategy was made.",
+            )
         if any(
             g.attributes.size and not 0 <= g.attributes.min() <= g.attributes.max() < len(wide) for g in self.groups
         ):
-            raise PlanError("a set of attributes of a product does not fit its domain.")
+            raise PlanError(
+                "product-sets-misfit-domain",
+                "A set of attributes of the product names an attribute that its domain does not have.",
+                "",
+                "Name attributes of the domain by their positions.",
+                "No strategy was made.",
+            )
         sets = [tuple(row) for g in self.groups for row in g.attributes.tolist()]
         if len(set(sets)) < len(sets):
-            raise PlanError("a product measures each set of attributes once; one appears twice.")
+            raise measured_twice("set of attributes")
         if any(len(g.scales) != sum(map(math.prod, own)) for g, own in zip(self.groups, self.grids, strict=True)):
-            raise PlanError("a product has a noise scale for each set, or one for each product of rows of its factors.")
+            raise PlanError(
+                "product-scales-misfit",
+                "The noise of the product does not fit its sets of attributes.",
+                "Each group has one scale for each set, or one for each product of rows of its factors.",
+                "Give that many scales.",
+                "No strategy was made.",
+            )
 
     @cached_property
     def shapes(self) -> tuple[tuple[tuple[int, ...], ...], ...]:

@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import DataError, WorkloadError
-from fitnoise.kernel.arguments import checked
+from fitnoise.kernel.arguments import checked, shown
 from fitnoise.kernel.designs.choices import FiniteMechanism
 from fitnoise.kernel.designs.clamped import ClampedMechanism
 from fitnoise.kernel.designs.graphs import (
@@ -133,18 +133,36 @@ class FiniteQuery:
                 object.__setattr__(self, field, kind(getattr(self, field)))
             except ValueError:
                 choices = ", ".join(repr(str(x)) for x in kind)
-                raise WorkloadError(f"a {field} is one of {choices}; got {getattr(self, field)!r}.") from None
+                raise WorkloadError(
+                    "unknown-question-kind",
+                    f"The {field} of a question is {shown(getattr(self, field))}.",
+                    "",
+                    f"Choose one of {choices}.",
+                    "No question was made.",
+                    place=field,
+                ) from None
         if (
             not isinstance(self.name, str)
             or not self.name
             or self.name != self.name.strip()
             or not self.name.isprintable()
         ):
-            raise WorkloadError("a question needs a printable name without spaces around it.")
+            raise WorkloadError(
+                "question-name-not-printable",
+                "The name of a question is empty, is not printable, or has spaces around it.",
+                "",
+                "Give a printable name without spaces around it.",
+                "No question was made.",
+                place="name",
+            )
         if isinstance(self.people, bool) or not isinstance(self.people, int) or not 1 <= self.people <= MOST_PEOPLE:
             raise WorkloadError(
-                "a question says at most how many records there are, a whole number from 1 to 2^62; got "
-                f"{reprlib.repr(self.people)}. The number must be public: it is not looked up in the data."
+                "people-out-of-range",
+                f"people is {reprlib.repr(self.people)}.",
+                "A question needs a public upper bound on the number of records, from 1 to 2^62.",
+                "Set people to such a whole number, which does not come from the data.",
+                "No question was made.",
+                place="people",
             )
         object.__setattr__(self, "epsilon", rational(self.epsilon))
         object.__setattr__(self, "where", tuple(_condition(c) for c in self.where))
@@ -153,16 +171,44 @@ class FiniteQuery:
         if self.question is Question.QUANTILE:
             object.__setattr__(self, "at", _share(self.at))
         elif self.at is not None:
-            raise WorkloadError(f"a {self.question} takes no share `at`; a quantile does.")
+            raise WorkloadError(
+                "at-without-quantile",
+                f"A {self.question} question has a share (at).",
+                "Only a quantile takes the share at.",
+                "Remove at, or ask for a quantile.",
+                "No question was made.",
+                place="at",
+            )
         if self.question is Question.LEFT_OUT and self.where:
-            raise WorkloadError("left_out takes no condition: it is asked of all whose records are counted.")
+            raise WorkloadError(
+                "left-out-with-condition",
+                "A left_out question has a condition.",
+                "It counts all units, and takes no condition.",
+                "Remove the condition.",
+                "No question was made.",
+                place="where",
+            )
         needs = self.question not in (Question.COUNT, Question.COUNTS, Question.LEFT_OUT)
         if needs != (self.attribute is not None):
-            raise WorkloadError(f"a {self.question} {'needs an attribute' if needs else 'takes no attribute'}.")
+            raise _attribute_needed(self.question) if needs else _attribute_not_taken(self.question)
         if self.question is Question.COUNTS and not 2 <= len(self.where) <= MOST_COUNTS:
-            raise WorkloadError(f"several counts need a condition each, from two to {MOST_COUNTS}.")
+            raise WorkloadError(
+                "conditions-out-of-range",
+                f"A counts question has {len(self.where)} conditions.",
+                f"Several counts need from 2 to {MOST_COUNTS} conditions, one for each count.",
+                "Give one condition for each count.",
+                "No question was made.",
+                place="where",
+            )
         if self.question is not Question.COUNTS and len(self.where) > 1:
-            raise WorkloadError(f"a {self.question} takes one condition; several conditions are several counts.")
+            raise WorkloadError(
+                "several-conditions",
+                f"A {self.question} question has {len(self.where)} conditions.",
+                "It takes at most one condition.",
+                "Give one condition, or ask for several counts.",
+                "No question was made.",
+                place="where",
+            )
 
     @classmethod
     @checked(WorkloadError, "Nothing was planned.", "attribute", "where")
@@ -323,31 +369,57 @@ class FiniteQuery:
         """
         for a in self._attributes:
             if a not in domain:
-                raise WorkloadError(f"the question {self.name!r} is about {a!r}, which is not in the domain.")
+                raise WorkloadError(
+                    "question-unknown-attribute",
+                    f"The question {self.name!r} uses {a!r}, which is not in the domain.",
+                    "",
+                    "Name an attribute of the domain, or declare this one.",
+                    "Nothing was planned.",
+                    place=a,
+                )
         for condition in self.where:
             for a, values in condition:
                 values.cells(domain[a])
         if self.question is Question.SUM and not isinstance(domain[self._asked], Ordered):
             raise WorkloadError(
-                f"the question {self.name!r} adds up {self._asked!r}, which must be an ordered attribute: one of whole "
-                "numbers from a lowest to a highest, since one record must not move a sum by more than is known."
+                "sum-needs-ordered",
+                f"The question {self.name!r} adds up {self._asked!r}, which is not an ordered attribute.",
+                "A sum needs whole numbers between a lowest and a highest, so that one record can change it by a "
+                "known amount only.",
+                'Declare the attribute as type = "ordered", with low and high.',
+                "Nothing was planned.",
+                place=self._asked,
             )
         if self.share is not None and not domain[self._asked].ordered:
             raise WorkloadError(
-                f"the question {self.name!r} asks the {self.question} of {self._asked!r}, which has no order."
+                "quantile-needs-order",
+                f"The question {self.name!r} asks for the {self.question} of {self._asked!r}, whose values have no "
+                "order.",
+                "",
+                "Ask for it of an attribute whose values have an order.",
+                "Nothing was planned.",
+                place=self._asked,
             )
         if self.attribute is not None and domain[self.attribute].beside:
             raise WorkloadError(
-                f"the question {self.name!r} asks the {self.question} of {self.attribute!r}, which has cells for "
-                "missing values that are in no order: ask it of an attribute of the same column without them, whose "
-                'other values are dropped (absent = "drop", outside = "drop").'
+                "question-about-missing-category",
+                f"The question {self.name!r} asks for the {self.question} of {self.attribute!r}, which has "
+                "categories for missing values.",
+                "These categories have no place in the order of the values.",
+                'Ask for it of an attribute of the same column that drops other values (absent = "drop", outside = '
+                '"drop").',
+                "Nothing was planned.",
+                place=self.attribute,
             )
         for margin in self.margins(domain):
             cells = math.prod(domain[a].size for a in margin)
             if cells > MARGIN_CELLS:
                 raise WorkloadError(
-                    f"the question {self.name!r} is about attributes with {cells:,} joint cells; at most "
-                    f"{MARGIN_CELLS:,} are counted for one."
+                    "question-too-many-cells",
+                    f"The question {self.name!r} uses attributes with {cells:,} joint cells.",
+                    f"At most {MARGIN_CELLS:,} joint cells are counted for one question.",
+                    "Use fewer or coarser attributes in the question.",
+                    "Nothing was planned.",
                 )
 
     @property
@@ -413,13 +485,21 @@ class FiniteQuery:
             rational(self.record_epsilon(of))
         except WorkloadError as error:
             raise WorkloadError(
-                f"the question {self.name!r} may cost one of the {of.records:,} records of a unit ε divided by "
-                f"their number, which is too little: {error}"
+                "epsilon-per-record-too-small",
+                f"A unit has up to {of.records:,} records, so the question {self.name!r} can spend 1/{of.records:,} "
+                "of its ε on each.",
+                f"{error.given} {error.needed}",
+                "Take a larger ε, or count fewer records of each unit.",
+                "Nothing was planned.",
             ) from None
         if self.prior is not None and len(self.prior) != graph.n:
             raise WorkloadError(
-                f"the question {self.name!r} has {graph.n:,} results, and its prior {len(self.prior):,} numbers; give "
-                "one for each result."
+                "prior-misfits-results",
+                f"The question {self.name!r} has {graph.n:,} results, and its prior has {len(self.prior):,} numbers.",
+                "",
+                "Give one number for each result.",
+                "Nothing was planned.",
+                place="prior",
             )
         return graph
 
@@ -446,7 +526,11 @@ class FiniteQuery:
         low, high = min(adds), max(adds)
         if low == high:
             raise WorkloadError(
-                f"the answer to {self.name!r} follows from the number of records, which is public: publish it as it is."
+                "answer-already-public",
+                f"The answer to {self.name!r} follows from the number of records, which is public.",
+                "",
+                "Remove the question, and publish this answer as it is.",
+                "Nothing was planned.",
             )
         return Question.SUM, self.people * low, self.people * high, high - low
 
@@ -546,9 +630,13 @@ class FiniteQuery:
         if records > self.people or (records != self.people and of.fixes_size):
             bound = "exactly" if of.fixes_size else "at most"
             raise DataError(
-                f"the question {self.name!r} is declared for {bound} {self.people:,} records, and the data have "
-                "another number: its answer need not be among its results. Correct `people`, if the number is public, "
-                "and plan again. Nothing was measured and nothing was charged."
+                "people-misfits-data",
+                f"The question {self.name!r} is declared for {bound} {self.people:,} records, and the data have "
+                "another number.",
+                "Only for the declared number is the answer among the results of the question.",
+                "Correct people, if the number is public, and plan again.",
+                "Nothing was measured and nothing was charged.",
+                place="people",
             )
         asked = zip(self.margins(domain), counts, self.where or ((),), strict=True)
         return [self._kept(domain, margin, x, condition) for margin, x, condition in asked]
@@ -585,15 +673,48 @@ def graph_of(shape: tuple[Any, ...]) -> QueryGraph:
             return disjoint_counts(people, counts)
         if (people + 1) ** counts > RESULTS_LIMIT:
             raise WorkloadError(
-                f"{counts} counts of {people:,} records have {(people + 1) ** counts:,} results together; at most "
-                f"{RESULTS_LIMIT:,} are planned for: ask fewer at once."
+                "counts-too-many-results",
+                f"{counts} counts of {people:,} records have {(people + 1) ** counts:,} joint results.",
+                f"At most {RESULTS_LIMIT:,} results can be planned.",
+                "Ask for fewer counts at once.",
+                "Nothing was planned.",
             )
         return independent_counts(*[people] * counts)
     low, high, step = parts
     n = high - low + 1
     if n > RESULTS_LIMIT:
-        raise WorkloadError(f"a sum of {n:,} possible results is too fine: at most {RESULTS_LIMIT:,} are planned for.")
+        raise WorkloadError(
+            "sum-too-fine",
+            f"The sum has {n:,} possible results.",
+            f"At most {RESULTS_LIMIT:,} results can be planned.",
+            "Ask for the sum of a coarser attribute, or state fewer people.",
+            "Nothing was planned.",
+        )
     return QueryGraph(range(low, high + 1), Box((n,), (step,)))
+
+
+def _attribute_needed(question: Question) -> WorkloadError:
+    """Return the error for a question without the attribute that it needs."""
+    return WorkloadError(
+        "question-needs-attribute",
+        f"A {question} question has no attribute.",
+        "",
+        f"Name the attribute of the {question}.",
+        "No question was made.",
+        place="attribute",
+    )
+
+
+def _attribute_not_taken(question: Question) -> WorkloadError:
+    """Return the error for a question with an attribute, of a kind that takes none."""
+    return WorkloadError(
+        "question-takes-no-attribute",
+        f"A {question} question has an attribute.",
+        "",
+        "Remove the attribute, or state it as a condition.",
+        "No question was made.",
+        place="attribute",
+    )
 
 
 def _share(at: object) -> Fraction:
@@ -601,8 +722,12 @@ def _share(at: object) -> Fraction:
     own = Fraction(at).limit_denominator(FINEST) if isinstance(at, float) and 0 < at < 1 else at
     if not isinstance(own, Fraction) or not 0 < own < 1 or own.denominator > FINEST:
         raise WorkloadError(
-            "a quantile is at a share of the records, above 0 and below 1, a fraction of a denominator up to "
-            f"{FINEST:,}, such as Fraction(9, 10); got {reprlib.repr(at)}."
+            "quantile-share-out-of-range",
+            f"The share of a quantile (at) is {reprlib.repr(at)}.",
+            f"A share is a fraction above 0 and below 1 with a denominator of at most {FINEST:,}.",
+            "Give such a fraction, for example Fraction(9, 10).",
+            "No question was made.",
+            place="at",
         )
     return own
 
@@ -614,7 +739,14 @@ def _believed(prior: Iterable[Any]) -> tuple[float, ...]:
     except (TypeError, ValueError):
         own = ()
     if not own or not all(0 <= x < math.inf for x in own):
-        raise WorkloadError("a prior is a list of probabilities, finite and none below 0, one for every result.")
+        raise WorkloadError(
+            "prior-not-probabilities",
+            "The prior of a question is not a list of probabilities.",
+            "A prior has one finite number of at least 0 for each result.",
+            "Give such a list, or remove the prior.",
+            "No question was made.",
+            place="prior",
+        )
     return own
 
 
@@ -622,7 +754,14 @@ def _condition(given: Iterable[tuple[str, Any]]) -> Condition:
     """In one form, sorted by attribute, so that equal conditions are equal."""
     own = tuple(sorted(((str(a), Selection.parse(values)) for a, values in given), key=lambda pair: pair[0]))
     if len({a for a, _ in own}) != len(own) or any(not values.items for _, values in own):
-        raise WorkloadError("a condition names each attribute once, with one value or more.")
+        raise WorkloadError(
+            "condition-attribute-twice",
+            "A condition names an attribute twice, or without a value.",
+            "",
+            "Name each attribute of a condition once, with at least one value.",
+            "No question was made.",
+            place="where",
+        )
     return own
 
 

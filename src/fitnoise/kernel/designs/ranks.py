@@ -127,13 +127,22 @@ class RankMechanism:
         object.__setattr__(self, "alpha", checked_alpha(self.alpha))
         if self.graph.n > VALUES_LIMIT:
             raise PlanError(
-                f"a quantile is drawn of at most {VALUES_LIMIT:,} values, and the attribute has {self.graph.n:,}; "
-                "recode it. No mechanism was made."
+                "quantile-too-many-values",
+                f"The attribute of the quantile has {self.graph.n:,} values.",
+                f"A quantile needs an attribute with at most {VALUES_LIMIT:,} values.",
+                "Recode the attribute into fewer values.",
+                "No mechanism was made.",
             )
         least = TOTAL // (self.graph.n * self.levels[0])
         rounding = log_above(Fraction(least + self.graph.n, least - 1))
         if 2 * self.ranks.step * log_above(1 / self.alpha) + rounding > self.epsilon:
-            raise PlanError("what an answer by ranks costs is not proven to be at most ε; no mechanism was made")
+            raise PlanError(
+                "ranks-above-epsilon",
+                "The privacy cost of the answer by ranks is not proven to be at most ε.",
+                "",
+                "Choose a larger α, or make the plan again.",
+                "No mechanism was made.",
+            )
 
     @cached_property
     def levels(self) -> tuple[int, ...]:
@@ -144,8 +153,11 @@ class RankMechanism:
                 return tuple(found)
             found.append(weight)
         raise PlanError(
-            f"ε = {float(self.epsilon):.3g} is too small to tell ranks of so many people apart, at most "
-            f"{LEVELS_LIMIT:,} levels. Take a larger ε, or a quantile of a smaller denominator. No mechanism was made."
+            "epsilon-too-small-for-ranks",
+            f"ε = {float(self.epsilon):.3g} is too small to distinguish the ranks of this number of people.",
+            f"A mechanism by ranks has at most {LEVELS_LIMIT:,} levels.",
+            "Take a larger ε, or a quantile with a smaller denominator.",
+            "No mechanism was made.",
         )
 
     def log_ratio(self) -> Fraction:

@@ -25,7 +25,16 @@ from numpy.typing import NDArray
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Exact, Floats, equal_rows
 from fitnoise.kernel.designs._base import HELD as DRAWN
-from fitnoise.kernel.designs._base import WRAP, Answers, Cells, Counts, Margin
+from fitnoise.kernel.designs._base import (
+    WRAP,
+    Answers,
+    Cells,
+    Counts,
+    Margin,
+    attributes_not_increasing,
+    measured_twice,
+    noise_out_of_range,
+)
 from fitnoise.kernel.designs.linear import MAX_SCALE, GaussianDesign, axis_rows, centre, exact_precisions
 from fitnoise.kernel.designs.parts import SAFE, Part, exact_matmul, largest_entry, named, split, times
 from fitnoise.kernel.designs.relaxations import at_most
@@ -114,27 +123,57 @@ class StrategyGroup:
     def __post_init__(self) -> None:
         k, count = len(self.basis), len(self.attributes)
         if k == 0 or self.basis.ndim != 2 or self.basis.dtype != np.int64:
-            raise PlanError("a sector's basis must be a matrix of whole numbers of at most 62 bits.")
+            raise PlanError(
+                "sector-basis-not-integers",
+                "The basis of a sector is not a matrix of whole numbers of at most 62 bits.",
+                "",
+                "Give such a matrix.",
+                "No strategy was made.",
+            )
         whole = self.mixing.dtype == np.int64 or (
             self.mixing.dtype == object and all(type(x) is int for x in self.mixing.flat)
         )
         if self.mixing.shape != (count, k, k) or not whole:
-            raise PlanError("a sector's mixing matrix must be square integers as large as its basis.")
+            raise PlanError(
+                "sector-mixing-misfit",
+                "The mixing matrices of a group of sectors do not fit it.",
+                "Each sector has one square matrix of whole numbers, with as many rows as the basis.",
+                "Give one such matrix for each sector.",
+                "No strategy was made.",
+            )
         for name in ("attributes", "sizes", "mixing", "basis", "scales"):
             entries = np.array(getattr(self, name))  # whatever kind of array it was
             if entries.dtype == np.int64 and entries.size and largest_entry(entries) >= SAFE:
-                raise PlanError("64-bit entries of a strategy must stay below 2^62; larger ones are Python integers.")
+                raise PlanError(
+                    "sector-integers-too-large",
+                    "A 64-bit integer of a strategy is 2^62 or more.",
+                    "64-bit integers of a strategy must stay below 2^62.",
+                    "Give larger integers as integers of Python.",
+                    "No strategy was made.",
+                )
             entries.setflags(write=False)  # a price once computed stays the price of these integers
             object.__setattr__(self, name, entries)
         good = self.scales.dtype == np.float64 and self.scales.shape == (count,)
         if not (good and ((self.scales > 0) & (self.scales <= MAX_SCALE)).all()):  # also refuses NaN
-            raise PlanError("a sector's noise scale must be a positive number that the exact sampler can draw.")
+            raise noise_out_of_range("sector")
         if self.attributes.dtype != np.intp or self.sizes.dtype != np.int64:  # in narrower types prices would wrap
-            raise PlanError("a sector's attributes and their sizes must be 64-bit whole numbers.")
+            raise PlanError(
+                "sector-types-too-narrow",
+                "The attributes of a sector or their sizes are not 64-bit whole numbers.",
+                "In narrower types prices could be wrong.",
+                "Give both as 64-bit whole numbers.",
+                "No strategy was made.",
+            )
         if self.attributes.ndim != 2 or self.sizes.shape != self.attributes.shape or (self.sizes < 2).any():
-            raise PlanError("a sector's attributes must each have two values or more.")
+            raise PlanError(
+                "sector-attribute-without-values",
+                "The attributes of a sector do not have one size of at least 2 each.",
+                "",
+                "Give the number of values of each attribute, at least 2.",
+                "No strategy was made.",
+            )
         if (np.diff(self.attributes, axis=1) <= 0).any():
-            raise PlanError("a sector names its attributes in increasing order, none twice.")
+            raise attributes_not_increasing("sector")
 
     def __len__(self) -> int:
         return len(self.attributes)
@@ -225,13 +264,20 @@ class Strategy(GaussianDesign):
                 split(g.basis, self.over)  # whole between the ends of amounts
             inside = g.attributes.size == 0 or (g.attributes.min() >= 0 and g.attributes.max() < len(sizes))
             if g.basis.shape[1] != self.cells or not inside or (sizes[g.attributes] != g.sizes).any():
-                raise PlanError("a sector of the strategy does not fit its domain.")
+                raise PlanError(
+                    "sector-misfits-domain",
+                    "A sector of the strategy does not fit its domain.",
+                    "The basis has one column for each structured cell, and attributes and sizes are those of the "
+                    "domain.",
+                    "Make the strategy for this domain.",
+                    "No strategy was made.",
+                )
         for width in {g.attributes.shape[1] for g in self.groups}:
             rows = np.concatenate([g.attributes for g in self.groups if g.attributes.shape[1] == width])
             short = max(len(sizes), 1) ** width < SAFE
             keys = rows @ (len(sizes) ** np.arange(width)) if short else rows
             if len(np.unique(keys, axis=0)) < len(rows):
-                raise PlanError("a strategy measures each sector once; a sector appears twice.")
+                raise measured_twice("sector")
 
     @property
     def cells(self) -> int:

@@ -46,7 +46,16 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Exact, Floats, Indices
-from fitnoise.kernel.designs._base import WRAP, Answers, Cells, Counts, Margin
+from fitnoise.kernel.designs._base import (
+    WRAP,
+    Answers,
+    Cells,
+    Counts,
+    Margin,
+    attributes_not_increasing,
+    measured_twice,
+    noise_out_of_range,
+)
 from fitnoise.kernel.designs.linear import MAX_SCALE, GaussianDesign, axis_rows, centre, exact_precisions
 from fitnoise.kernel.designs.parts import SAFE, refuse_amounts
 from fitnoise.kernel.immutable import FixedMapping
@@ -75,20 +84,38 @@ class MeasuredTree:
     def __post_init__(self) -> None:
         for x in (*self.factors, *self.scales.values()):
             if x.ndim != 1:
-                raise PlanError("what a tree measures is told by class of place.")
+                raise PlanError(
+                    "tree-numbers-not-by-class",
+                    "The factors or the noise of a tree are not lists.",
+                    "A tree has one number for each class of places on a level.",
+                    "Give one list for each level.",
+                    "No strategy was made.",
+                )
         factors, scales = tuple(map(_kept, self.factors)), {level: _kept(self.scales[level]) for level in self.scales}
         object.__setattr__(self, "factors", factors)
         object.__setattr__(self, "scales", FixedMapping(scales))
         whole = type(self.multiple) is int and all(x.dtype == np.int64 for x in factors)
         if not whole or not 0 < self.multiple < SAFE or any(((x < 1) | (x >= SAFE)).any() for x in factors):
-            raise PlanError("what a tree measures is multiplied by whole numbers of at most 62 bits, from 1 on.")
+            raise PlanError(
+                "tree-factors-out-of-range",
+                "The multiple or a factor of a tree is out of range.",
+                "The multiple and the factors are whole numbers from 1, of at most 62 bits.",
+                "Give such numbers.",
+                "No strategy was made.",
+            )
         if list(scales) != sorted(scales) or list(scales)[-1:] != [self.deep] or min(scales) < 0:
-            raise PlanError("a tree is measured on some of its levels, from the top down, the deepest one among them.")
+            raise PlanError(
+                "tree-levels-not-in-order",
+                "The measured levels of a tree are not in order, or the deepest level is not among them.",
+                "",
+                "Name the measured levels from the top down, ending with the deepest level.",
+                "No strategy was made.",
+            )
         good = all(x.dtype == np.float64 and ((x > 0) & (x <= MAX_SCALE)).all() for x in scales.values())
         if not good:  # also refuses NaN
-            raise PlanError("a noise scale of a tree must be a positive number that the exact sampler can draw.")
+            raise noise_out_of_range("tree")
         if list(self.attributes) != sorted(set(self.attributes)):
-            raise PlanError("a tree names its attributes in increasing order, none twice.")
+            raise attributes_not_increasing("tree")
 
     @property
     def deep(self) -> int:
@@ -122,33 +149,71 @@ class TreeStrategy(GaussianDesign):
     def __post_init__(self) -> None:
         refuse_amounts(self.over)
         if not self.groups:
-            raise PlanError("a tree of which nothing is measured has no price.")
+            raise PlanError(
+                "tree-empty",
+                "The strategy measures nothing of its tree.",
+                "A strategy that measures nothing has no price.",
+                "Measure at least one level of the tree.",
+                "No strategy was made.",
+            )
         object.__setattr__(self, "above", tuple(map(_kept, self.above)))
         object.__setattr__(self, "classes", tuple(map(_kept, self.classes)))
         inside = all(0 <= a < len(self.over.sizes) for a in self.levels) and not self.over.structured
         if not inside or not len(set(self.levels)) == len(self.levels) == len(self.above) == len(self.classes) - 1:
-            raise PlanError("the levels of a tree do not fit its domain.")
+            raise PlanError(
+                "tree-misfits-domain",
+                "The levels of a tree do not fit its domain.",
+                "Each level is one exchangeable attribute of the domain, with its classes and the places above its "
+                "own.",
+                "Make the strategy for this domain.",
+                "No strategy was made.",
+            )
         sizes = (1, *(self.over.sizes[a] for a in self.levels))
         for n, own in zip(sizes, self.classes, strict=True):
             if own.dtype != np.intp or own.shape != (n,) or len(np.unique(own)) != own.max() + 1 or own.min() < 0:
-                raise PlanError("the classes of a tree's places are numbers from 0 on, one for each place.")
+                raise PlanError(
+                    "tree-classes-out-of-range",
+                    "The classes of the places of a tree are not numbered from 0 without a gap.",
+                    "Each place has one class.",
+                    "Number the classes from 0, one number for each place.",
+                    "No strategy was made.",
+                )
         for parents, n, lies in zip(sizes, sizes[1:], self.above, strict=False):
             fits = lies.dtype == np.intp and lies.shape == (n,) and lies[0] == 0 and lies[-1] == parents - 1
             if not fits or not np.isin(np.diff(lies), (0, 1)).all():
-                raise PlanError("the places of a tree stand in the order of those above them, some in each.")
+                raise PlanError(
+                    "tree-places-not-in-order",
+                    "The places of a tree are not in the order of the places above them, or a place has none below it.",
+                    "",
+                    "List the places in the order of the places above them, at least one in each.",
+                    "No strategy was made.",
+                )
         for known, up, own, lies in zip(self._above, self.classes, self.classes[1:], self.above, strict=False):
             if (known[own] != up[lies]).any():
-                raise PlanError("places of one class of a tree lie in places of one class.")
+                raise PlanError(
+                    "tree-class-in-several-classes",
+                    "Places of one class of a tree lie in places of different classes.",
+                    "",
+                    "Give them different classes, or give the places above them one class.",
+                    "No strategy was made.",
+                )
         for g in self.groups:
             self._check(g)
         if len({g.attributes for g in self.groups}) < len(self.groups):
-            raise PlanError("a tree is measured once beside each set of attributes; one appears twice.")
+            raise measured_twice("tree and its set of further attributes")
 
     def _check(self, g: MeasuredTree) -> None:
         beside = all(0 <= a < len(self.sizes) and a not in self.levels and self.sizes[a] > 1 for a in g.attributes)
         fits = g.deep <= len(self.levels) and all(len(x) == self._kinds[i] for i, x in enumerate(g.factors, 1))
         if not (beside and fits and all(len(x) == self._kinds[level] for level, x in g.scales.items())):
-            raise PlanError("what is measured of a tree does not fit its places, or the attributes beside them.")
+            raise PlanError(
+                "tree-group-misfits-places",
+                "A group of a tree does not fit its places or its further attributes.",
+                "Each level has one number for each class, and each further attribute has at least two values and "
+                "is no level.",
+                "Make the strategy for this domain.",
+                "No strategy was made.",
+            )
 
     @cached_property
     def _kinds(self) -> list[int]:

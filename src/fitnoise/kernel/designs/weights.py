@@ -70,20 +70,45 @@ class Weights:
             own = tuple(getattr(self, name))
             object.__setattr__(self, name, own)
             if not set(map(type, own)) <= {int}:  # others could wrap around, and no proof would hold
-                raise PlanError("the integers of weights must be Python's own; no mechanism was made")
+                raise PlanError(
+                    "weights-not-python-integers",
+                    "The values, columns or residual of weights are not integers of Python.",
+                    "Other types could overflow and make the proof invalid.",
+                    "Give integers of Python.",
+                    "No mechanism was made.",
+                )
         rows, outputs = codes.shape
         shapes = len(self.columns) == outputs and len(self.residual) == rows and 0 <= self.at < outputs
         if not shapes or codes.min() < 0 or codes.max() >= len(self.values):
-            raise PlanError("codes, columns and residual of the weights do not fit together; no mechanism was made")
+            raise PlanError(
+                "weights-parts-misfit",
+                "The codes, columns and residual of weights do not fit together.",
+                "The residual has one number for each row, the columns have one for each output, and each code "
+                "names a value.",
+                "Give parts of these lengths.",
+                "No mechanism was made.",
+            )
         narrow = next(x for x in (np.int16, np.int32, np.int64) if len(self.values) <= np.iinfo(x).max)
         codes = codes.astype(narrow)  # a copy, of numbers known to fit: what is proven is what is drawn from
         codes.setflags(write=False)
         object.__setattr__(self, "codes", codes)
         if min(self.values) < 0 or min(self.columns) < 0 or min(self.gathering) < 0:
-            raise PlanError("a weight is below 0; probabilities are not. No mechanism was made.")
+            raise PlanError(
+                "weight-negative",
+                "A weight is below 0.",
+                "Weights are proportional to probabilities, which are at least 0.",
+                "Give weights of at least 0.",
+                "No mechanism was made.",
+            )
         sums = self._sums
         if len(set(sums)) != 1 or sums[0] <= 0:
-            raise PlanError("the rows of weights need one positive sum; no mechanism was made")
+            raise PlanError(
+                "weight-sums-differ",
+                "The rows of the weights do not have one positive sum.",
+                "",
+                "Give rows with one positive sum.",
+                "No mechanism was made.",
+            )
 
     @property
     def total(self) -> int:
@@ -188,15 +213,30 @@ def from_rows(rows: Sequence[Sequence[int]]) -> Weights:
     flat = [w for row in listed for w in row]
     whole = all(is_whole(w) for w in flat)
     if not width or any(len(row) != width for row in listed) or not whole:
-        raise PlanError("weights are rows of whole numbers, all of one length; no mechanism was made")
+        raise PlanError(
+            "weights-not-rows",
+            "The weights are not rows of whole numbers of one length.",
+            "",
+            "Give rows of whole numbers, all of one length and at least one number long.",
+            "No mechanism was made.",
+        )
     sums = [sum(int(w) for w in row) for row in listed]
     if min(flat) < 0 or min(sums) == 0:
-        raise PlanError("a weight is below 0, or a row has none above 0; no mechanism was made")
+        raise PlanError(
+            "weight-row-invalid",
+            "A row of weights has a weight below 0, or no weight above 0.",
+            "",
+            "Give weights of at least 0, and at least one above 0 in each row.",
+            "No mechanism was made.",
+        )
     common = math.lcm(*sums)
     if common.bit_length() * len(flat) > BITS_LIMIT:
         raise PlanError(
-            f"the rows have too many different sums: a common multiple of them has {common.bit_length()} binary "
-            "digits. Bring the rows to one sum. No mechanism was made."
+            "weight-sums-too-different",
+            f"A common multiple of the sums of the rows has {common.bit_length()} binary digits, which are too many.",
+            "",
+            "Give rows with the same sum.",
+            "No mechanism was made.",
         )
     exact = [[int(w) * (common // s) for w in row] for row, s in zip(listed, sums, strict=True)]
     return of_table(exact)
