@@ -1117,7 +1117,7 @@ def test_a_replaced_or_deleted_file_is_noticed(path: Path, tmp_path: Path) -> No
     assert not path.exists()
 
 
-@pytest.mark.parametrize(("after", "code"), [("INSERT", "replaced"), ("COMMIT", "replaced-while-writing")])
+@pytest.mark.parametrize(("after", "code"), [("INSERT", "file-replaced"), ("COMMIT", "replaced-while-writing")])
 def test_a_file_replaced_between_opening_and_commit_is_noticed(
     path: Path, tmp_path: Path, after: str, code: str
 ) -> None:
@@ -1589,7 +1589,9 @@ def interposed(ledger: Ledger, statement: str, when: str, act: Callable[[], None
         ledger._db = db
 
 
-@pytest.mark.parametrize(("when", "code", "recorded"), [("before", "unusable", 5), ("after", "writing-unknown", 6)])
+@pytest.mark.parametrize(
+    ("when", "code", "recorded"), [("before", "ledger-unusable", 5), ("after", "writing-unknown", 6)]
+)
 def test_a_disk_that_fails_while_committing(path: Path, when: str, code: str, recorded: int) -> None:
     def fail() -> None:
         raise sqlite3.OperationalError("disk I/O error")

@@ -1002,7 +1002,7 @@ class Ledger:
     def _refuse_replaced(self) -> None:
         if self._file != _identity(self._path):
             raise LedgerError(
-                "replaced",
+                "file-replaced",
                 f"{self._where} was replaced by another file after it was opened.",
                 "",
                 "Open it again.",
@@ -1098,7 +1098,7 @@ def _file_failure(where: str, error: Exception) -> LedgerError:
         sqlite3.SQLITE_NOTADB: _not_a_ledger(where),
         sqlite3.SQLITE_CORRUPT: _damaged(where),
         sqlite3.SQLITE_BUSY: LedgerError(
-            "busy",
+            "ledger-busy",
             f"{where} cannot be used: another process holds it and did not release it in time.",
             "",
             "Try again when that process is done.",
@@ -1120,7 +1120,7 @@ def _file_failure(where: str, error: Exception) -> LedgerError:
         ),
     }
     other = LedgerError(
-        "unusable",
+        "ledger-unusable",
         f"{where} cannot be used: {error}.",
         "",
         "Correct the cause, then try again.",
@@ -1143,7 +1143,7 @@ def _not_a_ledger(where: str) -> LedgerError:
 def _damaged(where: str) -> LedgerError:
     """Return the error for damaged pages."""
     return LedgerError(
-        "damaged",
+        "pages-damaged",
         f"{where} cannot be used: its pages are damaged.",
         "",
         "Restore a copy, and verify it against a head that you wrote down.",

@@ -17,7 +17,7 @@ from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import Adjacency
 
 
-def _foreign_mechanism() -> PlanError:
+def foreign_mechanism() -> PlanError:
     """Return the error for a mechanism that was made for another question."""
     return PlanError(
         "mechanism-of-another-question",
@@ -53,7 +53,7 @@ class Answer(Design):
             PlanError: they were made for another ε than the question's.
         """
         if self.mechanism.epsilon != self.query.record_epsilon(of):
-            raise _foreign_mechanism()
+            raise foreign_mechanism()
         return replace(self, mechanism=self.mechanism.anew(self.query.graph(self.domain, of)))
 
     def check(self, sizes: Mapping[str, int], steps: Mapping[str, tuple[int, ...]]) -> None:
@@ -81,7 +81,7 @@ class Answer(Design):
     def loss(self, of: Adjacency) -> Loss:
         """Pure ε: what one step of the graph costs, as often as a unit can take one."""
         if not self.query.bounds(self.domain, of, self.mechanism):
-            raise _foreign_mechanism()
+            raise foreign_mechanism()
         return Loss.of_epsilon(self.query.steps(of) * self.mechanism.log_ratio(), by_cell=of.by_cell)
 
     def fixes_size(self, of: Adjacency) -> bool:

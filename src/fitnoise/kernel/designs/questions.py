@@ -740,7 +740,7 @@ def _believed(prior: Iterable[Any]) -> tuple[float, ...]:
         own = ()
     if not own or not all(0 <= x < math.inf for x in own):
         raise WorkloadError(
-            "prior-not-probabilities",
+            "question-prior-invalid",
             "The prior of a question is not a list of probabilities.",
             "A prior has one finite number of at least 0 for each result.",
             "Give such a list, or remove the prior.",

@@ -8,8 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self, final
 
-from fitnoise.errors import PlanError
-from fitnoise.kernel.designs.answers import Answer
+from fitnoise.kernel.designs.answers import Answer, foreign_mechanism
 from fitnoise.kernel.designs.questions import FiniteQuery, Mechanism
 from fitnoise.kernel.designs.ranks import RankMechanism
 from fitnoise.kernel.losses import Loss, rounded_up
@@ -38,13 +37,7 @@ class AnswerPart(Part):
 
     def __post_init__(self) -> None:
         if not self.query.fits(self.publication.domain, self.publication.adjacency, self.mechanism):
-            raise PlanError(
-                "mechanism-of-another-question",
-                "A mechanism of the plan does not fit its question.",
-                "",
-                "Use the plan as fitnoise wrote it, or plan again.",
-                "Nothing was measured.",
-            )
+            raise foreign_mechanism()
 
     @cached_property
     def design(self) -> Answer:
