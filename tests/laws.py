@@ -831,8 +831,9 @@ def check_counter(source, records, folder, *, alone=None):
             with pytest.raises(DataError) as caught:
                 counter.count(margins, done.append)
             assert 1 not in done
-            told = ", ".join(f"{domain.column(a)!r} {n} (attribute {a!r})" for a, n in bad.items())
-            assert f"in column {told}. Correct" in str(caught.value)
+            where = ", ".join(f"{n} in the column {domain.column(a)!r} (attribute {a!r})" for a, n in bad.items())
+            assert caught.value.code == "data.records-outside-domain"
+            assert caught.value.given.endswith(f"outside the domain: {where}.")
             assert "nothing was charged" in str(caught.value)
             leaks_nothing(caught.value)
 

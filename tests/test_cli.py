@@ -698,7 +698,7 @@ ERRORS = {
     "a plan below a file": (8, ["plan", "spec.toml", "-o", "people.csv/plan.json"], "no folder 'people.csv'"),
     "no plan": (8, ["release", "nowhere.json", *RELEASE[2:]], "'nowhere.json' is missing or unreadable"),
     "a plan that is none": (4, ["release", "people.csv", *RELEASE[2:]], "this is not a plan: it is not JSON"),
-    "no data": (6, ["release", "plan.json", "nowhere.csv", *RELEASE[3:]], "there is no data file 'nowhere.csv'"),
+    "no data": (6, ["release", "plan.json", "nowhere.csv", *RELEASE[3:]], "The data file 'nowhere.csv' does not exist."),
     "data of no known kind": (6, ["release", "plan.json", "spec.toml", *RELEASE[3:]], "Nothing was "),
     "a ledger that is none": (7, [*RELEASE[:4], "people.csv", *RELEASE[5:]], "it is not a ledger"),
     "a ledger in no folder": (7, [*RELEASE[:4], "nowhere/l.db", *RELEASE[5:]], "does not exist: make it first"),

@@ -187,8 +187,9 @@ def test_every_counter_counts_every_attribute_as_declared(counter, attributes, t
         if bad:
             with pytest.raises(DataError) as caught:
                 counting(np.ones(len(records), dtype=bool), policy).count(margins)
-            told = ", ".join(f"{domain.column(a)!r} {n} (attribute {a!r})" for a, n in bad.items())
-            assert f"in column {told}. Correct" in str(caught.value)
+            where = ", ".join(f"{n} in the column {domain.column(a)!r} (attribute {a!r})" for a, n in bad.items())
+            assert caught.value.code == "data.records-outside-domain"
+            assert caught.value.given.endswith(f"outside the domain: {where}.")
             leaks_nothing(caught.value)
         fine = np.all([c >= 0 for c in cells.values()], axis=0)
         inside = {a: c[fine] for a, c in cells.items()}

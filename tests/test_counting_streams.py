@@ -102,11 +102,12 @@ def test_all_pairs_of_a_hundred_columns(form, tmp_path, rng):
         same_counts(counter.count(wanted), counted(domain, where, wanted))
     strict = open_counter(data, domain, DataSource(table="t"))
     bad = {a: n for a, cells in where.items() if (n := (cells < 0).sum())}
-    numbers = ", ".join(f"{a!r} {n} (attribute {a!r})" for a, n in bad.items())
+    numbers = ", ".join(f"{n} in the column {a!r} (attribute {a!r})" for a, n in bad.items())
     assert len(bad) > 20
     with pytest.raises(DataError) as caught:
         strict.count(wanted)
-    assert f"in column {numbers}. Correct" in str(caught.value)
+    assert caught.value.code == "data.records-outside-domain"
+    assert caught.value.given.endswith(f"outside the domain: {numbers}.")
 
 
 def test_a_value_that_is_no_number_is_outside_and_stops_nothing(tmp_path):

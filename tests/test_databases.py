@@ -1344,7 +1344,7 @@ def test_from_a_specification_to_a_verified_release(engine, tmp_path, monkeypatc
     ):
         by_command(*command)
     told = "".join(capsys.readouterr())
-    assert "has no table 'none'" in told
+    assert "The table 'none' does not exist in" in told
     plan = fn.Plan.from_json((tmp_path / "plan.json").read_text(encoding="utf-8"))
     assert fn.verify(tmp_path / "release").ok
     released = fn.release(plan, data, ledger=tmp_path / "ledger.db", directory=tmp_path / "python", again=True)

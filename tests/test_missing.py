@@ -245,7 +245,7 @@ def test_what_is_not_declared_is_refused_and_the_cells_are_named_first(census, c
     by_command("plan", "census.toml", "-o", "plan.json")
     by_command("release", "plan.json", "people.csv", "--ledger", "ledger.db", "-o", "release")
     told = "".join(capsys.readouterr())
-    assert "'income' 450 (attribute 'income')" in told
+    assert "450 in the column 'income' (attribute 'income')" in told
     assert told.index("missing, absent, outside") < told.index("outside_domain")
     assert not (census / "release").exists()
 

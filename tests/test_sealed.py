@@ -351,7 +351,7 @@ def test_on_the_command_line(tmp_path, monkeypatch, plan, capsys):
     assert "wrote counts.plain, which holds exact counts: keep it as the data are kept" in told.err
     release = ["release", "plan.json", "counts.sealed", "--ledger", "l.db", "-o", "r"]
     assert _run(release) == 6
-    assert "give the private key that opens them (--key)" in capsys.readouterr().err
+    assert "Give the private key (--key)." in capsys.readouterr().err
     assert _run([*release, "--key", "own.key"]) == 0
     assert _run(["verify", "r", "--ledger", "l.db"]) == 0
     assert _run([*made, "more"]) == 8

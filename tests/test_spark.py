@@ -23,7 +23,7 @@ from engines import spark as real
 from fitnoise.errors import DataError
 from fitnoise.kernel.counting import Dropped, open_counter, spark
 from fitnoise.kernel.counting.dialects import DIALECTS, Kind
-from fitnoise.kernel.counting.sources import quietly
+from fitnoise.kernel.counting.sources import not_counted, quietly
 from fitnoise.kernel.units import Bound, DataSource
 from laws import DROP, leaks_nothing
 from records import SECRET
@@ -498,13 +498,15 @@ def test_what_java_calls_an_error_is_told_and_nothing_of_what_it_says():
     def fail(told):
         raise type("Py4JJavaError", (Exception,), {})(f"An error occurred while calling o7.toPythonIterator.\n{told}")
 
-    for told, words in {
-        f": java.lang.OutOfMemoryError: Java heap {SECRET}\n\tat x.Y": r"\(OutOfMemoryError\); allow more memory",
-        f": org.apache.spark.SparkException: Job {SECRET}": r"\(SparkException\); ask",
-        f"{SECRET}": r"\(Py4JJavaError\); ask",
-    }.items():
-        with pytest.raises(DataError, match=words) as caught:
-            quietly(partial(fail, told), "Spark cannot count", "ask")
+    for told, code, kind in (
+        (f": java.lang.OutOfMemoryError: Java heap {SECRET}\n\tat x.Y", "data.memory-exhausted", "OutOfMemoryError"),
+        (f": org.apache.spark.SparkException: Job {SECRET}", "data.records-not-counted", "SparkException"),
+        (f"{SECRET}", "data.records-not-counted", "Py4JJavaError"),
+    ):
+        with pytest.raises(DataError) as caught:
+            quietly(partial(fail, told), not_counted("Spark", "Ask the owner."))
+        assert caught.value.code == code
+        assert caught.value.needed == f"The reported error is {kind}."
         leaks_nothing(caught.value)
 
 

@@ -73,25 +73,42 @@ def open_counter(
         return data
     if bound is not None and not bound.pattern.names <= set(domain):
         raise DataError(
-            f"records of one person keep to a pattern in {sorted(bound.pattern.names)}, and the attributes of the "
-            f"domain are {list(domain)}: name some of these. Nothing was read and nothing was charged."
+            "pattern-attribute-unknown",
+            f"The records of one unit keep to a pattern in {sorted(bound.pattern.names)}.",
+            f"The attributes of the domain are {list(domain)}.",
+            "Name attributes of the domain in the pattern.",
+            "Nothing was read and nothing was charged.",
         )
     for a in () if bound is None else bound.merge:
         if a not in domain.steps:
             raise DataError(
-                f"records of one person become one, with {a!r} added up, which is no amount of the domain; these are "
-                f"{list(domain.steps)}. Nothing was read and nothing was charged."
+                "merge-attribute-not-amount",
+                f"The records of one unit are merged by adding up {a!r}, which is not an amount of the domain.",
+                f"The amounts of the domain are {list(domain.steps)}.",
+                "Name these amounts, or remove merge.",
+                "Nothing was read and nothing was charged.",
+                place="privacy.merge",
             )
         try:
             uncut(domain[a].coding)
         except DomainError as e:
-            raise DataError(f"{a!r} is added up: {e} Nothing was read and nothing was charged.") from None
+            raise DataError(
+                "merge-amount-range-invalid",
+                f"The amount {a!r} cannot be added up. {e.given}",
+                e.needed,
+                e.action,
+                "Nothing was read and nothing was charged.",
+                place="privacy.merge",
+            ) from None
     if is_sealed(data):
         return SealedCounter(data, domain, source, bound, key=key)
     if key is not None:
         raise DataError(
-            "a private key opens sealed counts (fitnoise count), and the data are none: leave it out. Nothing was "
-            "read and nothing was charged."
+            "key-without-sealed-counts",
+            "A private key is given, and the data are not sealed counts.",
+            "A key opens sealed counts, which fitnoise count makes.",
+            "Leave the key out.",
+            "Nothing was read and nothing was charged.",
         )
     several = isinstance(data, (list, tuple)) and all(isinstance(path, (str, PathLike)) for path in data)
     if isinstance(data, np.ndarray):
@@ -103,5 +120,9 @@ def open_counter(
     if hasattr(type(data), "__arrow_c_stream__") or hasattr(type(data), "collect"):
         return DuckCounter.from_frame(data, domain, source, bound=bound)
     raise DataError(
-        f"data are a path or several, a data frame or an array of counts; got {type(data).__name__}. Nothing was read."
+        "data-of-unknown-kind",
+        f"The data are an object of the type {type(data).__name__}.",
+        "Data must be a path, several paths, a data frame or an array of counts.",
+        "Give one of these.",
+        "Nothing was read.",
     )

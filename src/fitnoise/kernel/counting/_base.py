@@ -157,8 +157,11 @@ class Counter(abc.ABC):
             DataError: these data do not tell; or as :meth:`count`.
         """
         raise DataError(
-            "these data do not tell of how many persons records are left out: ask no such question of them, or hand "
-            "over their records. Nothing was measured and nothing was charged."
+            "left-out-not-counted",
+            "These data do not hold the number of units of which records are left out.",
+            "Counting these units needs the records.",
+            "Remove this question, or give the records.",
+            "Nothing was measured and nothing was charged.",
         )
 
     @abc.abstractmethod

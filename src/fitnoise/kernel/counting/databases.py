@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from fitnoise.errors import DataError
 from fitnoise.kernel.counting.dialects import DIALECTS, SQLITE, Dialect, Kind
-from fitnoise.kernel.counting.sources import Columns, quietly
+from fitnoise.kernel.counting.sources import Columns, not_counted, not_opened, quietly
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ENVIRONMENT: Final = "env:"
 """How an address begins that is the name of a variable of the environment."""
 
-ADVICE: Final = "ask the owner of the database whether it is at work, and whether you may read the table"
+ADVICE: Final = "Ask the owner of the database whether it is running, and whether you may read the table."
 
 _URL = re.compile(r"(\w+)(\+\w+)?://")
 
@@ -35,6 +35,8 @@ _SECRET = re.compile("pass|pwd|secret|token|credential|private_key|access_key|au
 """In the name of a parameter of an address, or in its value, which then is no public one."""
 
 _NOTHING = "Nothing was read and nothing was charged."
+
+_UNCHARGED = "Nothing was measured and nothing was charged."
 
 _FETCHED = 2**14
 """Rows that are fetched at a time."""
@@ -70,9 +72,15 @@ class Database:
         Raises:
             DataError: it cannot be reached, or has no such table.
         """
-        connection = quietly(self._connected, f"{self.what} cannot be reached", ADVICE)
+        unreached = DataError(
+            "database-not-reached", f"No connection to {self.what} can be made.", "", ADVICE, _UNCHARGED
+        )
+        connection = quietly(self._connected, unreached)
+        undescribed = DataError(
+            "database-not-described", f"The tables of {self.what} cannot be described.", "", ADVICE, _UNCHARGED
+        )
         try:
-            yield quietly(partial(Session.of, connection, self, table), f"{self.what} cannot be described", ADVICE)
+            yield quietly(partial(Session.of, connection, self, table), undescribed)
         finally:
             with contextlib.suppress(Exception):  # of a connection that is lost: what is to be said of it is said
                 connection.close()
@@ -121,10 +129,22 @@ class Session(Columns):
         what = f"table {table!r} of {database.what}"
         for question, wanted, why in d.admits:
             asked = sa.text(question + d.ending).bindparams(**_named(question, schema, name))
-            failed = f"{what} is not read, as the database does not say about it what has to be known: {why}"
-            row = quietly(partial(_first, connection, asked), failed, ADVICE)
+            failed = DataError(
+                "database-check-failed",
+                f"Fitnoise does not read {what}, because the database does not answer a necessary question.",
+                why,
+                ADVICE,
+                _UNCHARGED,
+            )
+            row = quietly(partial(_first, connection, asked), failed)
             if row is None or row[0] != wanted:
-                raise DataError(f"{what} is not read: {why}. Copy it into a Parquet file, and count that. {_NOTHING}")
+                raise DataError(
+                    "database-table-not-safe",
+                    f"Fitnoise does not read {what}.",
+                    why,
+                    "Copy the table into a Parquet file, and count that file.",
+                    _NOTHING,
+                )
         pages = connection.execute(sa.text(d.pages), _named(d.pages, schema, name)).scalar() if d.pages else 0
         columns = sa.inspect(connection).get_columns(name, schema=schema)
         names = [c["name"] for c in columns]
@@ -171,7 +191,7 @@ class Session(Columns):
                 yield rows
 
     def _safely(self, action: Any) -> Any:
-        return quietly(action, f"the records of {self.what} cannot be counted", ADVICE)
+        return quietly(action, not_counted(self.what, ADVICE))
 
 
 # --- addresses ------------------------------------------------------------------------------------------------
@@ -181,8 +201,7 @@ def is_database(data: Any) -> bool:
     """Whether data are in a database, rather than in a file or in memory."""
     if isinstance(data, (str, PathLike)):
         path = Path(data)
-        failed, advice = f"{path.name!r} cannot be opened", "ask its owner to let you read it"
-        return _is_address(data) or quietly(partial(_is_sqlite, path), failed, advice)
+        return _is_address(data) or quietly(partial(_is_sqlite, path), not_opened(path))
     return type(data).__module__.partition(".")[0] == "sqlalchemy"
 
 
@@ -201,8 +220,11 @@ def database(data: Any) -> Database:
         missing = False
     if missing:
         raise DataError(
-            "to read a database fitnoise needs the package SQLAlchemy, which is not installed: pip install "
-            f"'fitnoise[sql]'. {_NOTHING}"
+            "sqlalchemy-missing",
+            "The data are in a database, and the package SQLAlchemy is not installed.",
+            "Fitnoise reads databases with SQLAlchemy.",
+            "Run pip install 'fitnoise[sql]'.",
+            _NOTHING,
         )
     if isinstance(data, sa.Engine):
         return Database(data, _dialect(data.dialect.name), shared=True)
@@ -210,8 +232,11 @@ def database(data: Any) -> Database:
         return _file(Path(data))
     if not isinstance(data, (str, sa.URL)):
         raise DataError(
-            f"a database is named by a URL, by env:NAME or by an Engine of SQLAlchemy; got {type(data).__name__}. "
-            f"{_NOTHING}"
+            "database-address-invalid",
+            f"The address of the database is an object of the type {type(data).__name__}.",
+            "It must be a URL, env:NAME or an Engine of SQLAlchemy.",
+            "Give one of these.",
+            _NOTHING,
         )
     url = _url(data) if isinstance(data, str) else data
     dialect = _dialect(url.get_backend_name())
@@ -242,27 +267,41 @@ def _url(address: str) -> sa.URL:
     text = os.environ.get(address.removeprefix(ENVIRONMENT)) if named else address
     if text is None and not re.fullmatch(r"[A-Za-z_]\w*", address.removeprefix(ENVIRONMENT)):
         raise DataError(
-            f"what follows {ENVIRONMENT} is the name of a variable of the environment that holds the URL of the "
-            f"database, and this is no such name. {_NOTHING}"
+            "environment-name-invalid",
+            f"The text after {ENVIRONMENT} is not the name of an environment variable.",
+            "The variable must hold the URL of the database.",
+            f"Write {ENVIRONMENT}NAME with the name of such a variable.",
+            _NOTHING,
         )
     if text is None:
         raise DataError(
-            f"there is no variable {address.removeprefix(ENVIRONMENT)!r} in the environment, which {address!r} "
-            f"names: set it to the URL of the database, such as postgresql://user:password@host/name. {_NOTHING}"
+            "environment-variable-missing",
+            f"The environment has no variable {address.removeprefix(ENVIRONMENT)!r}, which {address!r} names.",
+            "It must hold the URL of the database.",
+            "Set it, for example to postgresql://user:password@host/name.",
+            _NOTHING,
         )
     url = None
     with contextlib.suppress(sa.exc.ArgumentError, ValueError):
         url = sa.make_url(text)
     if url is None:
         raise DataError(
-            f"{address if named else 'the address'} is no URL of a database; one is like postgresql://user@host/name. "
-            f"{_NOTHING}"
+            "database-url-invalid",
+            f"The text in {address} is not a URL of a database."
+            if named
+            else "The address is not a URL of a database.",
+            "",
+            "Write a URL such as postgresql://user@host/name.",
+            _NOTHING,
         )
     told = [*url.query, *map(str, url.query.values())]
     if not named and (url.password is not None or any(map(_SECRET.search, told))):
         raise DataError(
-            "a URL with a password is seen by everyone who sees the command: put it into a variable of the "
-            f"environment, and give the name of that, env:NAME. {_NOTHING}"
+            "database-url-with-password",
+            "The URL of the database has a password or another secret.",
+            "Everyone who sees the command can read it.",
+            "Put the URL into an environment variable, and write env:NAME.",
+            _NOTHING,
         )
     return url
 
@@ -272,8 +311,11 @@ def _dialect(name: str) -> Dialect:
     if found is None:
         known = ", ".join(sorted(d.called for d in DIALECTS.values()))
         raise DataError(
-            f"this is no database of a known kind ({known}): copy the table into a Parquet file, and count that. "
-            f"{_NOTHING}"
+            "database-kind-unknown",
+            "The database is of an unknown kind.",
+            f"Fitnoise reads {known}.",
+            "Copy the table into a Parquet file, and count that file.",
+            _NOTHING,
         )
     return found
 
@@ -287,12 +329,24 @@ def _engine(url: sa.URL, d: Dialect) -> sa.Engine:
     except ImportError as error:
         missing = f"the package {error.name!r}"
     except sa.exc.NoSuchModuleError:
-        missing = f"the package that tells SQLAlchemy of {d.called}, or the driver that the URL names,"
+        missing = f"the package that connects SQLAlchemy with {d.called}, or the driver that the URL names"
     except Exception:  # what is wrong with a URL may quote it
         missing = ""
     if missing:
-        raise DataError(f"to read {d.called}, {missing} is needed and not installed: install it with pip. {_NOTHING}")
-    raise DataError(f"the URL of the {d.called} database cannot be used: look for a wrong parameter. {_NOTHING}")
+        raise DataError(
+            "database-driver-missing",
+            f"A package that reads {d.called} is not installed.",
+            f"Fitnoise needs {missing}.",
+            "Install it with pip.",
+            _NOTHING,
+        )
+    raise DataError(
+        "database-url-unusable",
+        f"The URL of the {d.called} database cannot be used.",
+        "Its parameters must be those of the driver.",
+        "Look for a wrong parameter.",
+        _NOTHING,
+    )
 
 
 def _file(path: Path) -> Database:
@@ -300,7 +354,14 @@ def _file(path: Path) -> Database:
     import sqlalchemy as sa
 
     if not path.is_file():
-        raise DataError(f"there is no SQLite database {path.name!r}. {_NOTHING}")
+        raise DataError(
+            "sqlite-file-missing",
+            f"The SQLite database {path.name!r} does not exist.",
+            "",
+            "Give the path of a database file.",
+            _NOTHING,
+            place=path.name,
+        )
     address = f"{path.absolute().as_uri()}?mode=ro"
     creator = partial(sqlite3.connect, address, uri=True)
     return Database(sa.create_engine("sqlite://", creator=creator, poolclass=sa.NullPool), SQLITE)
@@ -323,11 +384,15 @@ def _find(inspector: Any, table: str | None, what: str) -> tuple[str | None, str
             if name in there or len(alike) == 1:
                 return schema, name if name in there else alike[0]
     listed = sorted(own)[:_LISTED] + ["…"] * (len(own) > _LISTED)
-    lacks = "has tables" if table is None else f"has no table {table!r}"
     raise DataError(
-        f"{what} {lacks}; say which of its tables {listed} holds the records (data.table in the "
-        "specification, or --table; schema.table for one of another schema). A view will not do, because nothing "
-        f"bounds what one record does to it: store it as a table. {_NOTHING}"
+        "database-table-not-found",
+        f"The specification names no table of {what}."
+        if table is None
+        else f"The table {table!r} does not exist in {what}.",
+        f"Its tables are {listed}; a view is not enough, because one record may change many rows of a view.",
+        "Name the table in data.table or --table, as table or schema.table; store a view as a table.",
+        _NOTHING,
+        place="data.table",
     )
 
 

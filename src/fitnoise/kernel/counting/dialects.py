@@ -534,12 +534,12 @@ POSTGRESQL = Dialect(
         (
             "SELECT current_setting('zero_damaged_pages') || current_setting('ignore_checksum_failure')",
             "offoff",
-            "settings make records of damaged pages vanish; switch zero_damaged_pages, ignore_checksum_failure off",
+            "The settings zero_damaged_pages and ignore_checksum_failure must be off, or records may vanish.",
         ),
         (
             _FOREIGN_PARTS,
             0,
-            "a partition, or a table that inherits from the table, is a foreign table: detach it, or store it as one",
+            "A partition or an inheriting table is a foreign table; detach it, or store it as a table.",
         ),
     ),
 )  # fmt: skip
@@ -556,11 +556,11 @@ SQLITE = Dialect(
     odd=((Kind.DOUBLE, "9e999", math.inf), (Kind.DOUBLE, "-9e999", -math.inf)),
     streams=True,
     admits=(
-        ("SELECT encoding FROM pragma_encoding", "UTF-8", "its texts are not stored in UTF-8"),
+        ("SELECT encoding FROM pragma_encoding", "UTF-8", "Its texts must be stored in UTF-8."),
         (
             "SELECT type FROM pragma_table_list WHERE name = :name AND schema = coalesce(:schema, 'main')",
             "table",
-            "it is no plain table",
+            "It must be a plain table.",
         ),
     ),
 )  # fmt: skip
@@ -609,7 +609,7 @@ MYSQL = Dialect(
         (
             "SELECT engine FROM information_schema.tables WHERE table_schema = :schema AND table_name = :name",
             "InnoDB",
-            "only tables of the engine InnoDB are read, since others change between reads",
+            "Its engine must be InnoDB, since tables of other engines can change between reads.",
         ),
     ),
     prices=replace(_PRICES, record=1000),
@@ -678,19 +678,19 @@ CLICKHOUSE = Dialect(
             "SELECT engine IN ('MergeTree', 'ReplicatedMergeTree', 'SharedMergeTree') "  # noqa: ISC004 - one question
             "FROM system.tables WHERE database = coalesce(:schema, currentDatabase()) AND name = :name",
             1,
-            "only tables of the MergeTree engine are read, since in views and others one record may move many",
+            "Its engine must be MergeTree, since one record may change many rows of a view.",
         ),
         (
             f"SELECT count() FROM system.settings WHERE name IN {tuple(_LATER)} "  # noqa: S608, ISC004 - one question
             f"AND (name, value) NOT IN {tuple(_LATER.items())}",
             0,
-            f"a setting of the session may hide records or counts (one of {', '.join(_LATER)}); leave it as it comes",
+            f"These settings of the session must have their defaults: {', '.join(_LATER)}.",
         ),
         (
             "SELECT count() FROM system.row_policies "  # noqa: ISC004 - one question
             "WHERE database = coalesce(:schema, currentDatabase()) AND table IN (:name, '')",
             0,
-            "a row policy may hide records of it (that there is none is told to whoever has SHOW ROW POLICIES)",
+            "No row policy may hide its records, which the right SHOW ROW POLICIES shows.",
         ),
     ),
     state=(  # which merging parts does not change
@@ -823,14 +823,14 @@ MSSQL = Dialect(
                 of="p.target_object_id",
             ),
             1,
-            "a security policy may hide records of it (that there is none is told to whoever has VIEW DEFINITION)",
+            "No security policy may hide its records, which the right VIEW DEFINITION shows.",
         ),
         (
             _ASKED_MSSQL.format(
                 hidden="SELECT 1 FROM sys.masked_columns p", of="p.object_id AND p.is_masked = 1"
             ),
             1,
-            "values of it are masked",
+            "Its values must not be masked.",
         ),
     ),
 )  # fmt: skip

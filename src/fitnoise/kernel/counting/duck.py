@@ -58,6 +58,7 @@ from fitnoise.kernel.counting.sources import (
     Records,
     Unreadable,
     engine,
+    not_counted,
     quietly,
     standing,
     wrong_condition,
@@ -306,7 +307,7 @@ class DuckCounter(DeclaredCounter):
         return [int(x) for x in rows[0]]
 
     def _safely(self, action: Callable[[], _T]) -> _T:
-        return quietly(action, f"the records of {self._records.what} cannot be counted", self._records.advice)
+        return quietly(action, not_counted(self._records.what, self._records.advice))
 
     def _check(self, attributes: Sequence[str]) -> None:
         with engine(self._memory_limit) as connection:

@@ -20,15 +20,15 @@ PEOPLE: Final = "fitnoise_people"
 """What a frame is called inside the engine."""
 
 _CONVERSIONS: Mapping[type, str] = {
-    pd.PeriodDtype: "convert with .dt.to_timestamp()",
-    pd.IntervalDtype: "convert to numbers, such as .array.left",
-    pd.SparseDtype: "convert with .sparse.to_dense()",
-    np.dtypes.Complex64DType: "convert to numbers, such as .to_numpy().real",
-    np.dtypes.Complex128DType: "convert to numbers, such as .to_numpy().real",
+    pd.PeriodDtype: "Convert with .dt.to_timestamp()",
+    pd.IntervalDtype: "Convert to numbers, such as .array.left",
+    pd.SparseDtype: "Convert with .sparse.to_dense()",
+    np.dtypes.Complex64DType: "Convert to numbers, such as .to_numpy().real",
+    np.dtypes.Complex128DType: "Convert to numbers, such as .to_numpy().real",
 }
 """Types of pandas columns that the engine does not read, and the conversion to one that it reads."""
 
-_ADVICE = "convert its columns to numbers, text or true/false, or read it into a table first"
+_ADVICE = "Convert its columns to numbers, text or true/false, or read it into a table first."
 
 
 @final
@@ -93,8 +93,12 @@ class PandasRecords(Records):
             way = next((way for kind, way in _CONVERSIONS.items() if isinstance(self._dtype(p), kind)), None)
             if way is not None:
                 raise DataError(
-                    f"column {self.names[p]!r} is of the pandas type {self._dtype(p)}, which is not read; {way}. "
-                    "Nothing was counted."
+                    "pandas-type-not-read",
+                    f"The column {self.names[p]!r} is of the pandas type {self._dtype(p)}.",
+                    "Fitnoise does not read this type.",
+                    f"{way}.",
+                    "Nothing was counted.",
+                    place=self.names[p],
                 )
         frame = self.frame.iloc[:0] if schema else self.frame
         texts = {i: named if i == person else dated if i in dates else written for i in range(len(positions))}
@@ -126,15 +130,37 @@ def from_frame(frame: Any) -> Records:
     if isinstance(frame, pd.DataFrame):
         return PandasRecords(frame, what, tuple(str(c) for c in frame.columns))
     if hasattr(type(frame), "collect"):
-        raise DataError(f"{what} is a query that has not run; collect it first. Nothing was read.")
+        raise DataError(
+            "frame-not-collected",
+            f"The data are a query that has not run, {what}.",
+            "Fitnoise reads the result of a query.",
+            "Collect it first.",
+            "Nothing was read.",
+        )
     if hasattr(type(frame), "read_next_batch"):  # some engines find no records, and no error, where it has run dry
-        raise DataError(f"{what} can be read only once; read it into a table first (read_all). Nothing was read.")
+        raise DataError(
+            "frame-read-once",
+            f"The data are {what}, which can be read only once.",
+            "Fitnoise may need to read the records again.",
+            "Read it into a table first (read_all).",
+            "Nothing was read.",
+        )
     if isinstance(frame, duckdb.DuckDBPyRelation):
         raise DataError(
-            f"{what} is a relation of another DuckDB connection, whose tables cannot be seen from here; hand over its "
-            "rows (to_arrow_table), or the database file. Nothing was read."
+            "duckdb-relation-foreign",
+            f"The data are {what}, a relation of another DuckDB connection.",
+            "Fitnoise cannot see the tables of another connection.",
+            "Give its rows (to_arrow_table), or the database file.",
+            "Nothing was read.",
         )
-    names = quietly(lambda: _names(frame), f"the columns of {what} cannot be read", _ADVICE)
+    failed = DataError(
+        "frame-columns-not-read",
+        f"The names of the columns of {what} cannot be read.",
+        "",
+        _ADVICE,
+        "Nothing was measured and nothing was charged.",
+    )
+    names = quietly(lambda: _names(frame), failed)
     return FrameRecords(frame, what, names)
 
 

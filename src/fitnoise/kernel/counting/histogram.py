@@ -37,24 +37,52 @@ class HistogramCounter(Counter):
         self._drops = drops
         if domain.steps:
             raise DataError(
-                f"an array of counts does not tell the amounts {list(domain.steps)}, between whose ends records lie: "
-                "give the records. Nothing was measured."
+                "counts-without-amounts",
+                f"The domain has the amounts {list(domain.steps)}, and the data are an array of counts.",
+                "Amounts of records lie between the cells of an array.",
+                "Give the records.",
+                "Nothing was measured.",
             )
         if isinstance(counts, np.ma.MaskedArray):
-            raise DataError("a masked array leaves counts out; fill it first. Nothing was measured.")
+            raise DataError(
+                "counts-masked",
+                "The array of counts is masked.",
+                "Every cell needs a count.",
+                "Fill the masked cells first.",
+                "Nothing was measured.",
+            )
         if counts.dtype.kind not in "iu":
-            raise DataError(f"counts are whole numbers; got an array of {counts.dtype}. Nothing was measured.")
+            raise DataError(
+                "counts-not-integers",
+                f"The array of counts has the type {counts.dtype}.",
+                "Counts must be integers.",
+                "Convert the array to integers.",
+                "Nothing was measured.",
+            )
         if counts.shape not in (domain.shape, (domain.size,)):
             raise DataError(
-                f"counts need the domain's shape {domain.shape} or {domain.size} cells in a row; got {counts.shape}. "
-                "Nothing was measured."
+                "counts-of-wrong-shape",
+                f"The array of counts has the shape {counts.shape}.",
+                f"It needs the shape {domain.shape} of the domain, or {domain.size} cells in one row.",
+                "Reshape the array.",
+                "Nothing was measured.",
             )
         if int(counts.min()) < 0:
-            raise DataError("counts of records cannot be negative. Nothing was measured.")
+            raise DataError(
+                "counts-negative",
+                "The array of counts has a negative number.",
+                "A number of records is at least 0.",
+                "Correct the counts.",
+                "Nothing was measured.",
+            )
         if int(counts.max()) * counts.size > max_records and int(counts.sum(dtype=object)) > max_records:
             raise DataError(
-                f"counts add to more than {max_records:,} records, which is max_records of the source: state a larger "
-                "one, at most 2^62. Nothing was measured."
+                "counts-above-max-records",
+                f"The counts add up to more than {max_records:,} records, the max_records of the source.",
+                "The bound must be at least the number of records.",
+                "Set a larger max_records, at most 2^62.",
+                "Nothing was measured.",
+                place="data.max_records",
             )
         self._domain = domain
         self._attributes = tuple(domain)

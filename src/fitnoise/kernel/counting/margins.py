@@ -106,9 +106,11 @@ def blank(margins: Collection[Margin], sizes: Mapping[str, int]) -> Margins:
         counts = np.zeros(cells, dtype=np.int64)
     except (MemoryError, ValueError):  # NumPy's word for more cells than it can number
         raise DataError(
-            f"{len(shapes):,} tables of {cells:,} cells in all have to be counted, which takes {8 * cells / 1e9:,.1f} "
-            f"GB: more than the memory of {machine / 1e9:,.1f} GB allows. Ask for fewer tables, or tables with fewer "
-            "cells. Nothing was read and nothing was charged."
+            "counts-exceed-memory",
+            f"The plan needs {len(shapes):,} tables of {cells:,} cells in all, or {8 * cells / 1e9:,.1f} GB.",
+            f"The machine has {machine / 1e9:,.1f} GB of memory.",
+            "Plan fewer tables, or tables with fewer cells.",
+            "Nothing was read and nothing was charged.",
         ) from None
     views: Margins = {}
     start = 0

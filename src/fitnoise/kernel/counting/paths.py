@@ -50,12 +50,24 @@ def find(data: FilePath | Sequence[FilePath]) -> Files:
     """
     given = [data] if isinstance(data, (str, PathLike)) else list(data)
     if not given:
-        raise DataError("data are a file, or several; got an empty list. Nothing was read.")
+        raise DataError(
+            "data-list-empty",
+            "The list of data files is empty.",
+            "Data are one file or several.",
+            "Give at least one file.",
+            "Nothing was read.",
+        )
     found: dict[Path, tuple[str, ...]] = {}
     for i, path in enumerate(given, 1):
         if not (found_here := _of(path)):  # of a list nothing is told: what is no path may be data
             which = repr(_name(path)) if given == [data] else f"at place {i} of the list"
-            raise DataError(f"there is no data file {which}. Nothing was read.")
+            raise DataError(
+                "data-file-missing",
+                f"The data file {which} does not exist.",
+                "",
+                "Correct the path or the pattern.",
+                "Nothing was read.",
+            )
         for file, columns in found_here.items():
             if file in found:
                 raise _twice(file, file)
@@ -67,13 +79,19 @@ def find(data: FilePath | Sequence[FilePath]) -> Files:
     different = next((f for f, c in found.items() if c != columns), None)
     if different is not None:
         raise DataError(
-            f"the files {what} are not alike: {different.name!r} lies in folders called column=value for other columns "
-            f"than {next(iter(found)).name!r}. Make them alike, or release them apart. Nothing was read."
+            "folders-with-other-columns",
+            f"The folders of {different.name!r} hold other columns than those of {next(iter(found)).name!r}.",
+            "Files that are read together must lie in folders with the same columns.",
+            "Rename the folders, or release the files separately.",
+            "Nothing was read.",
         )
     if len({c.casefold() for c in columns}) < len(columns):
         raise DataError(
-            f"the files {what} lie in two folders of one column, one in the other: {', '.join(columns)} (capitals "
-            "aside). Rename one. Nothing was read."
+            "folder-columns-nested",
+            f"The files {what} lie in nested folders with one column: {', '.join(columns)}.",
+            "Each column must have one folder on a path; case makes no difference.",
+            "Rename one of the folders.",
+            "Nothing was read.",
         )
     return Files(f"the {'file' if len(found) == 1 else 'files'} {what}", tuple(found), columns)
 
@@ -82,8 +100,11 @@ def _of(data: FilePath) -> dict[Path, tuple[str, ...]]:
     """The files that one path stands for, and the columns that folders hold; none for what is not there."""
     if address := re.match(r"(\w[\w+.-]+):/", str(data)):  # a Path has one slash of the two
         raise DataError(
-            f"data are read from files of this machine, and not over a network ({address[1]}://): copy the file here, "
-            "and give its path. Nothing was read."
+            "data-over-network",
+            f"The path of the data is an address of a network ({address[1]}://).",
+            "Fitnoise reads files of this machine.",
+            "Copy the file to this machine, and give its path.",
+            "Nothing was read.",
         )
     path = Path(data)
     if path.is_file():
@@ -107,14 +128,22 @@ def _below(folder: Path) -> Iterator[Path]:
         folders[:] = [name for name in folders if not _is_mark(name)]
         if linked := [name for name in folders if (Path(place) / name).is_symlink()]:
             raise DataError(
-                f"the folder {linked[0]!r} in {folder.name!r} is a link to another place: give the files or a pattern "
-                "instead, so that it is clear which are meant. Nothing was read."
+                "folder-is-a-link",
+                f"The folder {linked[0]!r} in {folder.name!r} is a link to another place.",
+                "It must be clear which files are meant.",
+                "Give the files or a pattern instead.",
+                "Nothing was read.",
+                place=linked[0],
             )
         held = [name for name in files if not _is_mark(name)]
         if odd := [name for name in held if not (Path(place) / name).is_file()]:
             raise DataError(
-                f"{odd[0]!r} in {folder.name!r} is no file: a link to nothing, or what is read but once. Remove it, or "
-                "give the files or a pattern instead. Nothing was read."
+                "entry-not-a-file",
+                f"The entry {odd[0]!r} in {folder.name!r} is not a regular file.",
+                "A folder of data may hold regular files only, without broken links or pipes.",
+                "Remove the entry, or give the files or a pattern instead.",
+                "Nothing was read.",
+                place=odd[0],
             )
         yield from (Path(place) / name for name in held)
 
@@ -130,15 +159,24 @@ def _refuse_logged(files: Iterable[Path]) -> None:
         for log in _LOGS:
             if (folder / log).is_dir():
                 raise DataError(
-                    f"{folder.name!r} is a table of {_LOGS[log]}, whose log says which of its files still hold "
-                    f"records: read it with a program that knows {_LOGS[log]}, and give the records as a frame, or as "
-                    "files written anew. Nothing was read."
+                    "folder-with-log",
+                    f"The folder {folder.name!r} is a table of {_LOGS[log]}.",
+                    "Its log states which of its files still hold records, and fitnoise does not read this log.",
+                    f"Read it with a program that reads {_LOGS[log]}, and give the records as a frame or as new files.",
+                    "Nothing was read.",
+                    place=folder.name,
                 )
 
 
 def _refuse_unreadable(error: OSError) -> None:
     """A folder that cannot be listed may hold records, which would be missing without a word."""
-    raise DataError(f"a folder cannot be listed ({type(error).__name__}). Nothing was read.")
+    raise DataError(
+        "folder-unreadable",
+        f"A folder cannot be listed ({type(error).__name__}).",
+        "Every file of a folder must be found.",
+        "Ask the owner of the folder to let you read it.",
+        "Nothing was read.",
+    )
 
 
 def _columns(folder: Path) -> tuple[str, ...]:
@@ -157,5 +195,10 @@ def _refuse_one_under_two_names(files: dict[Path, tuple[str, ...]]) -> None:
 
 def _twice(one: Path, other: Path) -> DataError:
     return DataError(
-        f"{one.name!r} and {other.name!r} are one file: its records would count twice. Give it once. Nothing was read."
+        "file-given-twice",
+        f"The names {one.name!r} and {other.name!r} are those of one file.",
+        "The records of a file count once.",
+        "Give the file once.",
+        "Nothing was read.",
+        place=other.name,
     )

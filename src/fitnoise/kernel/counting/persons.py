@@ -59,7 +59,7 @@ PERSON: Final = ""
 SHARE: Final = " "
 """What stands for the parts that a record counts, likewise, where shares are counted."""
 
-IDS: Final = "an id is an integer or a text of at most 1,024 bytes"
+IDS: Final = "An id is an integer or a text of at most 1,024 bytes"
 
 LONGEST: Final = 1024
 """Bytes of an id."""

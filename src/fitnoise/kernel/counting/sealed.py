@@ -27,7 +27,7 @@ import numpy as np
 
 from fitnoise.errors import DataError
 from fitnoise.kernel.counting._base import DeclaredCounter, Gauge, Margin, Margins, Progress
-from fitnoise.kernel.counting.sources import quietly
+from fitnoise.kernel.counting.sources import not_opened, quietly
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import Bound, DataSource
 
@@ -75,28 +75,56 @@ class SealedCounter(DeclaredCounter):
         content = self._opened(Path(path), key)
         self._of, body = content[:_DIGEST].hex(), content[_DIGEST:]
         if len(body) % 8 or not body:
-            raise DataError(f"{self._what} are cut off. {_NOTHING}")
+            raise DataError("counts-cut-off", f"The end of {self._what} is missing.", "", "Count again.", _NOTHING)
         self._counts = np.frombuffer(body, dtype="<i8").astype(np.int64, copy=False)
 
     def _opened(self, path: Path, key: str | PathLike[str] | None) -> bytes:
         """What is in the file."""
-        text = quietly(path.read_bytes, f"{self._what} cannot be read", "ask their owner to let you read them")
+        failed = DataError(
+            "counts-file-not-read",
+            f"Fitnoise cannot read {self._what}.",
+            "",
+            "Ask their owner to let you read them.",
+            _NOTHING,
+        )
+        text = quietly(path.read_bytes, failed)
         if text.startswith(PLAIN):
             if key is not None:
-                raise DataError(f"{self._what} are not sealed, and no key opens them: leave it out. {_NOTHING}")
+                raise DataError(
+                    "counts-not-sealed",
+                    f"A key is given, and {self._what} are not sealed.",
+                    "Counts that are not sealed need no key.",
+                    "Leave the key out.",
+                    _NOTHING,
+                )
             digest, content = text[len(PLAIN) :][:_DIGEST], text[len(PLAIN) + _DIGEST :]
             if hashlib.sha256(content).digest() != digest:
-                raise DataError(f"{self._what} were altered or cut off: count again. {_NOTHING}")
+                raise DataError(
+                    "counts-altered",
+                    f"The checksum does not match {self._what}.",
+                    "The file was altered or cut off.",
+                    "Count again.",
+                    _NOTHING,
+                )
             return content
         if key is None:
-            raise DataError(f"{self._what} are sealed: give the private key that opens them (--key). {_NOTHING}")
+            raise DataError(
+                "sealed-counts-need-key",
+                f"No key is given, and {self._what} are sealed.",
+                "The private key opens them.",
+                "Give the private key (--key).",
+                _NOTHING,
+            )
         nacl = _nacl()
         box = nacl.public.SealedBox(nacl.public.PrivateKey(read_key(key, PRIVATE)))
         with contextlib.suppress(nacl.exceptions.CryptoError):
             return bytes(box.decrypt(text[len(SEALED) :]))
         raise DataError(
-            f"{self._what} do not open: they were sealed for another key, or altered or cut off. Give the private key "
-            f"whose public one they were counted for, or count again. {_NOTHING}"
+            "sealed-counts-not-opened",
+            f"The private key does not open {self._what}.",
+            "They were sealed for another key, or were altered or cut off.",
+            "Give the private key that belongs to the public key of the counts, or count again.",
+            _NOTHING,
         )
 
     @property
@@ -112,7 +140,13 @@ class SealedCounter(DeclaredCounter):
         shapes = {m: tuple(self._domain.sizes[a] for a in m) for m in sorted(set(margins))}
         ends = np.cumsum([1, *map(math.prod, shapes.values())])
         if ends[-1] != len(self._counts):
-            raise DataError(f"{self._what} are of other tables: count again, with this plan. {_NOTHING}")
+            raise DataError(
+                "counts-of-other-tables",
+                f"The plan needs other tables than {self._what}.",
+                "",
+                "Count again with this plan.",
+                _NOTHING,
+            )
         Gauge(progress).finish()
         parts = dict(zip(shapes, np.split(self._counts, ends)[1:], strict=False))
         return {m: parts[m].reshape(shapes[m]) for m in margins}
@@ -148,7 +182,7 @@ def is_sealed(data: Any) -> bool:
     if not isinstance(data, (str, PathLike)):
         return False
     path = Path(data)
-    return quietly(partial(_begins, path), f"{path.name!r} cannot be opened", "ask its owner to let you read it")
+    return quietly(partial(_begins, path), not_opened(path))
 
 
 def _begins(path: Path) -> bool:
@@ -176,23 +210,44 @@ def read_key(path: str | PathLike[str], kind: str) -> bytes:
     """
     path = Path(path)
     what, other = ("private", "public") if kind == PRIVATE else ("public", "private")
-    failed = f"the {what} key {path.name!r} cannot be read"
-    text = quietly(partial(_first_bytes, path), failed, f"give the file with the {what} key (fitnoise keys)").strip()
+    failed = DataError(
+        "key-file-not-read",
+        f"The {what} key {path.name!r} cannot be read.",
+        "",
+        f"Give the file with the {what} key (fitnoise keys).",
+        _NOTHING,
+    )
+    text = quietly(partial(_first_bytes, path), failed).strip()
     if text.startswith((PUBLIC if kind == PRIVATE else PRIVATE).encode()):
         raise DataError(
-            f"{path.name!r} holds a {other} key, and the {what} one is needed: counts are sealed for the public key, "
-            f"and opened by the private one, which stays where the release is made. {_NOTHING}"
+            "key-of-other-kind",
+            f"The file {path.name!r} holds a {other} key, and a {what} key is needed.",
+            "The public key seals counts; the private key opens them, and stays where the release is made.",
+            f"Give the file with the {what} key.",
+            _NOTHING,
+            place=path.name,
         )
     if kind == PRIVATE and sys.platform != "win32" and path.stat().st_mode & 0o077:
         raise DataError(
-            f"the private key {path.name!r} can be read by others than its owner: chmod 600 it, and think of who has "
-            f"read it. {_NOTHING}"
+            "private-key-exposed",
+            f"Other users than the owner can read the private key {path.name!r}.",
+            "Only its owner may read a private key.",
+            "Run chmod 600 on the file, and consider who has read it.",
+            _NOTHING,
+            place=path.name,
         )
     with contextlib.suppress(ValueError):
         found = bytes.fromhex(text.decode("ascii").removeprefix(kind))
         if text.startswith(kind.encode()) and len(found) == _DIGEST:
             return found
-    raise DataError(f"{path.name!r} holds no {what} key; `fitnoise keys` makes a pair of them. {_NOTHING}")
+    raise DataError(
+        "key-file-invalid",
+        f"The file {path.name!r} holds no {what} key.",
+        "",
+        "Make a pair of keys with `fitnoise keys`.",
+        _NOTHING,
+        place=path.name,
+    )
 
 
 def _first_bytes(path: Path) -> bytes:
@@ -208,6 +263,9 @@ def _nacl() -> Any:
 
         return nacl
     raise DataError(
-        "to seal counts or open sealed ones fitnoise needs the package PyNaCl, which is not installed: pip install "
-        f"'fitnoise[sealed]'. {_NOTHING}"
+        "pynacl-missing",
+        "The counts are to be sealed or opened, and the package PyNaCl is not installed.",
+        "Fitnoise seals and opens counts with PyNaCl.",
+        "Run pip install 'fitnoise[sealed]'.",
+        _NOTHING,
     )

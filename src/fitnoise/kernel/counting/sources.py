@@ -58,7 +58,7 @@ class Columns:
     @final
     def place(self, domain: Domain, attribute: str) -> int:
         """The column that holds an attribute; DataError when there is none, or several."""
-        return self._only(domain, domain.column(attribute), f"attribute {attribute!r}")
+        return self._only(domain, domain.column(attribute), f"the attribute {attribute!r}")
 
     @final
     def place_of_id(self, domain: Domain, column: str) -> int:
@@ -74,18 +74,26 @@ class Columns:
         places = self.places(column)
         if len(places) > 1:
             raise DataError(
-                f"{self.what} has {len(places)} columns called {column!r} (capitals aside), which {who} needs; which "
-                "one is meant cannot be told. Rename or drop the others. Nothing was counted."
+                "column-ambiguous",
+                f"The data in {self.what} have {len(places)} columns called {column!r}, without regard to case.",
+                f"One column is needed for {who}.",
+                "Rename or drop the other columns.",
+                "Nothing was counted.",
+                place=column,
             )
         if not places:
-            names = f"it has {sorted(self.names)}."
+            names = f"The columns are {sorted(self.names)}."
             if self.header:  # which may be a record: of it, nothing is told that the domain does not say
                 there = [c for c in map(domain.column, domain) if self.places(c)]
-                told = f"only {', '.join(map(repr, there))}" if there else "no column"
-                names = f"its first line names {told} of the domain: is that a header line?"
+                named = f"only {', '.join(map(repr, there))}" if there else "no column"
+                names = f"The first line names {named} of the domain, and may not be a header line."
             raise DataError(
-                f"{self.what} has no column {column!r}, which {who} needs; {names} "
-                "Rename the column, or declare which one is meant (column = …, id = …, where = …). Nothing was counted."
+                "column-missing",
+                f"The column {column!r} does not exist in {self.what}; it is needed for {who}.",
+                names,
+                "Rename the column, or name another one (column = …, id = …, where = …).",
+                "Nothing was counted.",
+                place=column,
             )
         return places[0]
 
@@ -96,44 +104,60 @@ class Columns:
         missing = bad.pop(PERSON, 0)
         if bound is not None and missing:
             raise DataError(
-                f"{self.what} has {missing} records without a value in {bound.id!r}, which says whose a record is "
-                f"({IDS}; an empty one, a number with a point and a truth value are none). Correct the data, or "
-                'declare outside_domain = "drop" to leave such records out of every table. Nothing was measured and '
-                "nothing was charged."
+                "records-without-id",
+                f"In {self.what}, {missing} records have no valid value in the id column {bound.id!r}.",
+                f"{IDS}; an empty text, a number with a point and a truth value are not ids.",
+                'Correct the data, or set outside_domain = "drop" to leave such records out of every table.',
+                "Nothing was measured and nothing was charged.",
+                place=bound.id,
             )
         if bad:
-            told = ", ".join(f"{domain.column(a)!r} {n} (attribute {a!r})" for a, n in bad.items())
+            where = ", ".join(f"{n} in the column {domain.column(a)!r} (attribute {a!r})" for a, n in bad.items())
             ways = {OUTSIDE: 'outside_domain = "drop"', REFUSED: '"drop" where an attribute itself says "refuse"'}
             drop = ", or ".join(way for x, way in ways.items() if any(x in without_cell(domain[a].coding) for a in bad))
             raise DataError(
-                f"{self.what} has records whose values are missing or outside the declared domain, in column {told}. "
-                "Correct the data or the domain; or declare cells for them (missing, absent, outside of the "
-                f"attribute), which counts them; or {drop}, which leaves such records out of every table. Nothing was "
-                "measured and nothing was charged."
+                "records-outside-domain",
+                f"In {self.what}, records have missing values or values outside the domain: {where}.",
+                "Every record needs a cell, unless the specification drops it.",
+                f"Correct the data or the domain, declare cells (missing, absent, outside), or set {drop}, to leave "
+                "such records out.",
+                "Nothing was measured and nothing was charged.",
             )
 
 
 def wrong_type(domain: Domain, attribute: str, kind: str, words: str) -> DataError:
     """The error for a column of a type from which the attribute cannot be read."""
     return DataError(
-        f"column {domain.column(attribute)!r} is of type {kind}; attribute {attribute!r} needs {words}. "
-        "Convert the column, or declare the attribute differently. Nothing was counted."
+        "column-of-wrong-type",
+        f"The column {domain.column(attribute)!r} is of the type {kind}.",
+        f"The attribute {attribute!r} needs {words}.",
+        "Convert the column, or declare the attribute differently.",
+        "Nothing was counted.",
+        place=domain.column(attribute),
     )
 
 
 def wrong_condition(condition: Condition, kind: str, words: str) -> DataError:
     """The error for a column of a type that cannot be compared with what a condition asks for."""
     return DataError(
-        f"column {condition.column!r} is of type {kind}; the condition on it needs {words}. Convert the column, or ask "
-        "for what it holds. Nothing was counted."
+        "condition-column-of-wrong-type",
+        f"The column {condition.column!r} is of the type {kind}.",
+        f"The condition on it needs {words}.",
+        "Convert the column, or change the condition.",
+        "Nothing was counted.",
+        place=condition.column,
     )
 
 
 def wrong_id(bound: Bound, kind: str) -> DataError:
     """The error for an id in a column of another type."""
     return DataError(
-        f"column {bound.id!r} is of type {kind}, and says whose a record is: {IDS}, since others are written in more "
-        "ways than one. Convert the column. Nothing was counted."
+        "id-column-of-wrong-type",
+        f"The id column {bound.id!r} is of the type {kind}.",
+        f"{IDS}; other types can write one value in several ways.",
+        "Convert the column.",
+        "Nothing was counted.",
+        place=bound.id,
     )
 
 
@@ -186,8 +210,11 @@ def standing(what: str, state: Callable[[], object]) -> Iterator[None]:
     yield
     if state() != before:
         raise DataError(
-            f"{what} changed while it was read, so that a record may have been counted in two places, or in none: "
-            "count a copy, or when nobody writes to it. Nothing was measured and nothing was charged."
+            "data-changed-while-read",
+            f"The data changed while fitnoise read {what}.",
+            "A record may have been counted in two places, or in none.",
+            "Count a copy, or count while no one writes to the data.",
+            "Nothing was measured and nothing was charged.",
         )
 
 
@@ -226,10 +253,16 @@ def _sqlstate(error: Exception) -> str:
     return ""
 
 
-def quietly(action: Callable[[], _T], message: str, advice: str) -> _T:
-    """Run what may fail with words that quote the data; then raise DataError with our own words, and no context.
+def quietly(action: Callable[[], _T], failed: DataError) -> _T:
+    """Run an action whose errors may quote the data; where it fails, raise an error of fitnoise without a context.
 
-    It is :class:`Unreadable` unless memory is what is missing.
+    Args:
+        action: May raise any error. A DataError passes unchanged.
+        failed: The error for a failed action. The error that is raised adds the kind of the failure to it.
+
+    Raises:
+        Unreadable: The action failed. The code, the given sentence and the outcome are those of `failed`.
+        DataError: Memory was exhausted.
     """
     try:
         return action()
@@ -246,7 +279,59 @@ def quietly(action: Callable[[], _T], message: str, advice: str) -> _T:
         reason += f", SQLSTATE {state}"
     if line:
         reason += f" at line {line[1]}"
-    kind: type[DataError] = Unreadable
     if "Memory" in reason:
-        kind, advice = DataError, "allow more memory, or ask for tables with fewer cells"
-    raise kind(f"{message} ({reason}); {advice}. Nothing was measured and nothing was charged.") from None
+        raise DataError(
+            "memory-exhausted",
+            failed.given,
+            f"The reported error is {reason}.",
+            "Allow more memory, or plan tables with fewer cells.",
+            failed.outcome,
+            place=failed.place,
+        )
+    needed = " ".join(filter(None, (failed.needed, f"The reported error is {reason}.")))
+    raise Unreadable(failed.slug, failed.given, needed, failed.action, failed.outcome, place=failed.place)
+
+
+def not_counted(what: str, advice: str) -> DataError:
+    """Return the error for records that an engine cannot count.
+
+    Args:
+        what: The data, as the error names them.
+        advice: Sentence that says what to do.
+    """
+    return DataError(
+        "records-not-counted",
+        f"The records of {what} cannot be counted.",
+        "",
+        advice,
+        "Nothing was measured and nothing was charged.",
+    )
+
+
+def not_opened(path: Path) -> DataError:
+    """Return the error for a file of data that cannot be opened."""
+    return DataError(
+        "data-file-not-opened",
+        f"The file {path.name!r} cannot be opened.",
+        "",
+        "Ask its owner to let you read it.",
+        "Nothing was measured and nothing was charged.",
+        place=path.name,
+    )
+
+
+def not_read_as(what: str, form: str, advice: str) -> DataError:
+    """Return the error for files that cannot be read in their format.
+
+    Args:
+        what: The files, as the error names them.
+        form: The format that their name shows.
+        advice: Sentence that says what to do.
+    """
+    return DataError(
+        "data-file-not-read",
+        f"Fitnoise cannot read {what} as {form}.",
+        "",
+        advice,
+        "Nothing was measured and nothing was charged.",
+    )

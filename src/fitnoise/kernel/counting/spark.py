@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
 from fitnoise.errors import DataError
 from fitnoise.kernel.counting.dialects import SPARK, Dialect, Kind
-from fitnoise.kernel.counting.sources import Columns, quietly
+from fitnoise.kernel.counting.sources import Columns, not_counted, quietly
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,9 +33,11 @@ if TYPE_CHECKING:
 ADDRESS: Final = "spark:"
 """How data begin that are a table of Spark."""
 
-_ADVICE = "ask the owner of the cluster whether it is at work, and whether you may read the table"
+_ADVICE = "Ask the owner of the cluster whether it is running, and whether you may read the table."
 
 _NOTHING = "Nothing was read and nothing was charged."
+
+_UNCHARGED = "Nothing was measured and nothing was charged."
 
 _FETCHED = 2**14
 """Rows that are fetched at a time."""
@@ -104,15 +106,16 @@ class Spark:
 
         **Guarantees**: no setting of the caller's session, no log level, and no logger but PySpark's own is changed.
         """
-        unreached = f"{self.what} cannot be reached"
+        unreached = DataError("spark-not-reached", "Spark cannot be reached.", "", _ADVICE, _UNCHARGED)
+        undescribed = DataError("spark-not-described", "Spark cannot describe the table.", "", _ADVICE, _UNCHARGED)
         with contextlib.ExitStack() as stack:
             stack.enter_context(_hushed())
-            own = quietly(partial(self._own, stack), unreached, _ADVICE)
-            found = quietly(partial(self._found, own, table), f"{self.what} cannot describe the table", _ADVICE)
+            own = quietly(partial(self._own, stack), unreached)
+            found = quietly(partial(self._found, own, table), undescribed)
             stack.callback(found.forget)
             yield found
             if own is self.spark:
-                quietly(self._refuse_unless_safe, unreached, _ADVICE)
+                quietly(self._refuse_unless_safe, unreached)
 
     def _own(self, stack: contextlib.ExitStack) -> SparkSession:
         """A new session with the caller's settings and those that are needed; or the caller's, where these are safe."""
@@ -137,17 +140,26 @@ class Spark:
                 continue
             if self.spark.conf.get(key, None) not in {None, value, _STRICT}:  # None: this version does not know it
                 own = "the session of the DataFrame" if self.frame is not None else "this session of Spark Connect"
-                other = "" if self.frame is not None else ", or use PySpark 4.3, which makes a session of its own"
+                other = "" if self.frame is not None else ", or use PySpark 4.3, which makes its own session"
                 raise DataError(
-                    f"{own} has another value of {key} than {value}: records could be passed over, or read otherwise. "
-                    f'Set it (spark.conf.set("{key}", "{value}")), and leave it until all is counted{other}. Nothing '
-                    "was measured and nothing was charged."
+                    "spark-setting-unsafe",
+                    f"The setting {key} of {own} is not {value}.",
+                    "With another value Spark may skip records or read them differently.",
+                    f'Set it (spark.conf.set("{key}", "{value}")), and keep it until all is counted{other}.',
+                    "Nothing was measured and nothing was charged.",
+                    place=key,
                 )
 
     def _found(self, own: SparkSession, table: str | None) -> SparkTable:
         if self.frame is not None:
             if self.frame.isStreaming:
-                raise DataError(f"a DataFrame of a stream has no end: write it as a table first. {_NOTHING}")
+                raise DataError(
+                    "spark-frame-is-a-stream",
+                    "The DataFrame is a stream.",
+                    "A stream has no end.",
+                    "Write it as a table first.",
+                    _NOTHING,
+                )
             names = tuple(self.frame.columns)
             renamed = self.frame.toDF(*(f"c{i}" for i in range(len(names))))
             view = f"fitnoise_{secrets.token_hex(8)}"
@@ -155,19 +167,32 @@ class Spark:
         name = self.name or table
         if name is None:
             raise DataError(
-                f"a table of Spark is named, {ADDRESS}TABLE, or by data.table in the specification (--table); got "
-                f"none. {_NOTHING}"
+                "spark-table-not-named",
+                "No table of Spark is named.",
+                "",
+                f"Name it as {ADDRESS}TABLE, in data.table or with --table.",
+                _NOTHING,
+                place="data.table",
             )
         what = f"table {name!r} of {self.what}"
         if not self.spark.catalog.tableExists(name):
             raise DataError(
-                f"{self.what} knows no table {name!r}: name it as Spark does, such as catalog.schema.table. {_NOTHING}"
+                "spark-table-not-found",
+                f"The table {name!r} does not exist in {self.what}.",
+                "",
+                "Name it as Spark does, such as catalog.schema.table.",
+                _NOTHING,
+                place="data.table",
             )
         known = self.spark.catalog.getTable(name)  # as the caller's session finds it: its database, its views
         if known.isTemporary or known.tableType not in _TABLES:
             raise DataError(
-                f"{what} is a view; a view will not do, because nothing bounds what one record does to it: store it as "
-                f"a table, or hand over its DataFrame in Python. {_NOTHING}"
+                "spark-table-is-a-view",
+                f"The data are a view: {what}.",
+                "A view is not enough, because one record may change many rows of a view.",
+                "Store it as a table, or give its DataFrame in Python.",
+                _NOTHING,
+                place="data.table",
             )
         parts = [*filter(None, [known.catalog]), *(known.namespace or []), known.name]
         relation = ".".join(map(SPARK.quoted, parts))
@@ -175,8 +200,12 @@ class Spark:
         stored = dict(told[[key for key, _ in told].index("") :]).get("Provider", "") if ("", "") in told else ""
         if stored.lower() not in _STORED:
             raise DataError(
-                f"{what} is not read: it is stored in none of the formats {', '.join(_STORED)}, in which every record "
-                f"stands for itself. Write it as a table in one of them. {_NOTHING}"
+                "spark-format-not-read",
+                f"Fitnoise does not read {what} in its format.",
+                f"It reads tables in the formats {', '.join(_STORED)}, in which each row is one record.",
+                "Write it as a table in one of these formats.",
+                _NOTHING,
+                place="data.table",
             )
         frame = own.table(relation)
         return SparkTable(own, what, tuple(frame.columns), _kinds(frame), relation)
@@ -256,7 +285,7 @@ class SparkTable(Columns):
         kept.createOrReplaceTempView(self.name)
 
     def _safely(self, action: Any) -> Any:
-        return quietly(action, f"the records of {self.what} cannot be counted", _ADVICE)
+        return quietly(action, not_counted(self.what, _ADVICE))
 
 
 def is_spark(data: Any) -> bool:
@@ -277,14 +306,20 @@ def in_spark(data: Any) -> Spark:
     """
     if isinstance(data, str):
         name = data.removeprefix(ADDRESS) or None
-        return Spark(quietly(_session, f"{SPARK.called} cannot be started", "is Java there?"), name=name)
+        failed = DataError(
+            "spark-not-started", "Spark cannot be started.", "", "Check that Java is installed.", _UNCHARGED
+        )
+        return Spark(quietly(_session, failed), name=name)
     if hasattr(data, "sparkSession") and hasattr(data, "localCheckpoint"):
         return Spark(data.sparkSession, data)
     if hasattr(data, "catalog"):
         return Spark(data)
     raise DataError(
-        f"of Spark a table, a session with the name of a table, or a DataFrame is counted; got {type(data).__name__}. "
-        f"{_NOTHING}"
+        "spark-object-invalid",
+        f"The data are an object of Spark of the type {type(data).__name__}.",
+        "Fitnoise counts a table, a session with the name of a table, or a DataFrame.",
+        "Give one of these.",
+        _NOTHING,
     )
 
 
@@ -293,8 +328,11 @@ def _session() -> Any:
         from pyspark.sql import SparkSession
     except ImportError:
         missing = DataError(
-            "to count in Spark fitnoise needs the package pyspark, which is not installed: pip install "
-            f"'fitnoise[spark]', or run it with spark-submit. {_NOTHING}"
+            "pyspark-missing",
+            "The data are in Spark, and the package pyspark is not installed.",
+            "Fitnoise counts in Spark with pyspark.",
+            "Run pip install 'fitnoise[spark]', or run fitnoise with spark-submit.",
+            _NOTHING,
         )
     else:
         return SparkSession.builder.getOrCreate()

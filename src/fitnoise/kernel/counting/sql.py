@@ -43,9 +43,12 @@ class SqlCounter(DeclaredCounter):
     ) -> None:
         if bound is not None and not (database.dialect.digest or database.dialect.streams):
             raise DataError(
-                f"{database.what} has no MD5 of texts in UTF-8, by which the records of a person are put in order, so "
-                "that an id cannot be used there: copy the table into a Parquet file, and count that. Nothing was read "
-                "and nothing was charged."
+                "database-without-md5",
+                f"An id is set, and {database.what} has no MD5 of texts in UTF-8.",
+                "MD5 orders the records of each unit.",
+                "Copy the table into a Parquet file, and count that file.",
+                "Nothing was read and nothing was charged.",
+                place="privacy.id",
             )
         super().__init__(domain, source, bound)
         self._database = database
@@ -163,14 +166,17 @@ class SqlCounter(DeclaredCounter):
             raise wrong_type(self._domain, a, called, words)
         if read is not None:
             return Field(coding, kind, session.column(place), read)
-        _refuse_blanks(coding, kind, called, self._domain.column(a), f"attribute {a!r}")
+        _refuse_blanks(coding, kind, called, self._domain.column(a), f"the attribute {a!r}")
         most = session.dialect.longest
         listed = coded(coding).codes if read_as(coding) is str else ()  # type: ignore[arg-type]  # texts are codes
         if most is not None and any(len(str(c).encode()) >= most for c in listed):
             raise DataError(
-                f"attribute {a!r} declares a code of {most:,} bytes or more, which {session.dialect.called} may take "
-                "for another: declare shorter ones, or copy the table into a Parquet file, and count that. Nothing "
-                "was counted."
+                "code-too-long-for-database",
+                f"The attribute {a!r} declares a code of {most:,} bytes or more.",
+                f"{session.dialect.called} may take such a code for another one.",
+                "Declare shorter codes, or copy the table into a Parquet file and count that file.",
+                "Nothing was counted.",
+                place=a,
             )
         return Field(coding, kind, session.column(place))
 
@@ -201,6 +207,10 @@ def _refuse_blanks(coding: Coding, kind: Kind, called: str, column: str, who: st
     listed = coded(coding).codes if read_as(coding) is str else ()  # type: ignore[arg-type]  # texts are codes
     if kind is Kind.FIXED and any(str(c).endswith(" ") for c in listed):
         raise DataError(
-            f"column {column!r} is of type {called}, whose texts end in no blank; {who} declares a code that does. "
-            "Leave the blanks out of the codes. Nothing was counted."
+            "code-with-final-blank",
+            f"The column {column!r} is of the type {called}, and {who} declares a code that ends in a blank.",
+            "Texts of this type do not end in a blank.",
+            "Remove these blanks from the codes.",
+            "Nothing was counted.",
+            place=column,
         )

@@ -185,9 +185,11 @@ def count(
     joint = [t.attributes for t in together]
     if len(joint) > MOST_TABLES or any(math.prod(_shape(fields, t)) >= 2**63 for t in joint):
         raise DataError(
-            f"{len(margins):,} tables would have to be counted as {len(joint):,} tables of several attributes in one "
-            f"statement, which takes too long: write the columns into a Parquet file, and count that, or ask for fewer "
-            "tables. Nothing was read and nothing was charged."
+            "too-many-joint-tables",
+            f"Counting {len(margins):,} tables needs {len(joint):,} joint tables in one statement.",
+            f"One statement counts at most {MOST_TABLES:,} joint tables, each with fewer than 2^63 cells.",
+            "Copy the columns into a Parquet file and count that file, or plan fewer tables.",
+            "Nothing was read and nothing was charged.",
         )
     outside = dict.fromkeys(fields, 0)
     unseen = dict.fromkeys(fields, -1) | {a: j for j, t in enumerate(joint) for a in t}  # where it is told
@@ -215,9 +217,11 @@ def count(
         any(x != records[0] for x in records) or any((x != seen[a, unseen[a]]).any() for (a, _), x in seen.items())
     ):
         raise DataError(
-            "the table was written to while it was counted: what tables have in common differs, so that one person may "
-            "have been counted in two places. Count again when nobody writes to it, or count a copy. Nothing was "
-            "measured and nothing was charged."
+            "database-table-changed",
+            "The sums of joint tables differ, because someone wrote to the table during the count.",
+            "One person may have been counted in two places.",
+            "Count a copy, or count while no one writes to the table.",
+            "Nothing was measured and nothing was charged.",
         )
     if lost is not None:
         _lose(fetch, d, relation, fields if person is None else person.read(fields), lost, drop=drop)
@@ -265,8 +269,11 @@ def _whole_numbers(rows: Sequence[Sequence[Any]], places: Sequence[int]) -> NDAr
     ends = np.append(np.array(places, dtype=np.int64), 0)
     if (numbers < 0).any() or (numbers[1] >= ends[np.minimum(numbers[0], len(places))]).any():
         raise DataError(
-            "the database counts in a way that is not understood: copy the table into a Parquet file, and count that. "
-            "Nothing was charged."
+            "database-answer-invalid",
+            "The database answered with something other than counts.",
+            "",
+            "Copy the table into a Parquet file, and count that file.",
+            "Nothing was charged.",
         )
     return numbers
 

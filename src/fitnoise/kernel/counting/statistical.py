@@ -24,7 +24,7 @@ import pandas as pd
 
 from fitnoise.errors import DataError
 from fitnoise.kernel.counting.frames import PandasRecords
-from fitnoise.kernel.counting.sources import Records, quietly
+from fitnoise.kernel.counting.sources import Records, not_read_as, quietly
 
 PROGRAMS: Final = {".sav": "SPSS", ".zsav": "SPSS", ".por": "SPSS", ".sas7bdat": "SAS", ".xpt": "SAS", ".dta": "Stata"}
 """What writes a file with this ending."""
@@ -34,7 +34,7 @@ _READERS = {
     ".sas7bdat": "read_sas7bdat", ".xpt": "read_xport", ".dta": "read_dta",
 }  # fmt: skip
 
-_ADVICE = "it may be damaged, protected, or of another format"
+_ADVICE = "Check that the file is complete, of this format, and not protected."
 
 
 @final
@@ -88,8 +88,8 @@ def from_program(path: Path) -> Records:
         DataError: it cannot be read, or what reads it is not installed.
     """
     what = f"the file {path.name!r}"
-    failed = f"{what} cannot be read as {PROGRAMS[path.suffix.lower()]}"
-    _, about = quietly(partial(_read, path, metadataonly=True), failed, _ADVICE)
+    failed = not_read_as(what, PROGRAMS[path.suffix.lower()], _ADVICE)
+    _, about = quietly(partial(_read, path, metadataonly=True), failed)
     return StatisticalRecords(path, what, tuple(about.column_names))
 
 
@@ -99,7 +99,7 @@ def from_sheet(path: Path, sheet: str | None) -> Records:
     Raises:
         DataError: it cannot be read, a sheet must be named, cells hold formulas, or what reads it is not installed.
     """
-    return quietly(partial(_sheet, path, sheet), f"the file {path.name!r} cannot be read as Excel", _ADVICE)
+    return quietly(partial(_sheet, path, sheet), not_read_as(f"the file {path.name!r}", "Excel", _ADVICE))
 
 
 def _sheet(path: Path, sheet: str | None) -> Records:
@@ -109,8 +109,14 @@ def _sheet(path: Path, sheet: str | None) -> Records:
             (sheet,) = known
         if sheet not in known:
             raise DataError(
-                f"{path.name!r} is an Excel file; say which of its sheets {known} holds the records (data.table in the "
-                f"specification, or --table); got {sheet!r}. Nothing was read."
+                "sheet-not-found",
+                f"The Excel file {path.name!r} has no sheet {sheet!r}."
+                if sheet is not None
+                else f"The Excel file {path.name!r} has several sheets, and none is named.",
+                f"Its sheets are {known}.",
+                "Name the sheet in data.table or --table.",
+                "Nothing was read.",
+                place="data.table",
             )
         book[sheet].reset_dimensions()  # which the file states, and beyond which nothing would be read
         with contextlib.closing(book[sheet].iter_rows()) as lines:
@@ -119,11 +125,20 @@ def _sheet(path: Path, sheet: str | None) -> Records:
     names = tuple("" if name is None else str(name) for name in first)
     width = max((i for i, name in enumerate(names, 1) if name), default=0)
     if not width:
-        raise DataError(f"{what} has no header line. Nothing was read.")
+        raise DataError(
+            "sheet-header-missing",
+            f"The first line of {what} is empty.",
+            "It must name the columns.",
+            "Add a header line.",
+            "Nothing was read.",
+        )
     if any(x is not None for line in rows for x in line[width:]):
         raise DataError(
-            f"{what} has values beside the columns that its first line names. Name their columns, or remove them. "
-            "Nothing was read."
+            "sheet-columns-without-name",
+            f"Columns without a name in the first line of {what} have values.",
+            "Every column with values needs a name.",
+            "Name these columns, or remove them.",
+            "Nothing was read.",
         )
     rows = [line for line in rows if any(x is not None for x in line)]
     columns = {i: [line[i] if i < len(line) else None for line in rows] for i in range(width)}
@@ -135,8 +150,12 @@ def _cell(path: Path, cell: Any) -> object:
     kind = getattr(cell, "data_type", None)  # what is empty may have none
     if kind == "f":
         raise DataError(
-            f"cell {cell.coordinate} of {path.name!r} is a formula, which may look at other records, so that one of "
-            "them could change many. Put its value there (paste special, values). Nothing was read."
+            "sheet-with-formula",
+            f"The cell {cell.coordinate} of {path.name!r} is a formula.",
+            "A formula may use other records, so that one record could change many.",
+            "Paste its value there (paste special, values).",
+            "Nothing was read.",
+            place=cell.coordinate,
         )
     return None if kind == "e" else _written(cell.value)
 
@@ -154,8 +173,11 @@ def _library(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError:
         missing = DataError(
-            f"files of statistical programs are read by {name}, which is not installed: pip install "
-            "'fitnoise[statistics]'. Nothing was read."
+            "reader-missing",
+            f"The package {name} is not installed.",
+            "Fitnoise reads files of statistical programs and Excel with this package.",
+            "Run pip install 'fitnoise[statistics]'.",
+            "Nothing was read.",
         )
     raise missing
 

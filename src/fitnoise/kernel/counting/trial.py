@@ -194,9 +194,11 @@ def refuse_unless_right(
     parts = [plain, _AMOUNTS] if amounts else [plain]  # apart, as engines bound the length of a statement
     if not all(_right(fetch, d, codings, drop=drop) for codings in parts):
         raise DataError(
-            f"{what} counted known records, such as texts that differ in capitals, otherwise than is declared, so it "
-            "may count yours otherwise too: copy the table into a Parquet file, and count that. Nothing was read and "
-            "nothing was charged."
+            "engine-counts-differently",
+            f"A trial shows that {what} does not count known records as declared.",
+            "Your records may be counted wrongly, too, such as texts that differ in case.",
+            "Copy the table into a Parquet file, and count that file.",
+            "Nothing was read and nothing was charged.",
         )
 
 
@@ -269,9 +271,11 @@ def refuse_unless_bounded(
     right = right and all(np.array_equal(counts[m], wanted[m]) for m in wanted)
     if not right or not (drop or outside == {**dict.fromkeys(fields, 0), PERSON: missing}):
         raise DataError(
-            f"{what} counted other records of known persons, such as ones whose ids differ in capitals, than is "
-            "declared, so it may do so with yours: copy the table into a Parquet file, and count that. Nothing was "
-            "read and nothing was charged."
+            "engine-bounds-differently",
+            f"A trial shows that {what} does not count the declared records of known units.",
+            "Your records may be counted wrongly, too, such as ids that differ in case.",
+            "Copy the table into a Parquet file, and count that file.",
+            "Nothing was read and nothing was charged.",
         )
 
 
@@ -305,9 +309,12 @@ def refuse_unless_coded(
         is_tried = read_as(coding) is kind and classified_by(coding) is None
         if is_tried and list(cells(coding)) != [place(coding, x) for x in values]:
             raise DataError(
-                f"{what} reads known values, such as the last nanosecond of a day, otherwise than is declared, so it "
-                "may read yours otherwise too: install the version that fitnoise names. Nothing was "
-                "counted and nothing was charged."
+                "engine-codes-differently",
+                f"A trial shows that {what} does not read known values as declared, such as the last nanosecond of a "
+                "day.",
+                "Your values may be read wrongly, too.",
+                "Install the version that fitnoise requires.",
+                "Nothing was counted and nothing was charged.",
             )
 
 
@@ -332,8 +339,11 @@ def refuse_unless_dated(fetch: Fetch, d: Dialect, what: str, read: Read, *, time
     found = [n - low for day in days if (n := read.number(day)) is not None and 0 <= n - low <= _LAST]
     if not np.array_equal(counts["x",], np.bincount(np.array(found, dtype=int), minlength=_LAST + 1)):
         raise DataError(
-            f"{what} reads something else off known dates than is declared, so it may do so with yours: copy the table "
-            "into a Parquet file, and count that. Nothing was read and nothing was charged."
+            "engine-reads-dates-differently",
+            f"A trial shows that {what} does not read known dates as declared.",
+            "Your dates may be read wrongly, too.",
+            "Copy the table into a Parquet file, and count that file.",
+            "Nothing was read and nothing was charged.",
         )
 
 
