@@ -65,6 +65,11 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
+def failure(err):
+    """Return the error that a command with --json wrote as the last line on stderr."""
+    return json.loads(err.splitlines()[-1])["error"]
+
+
 @pytest.fixture
 def run(here, capsys):
     def run(*arguments):
@@ -327,7 +332,7 @@ def test_a_refined_plan_is_cheap_for_every_record(run, here):
 def test_a_refined_plan_is_one_of_single_records(run, here):
     (here / "spec.toml").write_text('objective = { goal = "total-error" }' + SPEC, encoding="utf-8")
     code, out, err = run("plan", "spec.toml", "--refine", "--json")
-    assert (code, json.loads(out)["kind"]) == (4, "PlanError")
+    assert (code, out, failure(err)["code"].partition(".")[0]) == (4, "", "plan")
     assert "a plan is refined for targets of every number and single records" in err
 
 
@@ -366,7 +371,7 @@ def test_a_release_beside_another_says_what_it_adds(run, here):
 
     release = ("people.csv", "--ledger", "budget.db", "-o")
     code, out, err = run("release", "second.json", *release, "early", "--json")  # it stands beside nothing yet
-    assert (code, json.loads(out)["kind"]) == (7, "LedgerError")
+    assert (code, out, failure(err)["code"].partition(".")[0]) == (7, "", "ledger")
     assert "no charge of 'people'" in err
     assert charges(here / "budget.db") == 0
 
@@ -412,12 +417,9 @@ def test_caps_are_set_and_enforced(run, here):
     release = ("release", "plan.json", "people.csv", "--ledger", "budget.db", "--again", "--json", "-o")
     assert run(*release, "first")[0] == 0
     code, out, err = run(*release, "second")
-    assert code == 5
-    assert json.loads(out) == {
-        "error": err.splitlines()[-1].removeprefix("error: "),
-        "kind": "BudgetExceeded",
-        "exit_code": 5,
-    }
+    error = failure(err)
+    assert (code, out, error["exit_code"], error["code"].partition(".")[0]) == (5, "", 5, "ledger")
+    assert list(error) == ["code", "place", "message", "exit_code"]
     assert not (here / "second").exists()
     code, out, _ = run(*cap, "--cap", "1/3")  # the one unit of the source is meant
     assert [e["kind"] for e in json.loads(out)["entries"]] == ["cap", "charge", "answers", "refusal", "cap"]
@@ -432,8 +434,7 @@ def test_a_plan_above_its_cap_is_refused(run, here):
         SPEC.replace("title", 'privacy = { cap = { rho = "1/1000" } }\ntitle'), encoding="utf-8"
     )
     code, out, err = run("plan", "spec.toml", "-o", "plan.json", "--json")
-    assert (code, json.loads(out)["kind"]) == (5, "CapExceeded")
-    assert "No plan was made" in err
+    assert (code, out, failure(err)["code"].partition(".")[0]) == (5, "", "plan")
     assert not (here / "plan.json").exists()
 
 
@@ -473,30 +474,30 @@ def test_every_command_has_help_with_an_example_and_json(run, command):
         (["schema", "spec.toml", "--example", "0"], "0 is not in the range x>=1"),
         (["release", "plan.json", "people.csv", "-o", "r"], "Missing option '--ledger'"),
         (["release", "plan.json", "people.csv", "--ledger", "l"], "Missing option '-o'"),
-        ([*RELEASE, "--tables", "area", "--no-tables"], "--tables names tables that get a file, --no-tables says none"),
+        ([*RELEASE, "--tables", "area", "--no-tables"], "--tables and --no-tables are both given."),
         (["tables"], "Missing argument 'RELEASE'"),
         (
             ["tables", "release", "-o", "more"],
-            "-o writes the tables that are named; name one or more. Nothing was written",
+            "-o is given, and no table is named. Name one or more. Nothing was written.",
         ),
-        (["tables", "release", "area", "--all"], "--all lists all tables, and takes no names. Nothing was written"),
+        (["tables", "release", "area", "--all"], "Remove --all or the names. Nothing was written."),
         (["ask", "release"], "Missing argument 'EXPRESSION'"),
         (["ledger", "l", "--cap", "x", "--source", "people"], "a fraction such as '1/28', is needed; got 'x'"),
         (["ledger", "l", "--cap", "-1", "--source", "people"], "a fraction such as '1/28', is needed; got '-1'"),
-        (["ledger", "l", "--cap", "1"], "a cap needs --source"),
+        (["ledger", "l", "--cap", "1"], "A cap is given without --source and --plan."),
         (["ledger", "l", "--epsilon-cap", "x", "--source", "people"], "a fraction such as '1/28', is needed; got 'x'"),
         (
             ["ledger", "l", "--epsilon-cap", "-1", "--source", "people"],
             "a fraction such as '1/28', is needed; got '-1'",
         ),
-        (["ledger", "l", "--epsilon-cap", "1"], "needs --source"),
+        (["ledger", "l", "--epsilon-cap", "1"], "A cap is given without --source and --plan."),
         (
             ["ledger", "l", "--epsilon-cap", "1", "--source", "people"],
-            "there is no ledger 'l'; --new makes one",
+            "There is no ledger 'l'. Give --new and --plan",
         ),
         (
             ["ledger", "l", "--epsilon-cap", "1", "--cap", "1", "--source", "people", "--unit", "one record"],
-            "on pure epsilon (--epsilon-cap) or on mu (--mu-cap): give one of them. Nothing was changed.",
+            "on pure epsilon (--epsilon-cap) or on mu (--mu-cap). Give one of them. Nothing was changed.",
         ),
         (["compare"], "Missing argument 'SPEC'"),
         (["compare", "spec.toml", "--epsilon", "small"], "'small' is not a valid float"),
@@ -504,9 +505,9 @@ def test_every_command_has_help_with_an_example_and_json(run, command):
         (["compare", "spec.toml", "--refine"], "No such option"),
         (
             ["ledger", "l", "--cap", "1", "--source", "people"],
-            "there is no ledger 'l'; --new makes one, with the account",
+            "There is no ledger 'l'. Give --new and --plan: they make one",
         ),
-        (["ledger", "l", "--source", "people"], "--source, --unit, --new and --reason say what a --cap is for"),
+        (["ledger", "l", "--source", "people"], "They belong to a cap. Give --cap, --epsilon-cap or --mu-cap."),
         ([], "Missing command"),
     ],
 )
@@ -516,9 +517,10 @@ def test_commands_written_wrongly_end_with_2_and_change_nothing(run, here, argum
     assert (code, out) == (2, "")
     assert message in err
     if arguments:
-        code, out, _ = run(*arguments, "--json")
-        assert (code, json.loads(out)["kind"], json.loads(out)["exit_code"]) == (2, "UsageError", 2)
-        assert message in json.loads(out)["error"]
+        code, out, err = run(*arguments, "--json")
+        error = failure(err)
+        assert (code, out, error["code"], error["place"], error["exit_code"]) == (2, "", "usage", None, 2)
+        assert message in error["message"]
     assert sorted(here.iterdir()) == before
 
 
@@ -530,8 +532,8 @@ def test_a_cap_for_one_of_several_units_needs_its_name(run):
     listed = ", ".join(f"people ({a.sentence})" for a in accounts)
     for source, count, there in (("people", 2, listed), ("others", 0, "none")):
         code, _, err = run("ledger", "l", "--cap", "2", "--source", source)
-        said = f"a cap needs --unit: there are {count} privacy units for '{source}': {there}. Nothing was changed."
-        assert (code, said in err) == (2, True)
+        reason = f"There are {count} privacy units for '{source}': {there}. Give --unit. Nothing was changed."
+        assert (code, reason in err) == (2, True)
     assert run("ledger", "l", "--cap", "2", "--source", "people", "--unit", accounts[0].sentence)[0] == 0
     with fn.Ledger("l") as ledger:
         assert len(ledger.entries()) == 3
@@ -571,8 +573,10 @@ def test_accounts_of_one_sentence_are_told_apart_by_digits(run, here):
     assert [e["privacy_unit"] for e in shown["entries"]] == [months.sentence, quarters.sentence]
     own = ("ledger", "l", "--source", "visits", "--cap")
     code, _, err = run(*own, "1", "--unit", months.unit.account)
-    said = f"2 accounts read '{months.unit.account}', and their promises bind other cells: visits ({months.sentence}), "
-    assert (code, said in err, "the digits in brackets. Nothing was changed." in err) == (2, True, True)
+    reason = (
+        f"2 accounts have the unit '{months.unit.account}', and their guarantees are about different cells: visits ("
+    )
+    assert (code, reason in err, "the digits in brackets. Nothing was changed." in err) == (2, True, True)
     for cap, named in ((1, months.digits), (2, quarters.sentence)):
         assert run(*own, str(cap), "--unit", named)[0] == 0
     assert run("ledger", "l", "--cap", "3", "--plan", "quarters.json", "--unit", quarters.unit.account)[0] == 0
@@ -588,9 +592,12 @@ def test_a_further_unit_of_a_plan_is_opened_by_its_sentence(run, here):
     household = fn.Account("visits", fn.PrivacyUnit("household", 9))
     cap = ("ledger", "l", "--cap", "1", "--new")
     code, _, err = run(*cap, "--plan", "plan.json", "--unit", "one household")
-    assert (code, "there is no account 'visits' (one household); there are: visits (one person" in err) == (2, True)
+    assert (code, "There is no account 'visits' (one household). The accounts are: visits (one person" in err) == (
+        2,
+        True,
+    )
     code, _, err = run(*cap, "--source", "visits", "--unit", household.sentence)
-    assert (code, "--new opens the account of a plan" in err, (here / "l").exists()) == (2, True, False)
+    assert (code, "--new is given without --plan." in err, (here / "l").exists()) == (2, True, False)
     assert run(*cap, "--plan", "plan.json", "--unit", household.sentence)[0] == 0
     with fn.Ledger("l") as ledger:
         assert ledger.accounts() == [household]
@@ -605,16 +612,19 @@ def test_a_cap_opens_an_account_only_where_it_is_told_to(run, here):
     for source, unit in (("People", UNIT), ("people", "one record, replace-one")):
         code, out, err = run(*own, "--source", source, "--unit", unit)
         assert (code, out) == (2, "")
-        assert f"there is no account '{source}' ({unit}); there are: people ({UNIT}). --new opens one, with" in err
+        assert f"There is no account '{source}' ({unit}). The accounts are: people ({UNIT}). Name one" in err
     code, _, err = run(*own, "--plan", "plan.json", "--new")
-    assert (code, "leave --new out" in err) == (2, True)
+    assert (code, "Remove --new. Nothing was changed." in err) == (2, True)
     code, _, err = run(*own, "--plan", "plan.json", "--source", "people")
-    assert (code, "--plan names the account; leave --source out" in err) == (2, True)
+    assert (code, "--plan names the account. Remove --source." in err) == (2, True)
     others = (here / "spec.toml").read_text(encoding="utf-8").replace('source = "people" }', 'source = "others" }')
     (here / "others.toml").write_text(others, encoding="utf-8")
     run("plan", "others.toml", "-o", "others.json")
     code, _, err = run(*own, "--plan", "others.json")
-    assert (code, f"--new opens it. Its accounts: people ({UNIT}). Nothing was changed." in err) == (2, True)
+    assert (code, f"Its accounts are: people ({UNIT}). Open the account with --new. Nothing was changed." in err) == (
+        2,
+        True,
+    )
     assert run("ledger", "budget.db") == before
     assert run(*own, "--plan", "plan.json")[0] == 0
     assert run(*own, "--plan", "others.json", "--new")[0] == 0
@@ -683,46 +693,54 @@ ERRORS = {
     "a comparison onto something else": (
         8,
         ["compare", "spec.toml", "-o", "people.csv"],
-        "is not a plan; choose another",
+        "[release.file-is-no-plan]",
     ),
-    "a comparison into nowhere": (8, ["compare", "spec.toml", "-o", "nowhere/plan.json"], "no folder 'nowhere'"),
+    "a comparison into nowhere": (
+        8,
+        ["compare", "spec.toml", "-o", "nowhere/plan.json"],
+        "[release.folder-not-writable]",
+    ),
     "a pure gap": (3, ["plan", "pure.toml", "--gap", "1e-3"], "no bound is known that pure strategies reach"),
     "a pure plan refined": (4, ["plan", "pure.toml", "--refine"], "with privacy = 'zcdp' only. No plan was made"),
     "a choice refined": (4, ["plan", "auto.toml", "--refine"], "with privacy = 'zcdp' only. No plan was made"),
     "a Gaussian plan in a hurry": (4, ["plan", "spec.toml", "--seconds", "1"], "can be limited in seconds"),
     "a device that is not there": (4, ["plan", "spec.toml", "--device", "nowhere"], "PyTorch"),
     "a gap out of reach": (4, ["plan", "spec.toml", "--gap", "1e-10"], "was asked for"),
-    "a plan onto something else": (8, ["plan", "spec.toml", "-o", "people.csv"], "is not a plan; choose another name"),
-    "a plan onto a folder": (8, ["plan", "spec.toml", "-o", "."], "is not a plan; choose another name"),
-    "a plan into nowhere": (8, ["plan", "spec.toml", "-o", "nowhere/plan.json"], "no folder 'nowhere'"),
-    "a plan below a file": (8, ["plan", "spec.toml", "-o", "people.csv/plan.json"], "no folder 'people.csv'"),
-    "no plan": (8, ["release", "nowhere.json", *RELEASE[2:]], "'nowhere.json' is missing or unreadable"),
+    "a plan onto something else": (8, ["plan", "spec.toml", "-o", "people.csv"], "[release.file-is-no-plan]"),
+    "a plan onto a folder": (8, ["plan", "spec.toml", "-o", "."], "[release.file-is-no-plan]"),
+    "a plan into nowhere": (8, ["plan", "spec.toml", "-o", "nowhere/plan.json"], "[release.folder-not-writable]"),
+    "a plan below a file": (8, ["plan", "spec.toml", "-o", "people.csv/plan.json"], "[release.folder-not-writable]"),
+    "no plan": (8, ["release", "nowhere.json", *RELEASE[2:]], "[release.file-not-readable]"),
     "a plan that is none": (4, ["release", "people.csv", *RELEASE[2:]], "this is not a plan: it is not JSON"),
-    "no data": (6, ["release", "plan.json", "nowhere.csv", *RELEASE[3:]], "The data file 'nowhere.csv' does not exist."),
+    "no data": (
+        6,
+        ["release", "plan.json", "nowhere.csv", *RELEASE[3:]],
+        "The data file 'nowhere.csv' does not exist.",
+    ),
     "data of no known kind": (6, ["release", "plan.json", "spec.toml", *RELEASE[3:]], "Nothing was "),
     "a ledger that is none": (7, [*RELEASE[:4], "people.csv", *RELEASE[5:]], "it is not a ledger"),
     "a ledger in no folder": (7, [*RELEASE[:4], "nowhere/l.db", *RELEASE[5:]], "does not exist: make it first"),
-    "a release onto a file": (8, [*RELEASE[:6], "people.csv"], "exists already; releases are never overwritten"),
-    "a release below a file": (8, [*RELEASE[:6], "people.csv/r"], "cannot be written (File exists)"),
-    "no ledger": (7, ["ledger", "nowhere.db"], "there is no ledger 'nowhere.db'"),
+    "a release onto a file": (8, [*RELEASE[:6], "people.csv"], "[release.place-exists]"),
+    "a release below a file": (8, [*RELEASE[:6], "people.csv/r"], "[release.place-not-writable]"),
+    "no ledger": (7, ["ledger", "nowhere.db"], "[ledger.file-missing]"),
     "a ledger that is something else": (7, ["ledger", "people.csv"], "it is not a ledger"),
     "a table to write that is none": (
         8,
         [*RELEASE, "--tables", "area", "--tables", "age"],
-        "no table 'age' to write; the release has ['area', 'area by age prefix']. Nothing was measured and nothing was",
+        "Nothing was measured and nothing was charged. [release.unknown-table]",
     ),
     "a table to write twice": (
         8,
         [*RELEASE, "--tables", "area", "--tables", "area"],
-        "a table to write is named twice. Nothing was measured and nothing was charged.",
+        "Nothing was measured and nothing was charged. [release.repeated-table]",
     ),
-    "no release": (8, ["tables", "nowhere"], "is missing or unreadable"),
-    "a release that is none": (8, ["tables", "."], "is missing or unreadable"),
-    "nothing to verify": (8, ["verify", "nowhere"], "there is no plan or release 'nowhere'"),
+    "no release": (8, ["tables", "nowhere"], "[release.file-not-readable]"),
+    "a release that is none": (8, ["tables", "."], "[release.file-not-readable]"),
+    "nothing to verify": (8, ["verify", "nowhere"], "[release.nothing-to-verify]"),
     "no ledger to verify with": (
         7,
         ["verify", ".", "--ledger", "nowhere.db"],
-        "there is no ledger 'nowhere.db'. Nothing was verified.",
+        "Nothing was verified. [ledger.file-missing]",
     ),
     "a plan to verify with a ledger": (
         7,
@@ -751,9 +769,12 @@ def test_every_error_is_a_sentence_and_a_code(run, here, case):
     assert (found, out) == (code, "")
     assert message in err.splitlines()[-1]
     assert err.splitlines()[-1].startswith("error: ")
+    line = err.splitlines()[-1]
     found, out, err = run(*arguments, "--json")
-    document = json.loads(out)
-    assert (found, document["exit_code"], f"error: {document['error']}") == (code, code, err.splitlines()[-1])
+    error = failure(err)
+    place = "" if error["place"] is None or error["place"] in error["message"] else f"{error['place']}: "
+    assert (found, out, error["exit_code"]) == (code, "", code)
+    assert line == f"error: {place}{error['message']} [{error['code']}]"
     assert {p: p.read_bytes() for p in here.iterdir()} == before
 
 
@@ -820,10 +841,14 @@ def test_a_plan_file_is_replaced_whole_or_not_at_all(run, here, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
+    advice = "Remove this cause, or choose another place. The place stays as it was."
     with monkeypatch.context() as patch:
         patch.setattr(cli.Path, "replace", full)
         code, _, err = run("plan", "spec.toml", "-o", "plan.json")
-        assert (code, err.splitlines()[-1]) == (8, "error: 'plan.json' cannot be written (No space left on device).")
+        assert (code, err.splitlines()[-1]) == (
+            8,
+            f"error: 'plan.json' cannot be written (No space left on device). {advice} [release.place-not-writable]",
+        )
         patch.setattr(cli.Path, "write_text", full)
         assert run("plan", "spec.toml", "-o", "plan.json")[0] == 8
     assert (here / "plan.json").read_text(encoding="utf-8") == first
@@ -841,12 +866,12 @@ def test_an_interruption_ends_with_130_and_leaves_nothing_behind(run, here, monk
     with monkeypatch.context() as patched:
         patched.setattr(commands, "make_plan", interrupted)
         code, out, err = run("plan", "spec.toml", "-o", "other.json", "--json")
-    assert (code, json.loads(out)["kind"], err.splitlines()[-1]) == (130, "Interrupted", "interrupted")
+    assert (code, out, failure(err)["code"], failure(err)["message"]) == (130, "", "interrupted", "interrupted")
     with monkeypatch.context() as patched:
         patched.setattr(noise, "discrete_gaussians", interrupted)
         code, out, err = run(*RELEASE)
     stays = (
-        "The charge stays in the ledger (entry 1). Repeat the command or call: it finishes the release, at no further"
+        "The charge of entry 1 stays in the ledger. Repeat the command or call: it finishes the release, at no further"
     )
     assert (code, out, err.splitlines()[-1]) == (130, "", f"interrupted. {stays} charge.")
     assert sorted(p.name for p in here.iterdir()) == ["budget.db", "people.csv", "plan.json", "spec.toml"]
@@ -862,8 +887,8 @@ def test_an_interruption_ends_with_130_and_leaves_nothing_behind(run, here, monk
     assert "directory  release" in out
     assert {p: p.stat().st_mtime_ns for p in here.rglob("*")} == before
     code, out, err = run(*RELEASE[:-1], "second")
-    assert (code, "released before: entry 1" in err, "--again" in err) == (7, True, True)
-    assert err.splitlines()[-1].endswith("Nothing was measured and nothing was charged.")
+    assert (code, "[ledger.released-before]" in err, "--again" in err) == (7, True, True)
+    assert "Nothing was measured and nothing was charged. [" in err.splitlines()[-1]
     assert run(*RELEASE[:-1], "second", "--again")[0] == 0
     assert charges(here / "budget.db") == 2
 
@@ -921,12 +946,12 @@ def test_a_full_disk_under_stdout_is_one_sentence(here):
     with open("/dev/full", "w") as full:  # noqa: PTH123
         command = [sys.executable, "-m", "fitnoise", "schema"]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (1, "error: the output cannot be written (No space left on device).\n")
+    assert (done.returncode, done.stderr) == (1, "error: The output cannot be written (No space left on device).\n")
 
 
 @pytest.mark.parametrize(
     ("accident", "said"),
-    [(BrokenPipeError(32, "no pipe"), ""), (OSError(5, "ill"), "error: the output cannot be written (ill).\n")],
+    [(BrokenPipeError(32, "no pipe"), ""), (OSError(5, "ill"), "error: The output cannot be written (ill).\n")],
 )
 def test_an_output_that_fails_at_the_end_is_not_tried_again(monkeypatch, capsys, accident, said):
     class Closed(io.StringIO):
@@ -1159,15 +1184,15 @@ def test_several_plans_may_stand_beside(run, here, south):
 
 
 FREE_ERRORS = {
-    "neither": (2, [], "give the plans (--beside) or the ledger"),
-    "both": (2, ["--beside", "first.json", "--ledger", "budget.db"], "one of the two"),
-    "no ledger": (7, ["--ledger", "nowhere.db"], "there is no ledger 'nowhere.db'. Nothing was planned"),
+    "neither": (2, [], "Give the plans (--beside), or the ledger"),
+    "both": (2, ["--beside", "first.json", "--ledger", "budget.db"], "only one of them"),
+    "no ledger": (7, ["--ledger", "nowhere.db"], "[ledger.file-missing]"),
     "no charge": (7, ["--ledger", "empty.db"], "has 0 releases"),
-    "no plan": (8, ["--beside", "nowhere.json"], "'nowhere.json' is missing or unreadable"),
+    "no plan": (8, ["--beside", "nowhere.json"], "[release.file-not-readable]"),
     "no JSON": (4, ["--beside", "people.csv"], "this is not a plan"),
     "a plan twice": (4, ["--beside", "first.json", "--beside", "first.json"], "a plan is given twice"),
-    "onto something else": (8, ["--beside", "first.json", "-o", "people.csv"], "is not a plan; choose another name"),
-    "into nowhere": (8, ["--beside", "first.json", "-o", "nowhere/free.json"], "no folder 'nowhere'"),
+    "onto something else": (8, ["--beside", "first.json", "-o", "people.csv"], "[release.file-is-no-plan]"),
+    "into nowhere": (8, ["--beside", "first.json", "-o", "nowhere/free.json"], "[release.folder-not-writable]"),
 }
 
 
@@ -1180,9 +1205,9 @@ def test_what_is_no_free_plan_is_one_sentence_and_a_code(run, here, south, case)
     found, out, err = run("free", "more.toml", *arguments)
     assert (found, out) == (code, "")
     assert message in " ".join(err.split())
-    found, out, _ = run("free", "more.toml", *arguments, "--json")
-    assert (found, json.loads(out)["exit_code"]) == (code, code)
-    assert message in json.loads(out)["error"]
+    found, out, err = run("free", "more.toml", *arguments, "--json")
+    assert (found, out, failure(err)["exit_code"]) == (code, "", code)
+    assert message in failure(err)["message"] or message == f"[{failure(err)['code']}]"
     assert {p: p.read_bytes() for p in here.iterdir()} == before
 
 
@@ -1228,10 +1253,10 @@ def test_a_plan_is_drawn(run, here, ending):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("x.txt", "written as .png, .svg or .pdf, by the ending of its name; got 'x.txt'"),
-        ("x", "got 'x'"),
-        ("old.svg", "'old.svg' exists; choose another name"),
-        ("nowhere/x.svg", "there is no folder 'nowhere'"),
+        ("x.txt", "[release.unknown-figure-format]"),
+        ("x", "[release.unknown-figure-format]"),
+        ("old.svg", "[release.place-exists]"),
+        ("nowhere/x.svg", "[release.folder-not-writable]"),
     ],
 )
 def test_a_picture_that_cannot_be_written_is_refused_before_planning(run, here, monkeypatch, name, message):
@@ -1341,9 +1366,8 @@ def test_more_tables_than_make_sense_as_files_are_refused_in_time(run, here, pat
     monkeypatch.setattr(releases, "MAX_FILES", 5)
     before = charges(here / "budget.db")
     code, out, err = run(*RELEASE[:6], "more", "--json", "--again")
-    assert (code, json.loads(out)["kind"]) == (8, "ReleaseError")
-    assert "6 tables would be written as two files each; at most 5 are. Name the tables to write, or none" in err
-    assert err.endswith("Nothing was measured and nothing was charged.\n")
+    assert (code, out, failure(err)["code"]) == (8, "", "release.too-many-table-files")
+    assert failure(err)["message"].endswith("Nothing was measured and nothing was charged.")
     assert charges(here / "budget.db") == before
     assert run(*RELEASE[:6], "more", "--no-tables", "--again")[0] == 0
 
@@ -1443,14 +1467,14 @@ def test_tables_are_written_for_every_place_of_a_level(run, here):
     assert pieces == [whole[:2], [whole[0], *whole[2:]]]
     code, _, err = run("tables", "places", "state", "--by", "county", "-o", "other")
     assert (code, (here / "other").exists()) == (8, False)
-    assert "shows no places that lie in places of a level 'county'" in " ".join(err.split())
-    assert "--by makes a file for every place: give a folder" in run("tables", "places", "county", "--by", "state")[2]
+    assert "[release.table-without-level]" in " ".join(err.split())
+    assert "Give a folder for them (-o)." in run("tables", "places", "county", "--by", "state")[2]
     odd = fn.Hierarchy(["state", "county"], [("RI", 1), ("ri", 2)])
     plan = fn.plan(fn.Workload(fn.Domain(geo=odd), [fn.table("county", margin=5)]))
     fn.release(plan, np.array([10, 20]), ledger="places.db", directory="odd")
     code, _, err = run("tables", "odd", "county", "--by", "state", "-o", "other")
     assert (code, (here / "other").exists()) == (8, False)
-    assert "two places have files called 'county_ri.csv'. Nothing was written" in " ".join(err.split())
+    assert "[release.two-files-of-one-name]" in " ".join(err.split())
 
 
 ASKED = """[data]
@@ -1485,32 +1509,32 @@ def test_questions_alone_are_compared_released_and_listed(run, tmp_path, monkeyp
     shown = re.findall("^[a-z]+ +[a-z]+", run("tables", "release")[1], re.MULTILINE)
     assert [" ".join(x.split()) for x in shown][:3] == ["table attribute", "women sex", "answer value"]
     code, _, err = run("tables", "release", "women")
-    assert (code, "'women' is no table but a question" in err, "Nothing was written" in err) == (8, True, True)
+    assert (code, "[release.question-in-place-of-table]" in err, "Nothing was written" in err) == (8, True, True)
 
 
 TABLES_ERRORS = {
-    "an unknown table": (8, ["age"], f"no table 'age'; the release has {NAMES}. Nothing was written."),
-    "an unknown table among others": (8, ["total", "age", "-o", "x"], "no table 'age'; the release has"),
-    "a pattern": (8, ["all pairs of 3 attributes"], "no table 'all pairs of 3 attributes'; the release has"),
-    "a table twice": (8, ["total", "total", "-o", "x"], "table 'total' is named twice. Nothing was written."),
+    "an unknown table": (8, ["age"], "[release.unknown-table]"),
+    "an unknown table among others": (8, ["total", "age", "-o", "x"], "[release.unknown-table]"),
+    "a pattern": (8, ["all pairs of 3 attributes"], "[release.unknown-table]"),
+    "a table twice": (8, ["total", "total", "-o", "x"], "[release.repeated-table]"),
     "several on one stream": (
         2,
         ["total", "area by sex"],
-        "several tables are not one CSV file: give a folder (-o), or",
+        "A CSV file holds one table. Give a folder (-o), or",
     ),
     "over a file": (
         8,
         ["area by sex", "total", "-o", "mine"],
-        "'total.csv' exists already; tables are never overwritten. Nothing was written.",
+        "[release.place-exists]",
     ),
-    "into the release": (8, ["total", "-o", "release/tables"], "a release is never changed: choose a folder outside"),
-    "into the release itself": (8, ["total", "-o", "release"], "a release is never changed: choose a folder outside"),
-    "below the release": (8, ["total", "-o", "mine/../release/x"], "a release is never changed: choose a folder"),
-    "onto a file": (8, ["total", "-o", "people.csv"], "'people.csv' cannot be written (Not a directory). Nothing was"),
+    "into the release": (8, ["total", "-o", "release/tables"], "[release.place-inside-release]"),
+    "into the release itself": (8, ["total", "-o", "release"], "[release.place-inside-release]"),
+    "below the release": (8, ["total", "-o", "mine/../release/x"], "[release.place-inside-release]"),
+    "onto a file": (8, ["total", "-o", "people.csv"], "[release.place-not-writable]"),
     "below a file": (
         8,
         ["total", "-o", "people.csv/x"],
-        "'x' cannot be written (Not a directory). Nothing was written.",
+        "[release.place-not-writable]",
     ),
 }
 
@@ -1526,9 +1550,9 @@ def test_tables_that_cannot_be_given_are_refused_and_nothing_is_left(run, here, 
     assert (found, out) == (code, "")
     assert message in " ".join(err.split())
     if case != "several on one stream":  # which is one document
-        found, out, _ = run("tables", "release", *arguments, "--json")
-        assert (found, json.loads(out)["exit_code"]) == (code, code)
-        assert message in json.loads(out)["error"]
+        found, out, err = run("tables", "release", *arguments, "--json")
+        assert (found, out, failure(err)["exit_code"]) == (code, "", code)
+        assert message in failure(err)["message"] or message == f"[{failure(err)['code']}]"
     assert {p: p.read_bytes() for p in here.rglob("*") if p.is_file()} == before
     assert sorted(here.rglob("*")) == places
     assert fn.verify("release").ok
@@ -1540,7 +1564,7 @@ def test_tables_that_cannot_be_given_are_refused_and_nothing_is_left(run, here, 
         (
             OSError(28, "No space left on device"),
             8,
-            "error: 'new' cannot be written (No space left on device). Nothing",
+            "error: 'new' cannot be written (No space left on device). Remove this cause",
         ),
         (KeyboardInterrupt(), 130, "interrupted"),
     ],
@@ -1574,7 +1598,7 @@ def test_altered_answers_give_no_tables(run, here, pattern):
     for arguments in ([], ["total"], ["total", "-o", "x"]):
         code, out, err = run("tables", "release", *arguments)
         assert (code, out) == (8, "")
-        assert "'measurements.parquet' is not a Parquet file of 16 rows" in err
+        assert "[release.wrong-parquet-file]" in err
     assert not (here / "x").exists()
 
 
@@ -1767,8 +1791,8 @@ def test_a_pure_cap_is_set_and_enforced(run, here, promised):
     cap = (*cap, "--source", "people")
     release = ("people.csv", "--ledger", "budget.db", "-o")
     code, out, err = run("release", "gaussian.json", *release, "first", "--json")
-    assert (code, json.loads(out)["kind"]) == (5, "BudgetExceeded")
-    assert "this release has a δ: plan it with privacy = 'pure'" in err
+    assert (code, out, failure(err)["code"].partition(".")[0]) == (5, "", "ledger")
+    assert "this release has a δ: plan it with privacy = 'pure'" in failure(err)["message"]
     code, out, _ = run("release", "plan.json", *release, "first")
     assert code == 0
     left = float(epsilon) / 2
@@ -1795,9 +1819,8 @@ def test_a_pure_cap_is_set_and_enforced(run, here, promised):
 def test_a_pure_plan_above_its_cap_is_refused(run, here, promised):
     promised('privacy = { definition = "pure", cap = { epsilon = "1/2" } }')
     code, out, err = run("plan", "spec.toml", "-o", "plan.json", "--json")
-    assert (code, json.loads(out)["kind"]) == (5, "CapExceeded")
-    assert "the cap is ε = 0.5" in err
-    assert "No plan was made" in err
+    assert (code, out, failure(err)["code"].partition(".")[0]) == (5, "", "plan")
+    assert "the cap is ε = 0.5" in failure(err)["message"]
     assert not (here / "plan.json").exists()
 
 
@@ -1829,8 +1852,7 @@ def test_a_cap_stops_a_choice_only_when_neither_noise_keeps_it(run, here, promis
     promised('privacy = { definition = "auto", cap = { epsilon = 0.5 } }')
     for command in ("plan", "compare"):
         code, out, err = run(command, "spec.toml", "--json")
-        assert (code, json.loads(out)["kind"]) == (5, "CapExceeded")
-        assert "neither pure nor Gaussian noise meets the targets within the cap" in err
+        assert (code, out, failure(err)["code"].partition(".")[0]) == (5, "", "plan")
     assert run("compare", "spec.toml", "--epsilon", "0.5")[0] == 0  # what is spent is given: no cap to keep
 
 
@@ -1980,7 +2002,7 @@ def test_a_cap_on_mu_is_set_and_enforced_and_says_how_much_still_fits(run, here,
     assert [len(x) for x in (told[0], told[-1])] == [5, 6]
     assert told[-2][5] == f"{float(total):.7f}"
     code, _, err = run("ledger", "budget.db", "--source", "people", "--mu-cap", "1/2", "--cap", "1")
-    assert (code, "give one of them. Nothing was changed" in err) == (2, True)
+    assert (code, "Give one of them. Nothing was changed" in err) == (2, True)
 
 
 def test_all_that_was_released_is_added_up_to_one_curve(run, here, promised):
@@ -2009,14 +2031,14 @@ def test_all_that_was_released_is_added_up_to_one_curve(run, here, promised):
     assert "the cap holds whatever is chosen next" in run("ledger", "budget.db", "--delta", "1e-9")[1]
     assert "together" not in json.loads(run("ledger", "budget.db", "--json")[1])
     code, _, err = run("ledger", "budget.db", "--delta", "1")
-    assert (code, "--delta is a number between 0 and 1" in err) == (2, True)
+    assert (code, "It needs a number between 0 and 1" in err) == (2, True)
     assert run("ledger", "budget.db", "--plot", "curve.txt")[0] != 0
     # of Gaussian noise on a coarse lattice only rho is known
     with fn.Ledger("budget.db") as ledger:
         ledger.charge(gaussian.order.account, Loss.concentrated(Fraction(1, 8)), {})
     assert f"people ({UNIT}): entry 8 says ρ alone" in run("ledger", "budget.db", "--delta", "1e-9")[1]
     code, _, err = run("ledger", "budget.db", "--plot", "other.svg")
-    assert (code != 0, "of no account is a curve known" in err, (here / "other.svg").exists()) == (True, True, False)
+    assert (code != 0, "[release.no-curve-known]" in err, (here / "other.svg").exists()) == (True, True, False)
 
 
 # --- questions to a release -----------------------------------------------------------------------------------
@@ -2079,8 +2101,8 @@ def test_two_releases_are_asked_together(run, here, pattern):
     wide = run("ask", "release", "other.count()/count()-1", "--by=area", "--also=later", "--csv", "--simultaneous")[1]
     assert wide == csv_text(growth.frame(simultaneous=True), fixed=())
     for more, message in (
-        ([], "needs another release; name its directory (--also)"),
-        (["--also", "x"], "'x/plan.json' is missing"),
+        ([], "[release.other-release-missing]"),
+        (["--also", "x"], "[release.file-not-readable]"),
     ):
         code, out, err = run("ask", "release", "other.count() / count()", *more)
         assert (code, out) == (8, "")
@@ -2088,6 +2110,6 @@ def test_two_releases_are_asked_together(run, here, pattern):
     assert run("ask", "release", "__import__('os').getcwd()")[0] == 8
     (here / "areas.csv").write_text("district,area\nx,n\n")
     code, out, err = run("ask", "release", "count()", "--areas", "areas.csv")
-    assert (code, out, "has an attribute 'area', so that areas cannot be asked for" in err) == (8, "", True)
+    assert (code, out, "[release.area-is-an-attribute]" in err) == (8, "", True)
     code, _, err = run("ask", "release", "count()", "--csv", "--json")
-    assert (code, "--csv prints a CSV file and --json a document" in err) == (2, True)
+    assert (code, "--csv and --json are both given." in err) == (2, True)

@@ -122,10 +122,10 @@ def test_a_full_disk_under_a_stream_ends_with_an_exit_code_and_no_traceback(run,
         lost = (bool(out) and which != "stderr") or (bool(err) and which != "stdout")
         assert (found in (1, code) and bool(found)) if lost else found == code, which
         if which == "stdout" and out:
-            assert (found, told.splitlines()[-1]) == (
-                1,
-                "error: the output cannot be written (No space left on device).",
-            )
+            message = "The output cannot be written (No space left on device)."
+            error = {"code": "output", "place": None, "message": message, "exit_code": 1}
+            last = json.dumps({"error": error}) if as_json else f"error: {message}"
+            assert (found, told.splitlines()[-1]) == (1, last)
         if which == "stderr" and code == 0:
             assert not as_json or json.loads(said)
         made = {p.name.replace(which, "*") for p in Path().iterdir()} - {p.name for p in Path().iterdir()}
@@ -230,7 +230,7 @@ def test_a_folder_of_texts_that_fails_names_what_it_found(tmp_path, monkeypatch)
     monkeypatch.setattr(files.shutil, "rmtree", lambda *_, **__: None)
     told = []
     with pytest.raises(ReleaseError, match="cannot be written"):
-        write_texts(tmp_path / "x", [("a" * 300, "")], "it", told.append)
+        write_texts(tmp_path / "x", [("a" * 300, "")], told.append)
     assert told == [
         "'.x.unfinished-0123abcd' is what a killed process left of a release, and cannot be removed: remove it."
     ]

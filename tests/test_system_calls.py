@@ -198,7 +198,7 @@ def outcome(said: str) -> str:
     """What an error says of the charge."""
     kind = said.partition(" ")[0]
     assert kind.endswith("Error"), said
-    charged = re.search(r"The charge stays in the ledger \(entry \d+\)", said)
+    charged = re.search(r"The charge of entry \d+ stays in the ledger", said)
     nothing = re.search(r"[Nn]othing (was|were) [^.;]*charged", said)
     unknown = "Whether the ledger was charged is not known" in said
     assert bool(charged) + bool(nothing) + unknown == 1, said

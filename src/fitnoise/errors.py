@@ -31,33 +31,7 @@ No sentence contains a value found in the data, or a noise scale.
 from __future__ import annotations
 
 import copy
-import re
 from typing import ClassVar, Self
-
-# TRANSITION: from here to is_interruption goes with its last caller
-_PAST = re.compile(
-    r"""(?: (?<=[.!?]) \s* | ; \s* | \A )              # a sentence of its own, or the last part of one
-        (?: and\s+ )?
-        [Nn]othing \s+ (?: is | was | were ) \s+ [^.;]*   # "Nothing was read and nothing was charged"
-        (?: [.;] \s* (?= [Nn]othing\s | \Z ) | \Z )""",
-    re.VERBOSE,
-)
-"""What an error says did not happen, as far as was known where it was raised."""
-
-
-def without_past(message: str) -> str:
-    """Return a message without what it says at its end of what did not happen.
-
-    An operation that went on since the error was raised, or before it, knows better, and says so itself.
-
-    Args:
-        message: of an error.
-
-    **Guarantees**: no sentence or part of a sentence about nothing having happened ends the message.
-    """
-    while (shorter := _PAST.sub("", message)) != message:
-        message = shorter.rstrip()
-    return message if not message or message[-1] in ".!?" else f"{message}."
 
 
 def is_interruption(error: BaseException) -> bool:

@@ -13,15 +13,7 @@ from typing import Any, ParamSpec, TypeVar, final
 
 import numpy as np
 
-from fitnoise.errors import (
-    DataError,
-    FitnoiseError,
-    LedgerError,
-    PlanError,
-    ReleaseError,
-    is_interruption,
-    without_past,
-)
+from fitnoise.errors import DataError, FitnoiseError, LedgerError, PlanError, ReleaseError, is_interruption
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.counting import Counter, Dropped, open_counter
 from fitnoise.kernel.counting.sealed import PUBLIC, is_sealed, key_pair, read_key
@@ -37,6 +29,7 @@ from fitnoise.mechanisms.gaussian.series import joined
 from fitnoise.planning.plan import Plan, read_back
 from fitnoise.reading import verification
 from fitnoise.reading.files import DESCRIPTION, clear_leftovers, read_text, replace_file, reserved, staged
+from fitnoise.reading.refusals import UNWRITTEN, existing_place, missing_folder
 from fitnoise.reading.release import Release, drawn_digest, to_write
 from fitnoise.request.workloads import some
 
@@ -53,12 +46,23 @@ def _with_ledger_file(function: Callable[P, R]) -> Callable[P, R]:
         if not isinstance(file, str | os.PathLike):
             return function(*args, **kwargs)
         if not Path(file).is_file():  # a ledger that is made here would know nothing
-            raise LedgerError(f"there is no ledger {Path(file).name!r}. Nothing was verified.")
+            raise missing_ledger(Path(file), "Nothing was verified.")
         with Ledger(file) as book:
             kwargs["ledger"] = book
             return function(*args, **kwargs)
 
     return opening
+
+
+def missing_ledger(file: Path, outcome: str, action: str = "Check the path of the ledger.") -> LedgerError:
+    """Return the error for a ledger whose file does not exist.
+
+    Args:
+        file: File that was given.
+        outcome: Sentence that says what did not happen.
+        action: Sentence that says what to do.
+    """
+    return LedgerError("file-missing", f"There is no ledger {file.name!r}.", "", action, outcome)
 
 
 verify = _with_ledger_file(verification.verify)
@@ -190,13 +194,30 @@ def _refuse_call(
     """Raise where a release cannot be asked for so."""
     if not ledger.lasting if isinstance(ledger, Ledger) else str(ledger) == ":memory:":
         raise LedgerError(
-            "a release must be remembered: ':memory:' is a ledger that forgets. Give a file. Nothing was measured."
+            "ledger-in-memory",
+            "The ledger is in memory, and its entries are lost with the process.",
+            "A release needs a ledger that stays.",
+            "Give a file as the ledger.",
+            _NOTHING,
+            place="ledger",
         )
     if directory is None and tables is not None:
-        raise ReleaseError("tables to write need a directory to write them to; none was given. Nothing was measured.")
+        raise ReleaseError(
+            "tables-without-directory",
+            "Tables to write are named, and no directory.",
+            "",
+            "Give a directory, or remove the tables.",
+            _NOTHING,
+            place="tables",
+        )
     if again and drawn is not None:
         raise PlanError(
-            "a period is drawn again by fitnoise.period, or `fitnoise series write --again`. Nothing was measured."
+            "period-again",
+            "A period of a series is to be measured again.",
+            "A series counts each period once.",
+            "Draw its noise again with fitnoise.period, or `fitnoise series write --again`.",
+            _NOTHING,
+            place="again",
         )
 
 
@@ -259,10 +280,11 @@ class _Course:
 
     @contextlib.contextmanager
     def told(self) -> Iterator[None]:
-        """Have errors say what was done, in place of what they say themselves of the past.
+        """Replace the outcome of errors by what was done, as the ledger says.
 
         Raises:
-            FitnoiseError: the error as it was raised, with another end. KeyboardInterrupt: the same of interruptions.
+            FitnoiseError: The error as it was raised, with another outcome. KeyboardInterrupt: The interruption, with
+                the outcome as its text.
         """
         try:
             yield
@@ -272,28 +294,29 @@ class _Course:
             if is_interruption(error):  # an engine has made an error of it
                 raise KeyboardInterrupt(self._said()) from None
             if isinstance(error, FitnoiseError):
-                if (restated := self._restated(str(error))) == str(error):
+                outcome = self._said()
+                if outcome == error.outcome:
                     raise
-                raise type(error)(restated) from error
+                raise error.with_outcome(outcome) from error
             if isinstance(error, OSError):
-                raise ReleaseError(f"the release cannot go on ({error.strerror}). {self._said()}") from error
+                raise ReleaseError(
+                    "operating-system-refused",
+                    f"The operating system refused a step of the release ({error.strerror}).",
+                    "",
+                    "Remove this cause.",
+                    self._said(),
+                ) from error
             error.add_note(self._said())
             raise
-
-    def _restated(self, message: str) -> str:
-        """Return a message that says what was done, as far as it says anything of the past."""
-        said, bare = self._said(), without_past(message)
-        claims = bare.rstrip(".") != message.rstrip(".")  # true where it was raised, as nothing happened since
-        return message if claims and said == self._nothing else f"{bare} {said}"
 
     def _said(self) -> str:
         """Return what was done, as the ledger says where it may have been charged."""
         charge, known = self._charge()
         if not known:
-            return f"Whether the ledger was charged is not known, as it cannot be read now. {_REPEAT}"
+            return f"Whether the ledger was charged is not known, because it cannot be read now. {_REPEAT}"
         if charge is None:
             return self._nothing
-        stays = f"The charge stays in the ledger (entry {charge.sequence})"
+        stays = f"The charge of entry {charge.sequence} stays in the ledger"
         if self.placed:
             return f"{stays}, and the release is in place."
         return f"{stays}{'' if self.stages.answers is None else ', and the answers are kept'}. {_REPEAT}"
@@ -366,11 +389,20 @@ def _charged_before(call: _Call, place: Path | None, book: Ledger, stages: Stage
             return entry if answers is None else Measurement(answers, entry)
     if before and not call.again:
         number = before[-1][0].sequence
+        if open_ones:
+            raise LedgerError(
+                "charge-in-progress",
+                f"Another process works on entry {number}, the charge of this plan.",
+                "",
+                "Wait until it has ended, then run the command again.",
+                _NOTHING,
+            )
         raise LedgerError(
-            f"another process is at work on entry {number}, the charge of this very plan: wait until it is done."
-            if open_ones
-            else f"released before: entry {number} of the ledger is the charge of this very plan, and its release was "
-            "finished. To measure it a second time, for a second charge, say so (--again; in Python again=True)."
+            "released-before",
+            f"Entry {number} of the ledger is the charge of this plan, and its release was finished.",
+            "A second measurement needs a second charge.",
+            "To measure the plan again, for a second charge, use --again (in Python again=True).",
+            _NOTHING,
         )
     return None
 
@@ -524,7 +556,12 @@ def period(
         found = _before(_Turn(turn.series, turn.period + 1, turn.folder, turn.labels), book)
         if len(found) < turn.period:
             raise LedgerError(
-                f"period {period} was not drawn yet: release it (fitnoise release --period). Nothing was written."
+                "period-not-released",
+                f"Period {period} was not drawn yet.",
+                "",
+                "Release it first (fitnoise release --period).",
+                "Nothing was written.",
+                place="period",
             )
         result = _known(shown, found)
         if stage is not None:
@@ -545,8 +582,11 @@ class _Turn:
 
 def _no_series() -> PlanError:
     return PlanError(
-        "the plan is released all at once: it is no series ([series] in its specification), and has no periods. "
-        "Nothing was measured."
+        "plan-without-periods",
+        "The plan is no series, and has no periods.",
+        "Only a plan with [series] in its specification is released period by period.",
+        "Release it without --period and --series.",
+        "Nothing was measured.",
     )
 
 
@@ -562,11 +602,22 @@ def _turn(plan: Plan, period: str | int | None, series: str | os.PathLike[str] |
         return None
     labels = list(map(str, plan.periods))
     if period is not None and str(period) not in labels:
-        raise PlanError(f"{str(period)!r} is no period of the series; there are {some(labels)}. Nothing was measured.")
+        raise PlanError(
+            "unknown-period",
+            f"{str(period)!r} is no period of the series.",
+            "",
+            f"Choose one of {some(labels)}.",
+            "Nothing was measured.",
+            place="period",
+        )
     if period is None or series is None:
         raise PlanError(
-            "the plan is a series, released period by period: say which period, and in which folder its counts are "
-            f"kept (--period, --series). Its periods are {some(labels)}. Nothing was measured."
+            "period-or-folder-missing",
+            f"The plan is a series, and {'no period' if period is None else 'no folder of its counts'} is given.",
+            "A series is released period by period, and its counts stay in a folder.",
+            f"Give --period and --series. The periods are {some(labels)}.",
+            "Nothing was measured.",
+            place="period" if period is None else "series",
         )
     return _Turn(plan.series, 1 + labels.index(str(period)), Path(series), plan.periods)
 
@@ -581,7 +632,7 @@ def _there(ledger: str | os.PathLike[str] | Ledger, stack: contextlib.ExitStack)
     if isinstance(ledger, Ledger):
         return ledger
     if not Path(ledger).exists():
-        raise LedgerError(f"there is no ledger {Path(ledger).name!r}. Nothing was drawn.")
+        raise missing_ledger(Path(ledger), "Nothing was drawn.")
     return stack.enter_context(Ledger(ledger))
 
 
@@ -593,14 +644,22 @@ def _kept(series: Series, book: Ledger, folder: Path) -> list[Measurement | Entr
     """
     if folder.is_dir() and not os.access(folder, os.R_OK | os.X_OK):
         raise DataError(
-            f"the folder {folder.name!r} of the series cannot be read by whoever runs this: it is for its owner alone. "
-            "Nothing was drawn."
+            "series-folder-not-readable",
+            f"The folder {folder.name!r} of the series cannot be read.",
+            "Only its owner may read it.",
+            "Run the command as its owner.",
+            "Nothing was drawn.",
+            place="series",
         )
     found = kept(series, book, folder)
     if found and not folder.is_dir():
         raise DataError(
-            f"there is no folder {folder.name!r}, and the ledger says that periods of this series were drawn: name the "
-            "folder in which they are kept, or bring it back. Nothing was drawn."
+            "drawn-series-folder-missing",
+            f"There is no folder {folder.name!r}, and the ledger has drawn periods of this series.",
+            "Their counts and answers are in a folder.",
+            "Name this folder, or bring it back.",
+            "Nothing was drawn.",
+            place="series",
         )
     return found
 
@@ -615,14 +674,20 @@ def _before(turn: _Turn, book: Ledger) -> list[Measurement]:
     for label, one in zip(turn.labels, found, strict=False):
         if not isinstance(one, Measurement) and book.answered(one) is None:
             raise LedgerError(
-                f"period {label} was charged (entry {one.sequence}) and not drawn: its process was killed. Draw it now "
-                "(fitnoise series write --again), which costs nothing."
+                "charged-period-not-drawn",
+                f"Period {label} was charged (entry {one.sequence}) and not drawn, because its process was killed.",
+                "Later periods need its answers.",
+                "Draw it now (fitnoise series write --again), which costs nothing.",
+                "Nothing was drawn.",
             )
         if not isinstance(one, Measurement):
             raise LedgerError(
-                f"period {label} was drawn (entry {one.sequence}), and its answers are not in {turn.folder.name!r}. Is "
-                "it the folder of this series? Then the file was removed, and they are lost. Later periods need them: "
-                "draw it again (fitnoise series write --again), which is charged. Nothing was drawn."
+                "answers-of-period-lost",
+                f"Period {label} was drawn (entry {one.sequence}), and its answers are not in {turn.folder.name!r}.",
+                "Later periods need its answers.",
+                "Give the folder of this series. If the answers are lost, draw the period again, which is charged "
+                "(fitnoise series write --again).",
+                "Nothing was drawn.",
             )
     return [x for x in found if isinstance(x, Measurement)]
 
@@ -678,8 +743,11 @@ def count(
     path, tell = Path(file), progress or (lambda _: None)
     if (public_key is None) is not plain:
         raise ReleaseError(
-            "counts are sealed for a public key or left plain, one of the two: give the key (--for), or say --plain. "
-            "Nothing was counted."
+            "sealed-or-plain",
+            "Both a public key and --plain are given." if plain else "Neither a public key nor --plain is given.",
+            "Counts are either sealed for a public key or written without a seal.",
+            "Give the key (--for), or --plain.",
+            "Nothing was counted.",
         )
     _refuse_place(path)
     if public_key is not None:
@@ -710,7 +778,13 @@ def new_keys(file: str | os.PathLike[str]) -> tuple[Path, Path]:
     """
     own = Path(file)
     if not own.name:
-        raise ReleaseError(f"{str(file)!r} names no file; choose a name. Nothing was written.")
+        raise ReleaseError(
+            "key-file-without-name",
+            f"{str(file)!r} is no name of a file.",
+            "",
+            "Choose a name of a file.",
+            UNWRITTEN,
+        )
     other = own.with_name(f"{own.name}.pub")
     for path in (own, other):
         _refuse_place(path)
@@ -727,9 +801,9 @@ def new_keys(file: str | os.PathLike[str]) -> tuple[Path, Path]:
 def _refuse_place(path: Path) -> None:
     """Raise ReleaseError where there is a file already, or none can be written."""
     if path.exists():
-        raise ReleaseError(f"{path.name!r} exists; choose another name. Nothing was written.")
+        raise existing_place(path.name, UNWRITTEN)
     if not (path.parent.is_dir() and os.access(path.parent, os.W_OK)):
-        raise ReleaseError(f"{path.name!r} cannot be written: there is no folder {path.parent.name!r} to write to.")
+        raise missing_folder(path, UNWRITTEN)
 
 
 def _opened(plan: Plan, data: Any, table: str | None, key: str | os.PathLike[str] | None) -> Counter:
@@ -737,8 +811,12 @@ def _opened(plan: Plan, data: Any, table: str | None, key: str | os.PathLike[str
     asked = plan.publication
     if table is not None and is_sealed(data):
         raise DataError(
-            "counts made elsewhere are of the table that was counted there: leave --table out here. Nothing was "
-            "measured and nothing was charged."
+            "table-of-sealed-counts",
+            "--table is given for counts that were made elsewhere.",
+            "These counts are of the table that was counted there.",
+            "Remove --table.",
+            _NOTHING,
+            place="table",
         )
     source = asked.source if table is None else replace(asked.source, table=table)
     return open_counter(data, asked.domain, source, asked.unit.bound, key=key)

@@ -6,6 +6,7 @@ Words and options only: what a command does is loaded when it is run (`commands`
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import signal
 import sys
@@ -67,7 +68,9 @@ class _Integer(click.IntRange):
 
 _FLOAT = _Float()
 
-_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON document on stdout.")
+_AS_JSON = click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON document on stdout, or an error as JSON on stderr."
+)
 
 _FILE = click.Path(path_type=Path)
 
@@ -95,7 +98,7 @@ def _exact_rho(_context: click.Context, _option: click.Parameter, text: str | No
     try:
         return None if text is None else exact_number(text)
     except SpecError as error:
-        raise click.BadParameter(f"{error} Nothing was changed.") from None
+        raise click.BadParameter(str(error.with_outcome("Nothing was changed."))) from None
 
 
 @click.group(
@@ -659,15 +662,17 @@ def schema_command(**asked: Any) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run a command; errors become one sentence on stderr and an exit code that means something."""
+    """Run a command. Write an error on stderr, as text or with --json as JSON, and exit with its code."""
     unsaid()  # of a command before, in the same process
+    given = sys.argv[1:] if arguments is None else arguments
     try:
         with _signals() as received:
-            code = _run(sys.argv[1:] if arguments is None else arguments, received)
+            code = _run(given, received)
         sys.stdout.flush()
     except OSError as error:
         if not isinstance(error, BrokenPipeError):  # whoever closed the pipe has seen enough
-            _say(f"error: the output cannot be written ({error.strerror}).")
+            message = f"The output cannot be written ({error.strerror})."
+            _report("output", None, message, 1, f"error: {message}", as_json="--json" in given)
         give_up(sys.stdout)
         code = 1
     if code or unsaid():
@@ -699,34 +704,45 @@ def _signals() -> Iterator[list[int]]:
 
 
 def _run(arguments: list[str], received: Sequence[int] = ()) -> int:
+    as_json = "--json" in arguments
     try:
         return cli.main(args=arguments, prog_name="fitnoise", standalone_mode=False) or 0
     except click.ClickException as error:
-        error.show()
-        code, kind, message = error.exit_code, "UsageError", error.format_message()
+        if not as_json:
+            error.show()
+            return error.exit_code
+        return _report("usage", None, error.format_message(), error.exit_code, "", as_json=True)
     except OSError:
         raise
     except Exception as error:
-        interrupted = isinstance(error, click.Abort) or received or is_interruption(error)
-        if not interrupted and not isinstance(error, FitnoiseError):
+        if isinstance(error, click.Abort) or received or is_interruption(error):
+            cause = error.__cause__ if isinstance(error, click.Abort) else None
+            message = f"interrupted. {cause}" if isinstance(cause, KeyboardInterrupt) and cause.args else "interrupted"
+            code = 128 + (received or [signal.SIGINT])[0]
+            return _report("interrupted", None, message, code, message, as_json=as_json)
+        if not isinstance(error, FitnoiseError):
             raise
-        if interrupted:
-            told = error.__cause__ if isinstance(error, click.Abort) else None
-            code, kind = 128 + (received or [signal.SIGINT])[0], "Interrupted"
-            message = f"interrupted. {told}" if isinstance(told, KeyboardInterrupt) and told.args else "interrupted"
-            _say(message)
-        elif isinstance(error, FitnoiseError):
-            code, kind, message = error.exit_code, type(error).__name__, str(error)
-            _say(f"error: {message}")
-    if "--json" in arguments:
-        from fitnoise.interfaces.console import emit_json
-
-        emit_json({"error": message, "kind": kind, "exit_code": code})
-    return code
+        message = str(error)
+        place = f"{error.place}: " if error.place and error.place not in message else ""
+        line = f"error: {place}{message} [{error.code}]"
+        return _report(error.code, error.place, message, error.exit_code, line, as_json=as_json)
 
 
-def _say(text: str) -> None:
-    """Words, on stderr."""
+def _report(code: str, place: str | None, message: str, exit_code: int, line: str, *, as_json: bool) -> int:
+    """Write an error to stderr, and return its exit code.
+
+    Args:
+        code: Code of the error.
+        place: Key, column, field or file at fault, if there is one.
+        message: Sentences of the error.
+        exit_code: Exit code of the command.
+        line: Text of the error for people.
+        as_json: Write the other arguments as one JSON object in place of the line.
+    """
     from fitnoise.interfaces.console import say
 
-    say(text)
+    if as_json:
+        error = {"code": code, "place": place, "message": message, "exit_code": exit_code}
+        line = json.dumps({"error": error})
+    say(line)
+    return exit_code

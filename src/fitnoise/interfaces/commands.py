@@ -14,7 +14,7 @@ from typing import Any
 import click
 import pandas as pd
 
-from fitnoise.errors import FitnoiseError, LedgerError, ReleaseError, is_interruption, without_past
+from fitnoise.errors import FitnoiseError, LedgerError, ReleaseError, is_interruption
 from fitnoise.interfaces import demo, plots
 from fitnoise.interfaces.console import emit, emit_csv, emit_json, progress, say, show, show_document
 from fitnoise.interfaces.exports.export import contents, export
@@ -47,15 +47,24 @@ from fitnoise.planning.choosing import plan as make_plan
 from fitnoise.planning.examples import examples
 from fitnoise.planning.free import free
 from fitnoise.planning.plan import Plan
-from fitnoise.publishing import count, new_keys, periods, release
+from fitnoise.publishing import count, missing_ledger, new_keys, periods, release
 from fitnoise.publishing import period as drawn_period
 from fitnoise.reading import registry
 from fitnoise.reading.areas import read_areas
 from fitnoise.reading.bands import Bands
-from fitnoise.reading.combining import combine, read_combination
+from fitnoise.reading.combining import combine, read_combination, records_not_stated
 from fitnoise.reading.description import counted, shares, stated, statistic, universe
 from fitnoise.reading.expressions import ask
 from fitnoise.reading.files import csv_text, leftovers, new_file, read_text, replace_file
+from fitnoise.reading.refusals import (
+    UNWRITTEN,
+    existing_place,
+    missing_folder,
+    missing_package,
+    repeated_table,
+    unknown_table,
+    unwritable_place,
+)
 from fitnoise.reading.release import Release, to_write
 from fitnoise.reading.tables import Made
 from fitnoise.reading.verification import EXPORT, REPORT, Check, Verification, verify
@@ -65,7 +74,7 @@ from fitnoise.request.beginning import KINDS, begun
 from fitnoise.request.documents import json_schema, load_spec
 from fitnoise.request.publication import Budget, Publication
 from fitnoise.request.record import load_words
-from fitnoise.request.workloads import slug, some
+from fitnoise.request.workloads import slug
 
 
 def init_command(names: Sequence[str], output: Path | None, as_json: bool) -> None:
@@ -74,16 +83,16 @@ def init_command(names: Sequence[str], output: Path | None, as_json: bool) -> No
     for given in names:
         name, _, kind = given.partition("=")
         if name in attributes or (kind or "categorical") not in KINDS:
-            wrong = f"{name!r} is there twice" if name in attributes else f"there is no type {kind!r}"
+            wrong = f"{name!r} is named twice." if name in attributes else f"There is no type {kind!r}."
             raise click.UsageError(
-                f"{wrong}; name every attribute once, with one of the types {', '.join(KINDS)}, such as age=ordered. "
-                "Nothing was written."
+                f"{wrong} Name every attribute once, with one of the types {', '.join(KINDS)}, such as age=ordered. "
+                f"{UNWRITTEN}"
             )
         attributes[name] = kind or "categorical"
     text = begun(attributes)
     if output is not None:
         if output.exists():
-            raise ReleaseError(f"{output.name!r} exists; choose another name. Nothing was written.")
+            raise existing_place(output.name, UNWRITTEN)
         replace_file(output, text.encode())
         say(f"wrote {output}; say what is marked in it, then: fitnoise plan {output}")
     if as_json:
@@ -137,7 +146,8 @@ def _numbers(text: str | None) -> list[int]:
         return []
     if not re.fullmatch(r"[1-9][0-9]{0,11}(,[1-9][0-9]{0,11})*", text):
         raise click.UsageError(
-            f"--max-records takes whole numbers from 1 to 10^12, such as 1,2,4,8; got {text!r}. Nothing was planned."
+            f"--max-records is {text!r}. It needs whole numbers from 1 to 10^12, separated by commas. Write them as "
+            "1,2,4,8. Nothing was planned."
         )
     return sorted({int(n) for n in text.split(",")})
 
@@ -166,12 +176,18 @@ def compare_command(
         _check_replaceable(output)
     if not given.groups:
         if epsilon is not None or delta is not None:
-            raise click.UsageError("a question says its own epsilon; change it in the specification.")
+            raise click.UsageError(
+                "--epsilon or --delta is given, and each question has its own epsilon. Change it in the specification. "
+                "Nothing was planned."
+            )
         _compare_answers(given, output, as_json)
         return
     if given.small is not None:
         if epsilon is not None or delta is not None:
-            raise click.UsageError("a small database is compared at the budget of its specification; change it there.")
+            raise click.UsageError(
+                "--epsilon or --delta is given, and a small database is compared at the budget of its specification. "
+                "Change the budget there. Nothing was planned."
+            )
         _compare_settings(given, output, as_json)
         return
     publication = _either(given, epsilon, delta)
@@ -242,7 +258,8 @@ def free_command(
     """Plan what is free beside plans, or beside all that a ledger was charged."""
     if bool(files) == (ledger_file is not None):
         raise click.UsageError(
-            "give the plans (--beside) or the ledger they were charged to (--ledger), one of the two."
+            "--beside or --ledger is needed, and only one of them. Give the plans (--beside), or the ledger that they "
+            "were charged to (--ledger). Nothing was planned."
         )
     publication = load_spec(spec)
     beside: list[Plan | Charged]
@@ -250,7 +267,7 @@ def free_command(
         beside = [Plan.from_json(read_text(f)) for f in files]
     else:
         if not ledger_file.exists():
-            raise LedgerError(f"there is no ledger {ledger_file.name!r}. Nothing was planned.")
+            raise missing_ledger(ledger_file, "Nothing was planned.")
         with Ledger(ledger_file) as ledger:
             own = account(publication.source, publication.unit, publication.workload.domain)
             beside = [*ledger.charged(own)]
@@ -324,7 +341,7 @@ def release_command(
     """Measure a plan, and show what was written and charged."""
     if names and no_tables:
         raise click.UsageError(
-            "--tables names tables that get a file, --no-tables says none does. Nothing was measured."
+            "--tables and --no-tables are both given. Give one of them. Nothing was measured and nothing was charged."
         )
     chosen = names if names or no_tables else None
     plan = Plan.from_json(read_text(plan_file))
@@ -383,13 +400,19 @@ def tables_command(
 ) -> None:
     """List tables, or write or print those that are named."""
     if output is not None and not names:
-        raise click.UsageError("-o writes the tables that are named; name one or more. Nothing was written.")
+        raise click.UsageError(f"-o is given, and no table is named. Name one or more. {UNWRITTEN}")
     if by is not None and output is None:
-        raise click.UsageError("--by makes a file for every place: give a folder to write them to (-o).")
+        raise click.UsageError(
+            f"--by is given without -o. It makes a file for every place. Give a folder for them (-o). {UNWRITTEN}"
+        )
     if every and names:
-        raise click.UsageError("--all lists all tables, and takes no names. Nothing was written.")
+        raise click.UsageError(
+            f"--all and names are given. --all lists all tables. Remove --all or the names. {UNWRITTEN}"
+        )
     if len(names) > 1 and output is None and not as_json:
-        raise click.UsageError("several tables are not one CSV file: give a folder (-o), or --json.")
+        raise click.UsageError(
+            f"{len(names)} tables are named. A CSV file holds one table. Give a folder (-o), or --json. {UNWRITTEN}"
+        )
     with progress("rebuilding"):
         result = Release.read(directory)
         _check_names(result, names)
@@ -421,7 +444,7 @@ def ask_command(
 ) -> None:
     """Compute what is asked of a release, and show it with its intervals."""
     if as_csv and as_json:
-        raise click.UsageError("--csv prints a CSV file and --json a document: give one of them.")
+        raise click.UsageError("--csv and --json are both given. Give one of them. Nothing was estimated.")
     with progress("estimating"):
         own = Release.read(directory)
         told = None if areas is None else read_areas(areas, own.plan.publication.domain)
@@ -441,15 +464,11 @@ def combine_command(
         for directory in directories:
             _check_outside(directory, output)
     if not same_records:
-        raise ReleaseError(
-            "only releases of the same records make one estimate, and no file can state that the data were the same "
-            "each time: say --same-records where you know it. Releases of different records are compared (fitnoise ask "
-            "--also). Nothing was combined."
-        )
+        raise records_not_stated("--same-records", "fitnoise ask --also")
     with progress("combining"):
         found = combine(*map(Release.read, directories), same_records=same_records)
         if name is not None and name not in found:
-            raise ReleaseError(f"no table {name!r}; together the releases have {some(list(found))}.")
+            raise unknown_table(name, list(found), "No table was printed and nothing was written.")
         if output is not None:
             _write_made(found, output)
     if output is not None:
@@ -541,15 +560,22 @@ def _shown(
     made = [x for x in (whole_folder, combination) if x is not None]
     if len(made) > 1 or (also and combination is None) or (made and path.is_file()):
         raise click.UsageError(
-            "of a release one thing is written: itself, its --whole tables, or a --combination with what it names "
-            "--also; of a plan none are made. Nothing was written."
+            "The options --whole, --combination and --also do not fit together. Of a release one thing is written: the "
+            "release, its --whole tables, or a --combination with --also. A plan takes none of these options. "
+            f"Remove some of them. {UNWRITTEN}"
         )
     for folder in (path, *made, *also):
         _check_outside(folder, output)
     own = _read(path)
     (what,) = _made(own, whole_folder, combination, also) or (own,)
     if isinstance(what, Whole) and (problem := what.check() or what.check_rounded()) is not None:
-        raise ReleaseError(f"the whole tables are not what they say: {problem}. Nothing was written.")
+        raise ReleaseError(
+            "integer-tables-wrong",
+            f"The integer tables are not as they state: {problem}.",
+            "",
+            "Make them again (`fitnoise whole`).",
+            UNWRITTEN,
+        )
     return own, what
 
 
@@ -571,7 +597,13 @@ def export_command(
     with progress("writing"):
         own, what = _shown(directory, output, whole_folder, combination, also)
         if isinstance(own, Plan) or isinstance(what, Plan):
-            raise ReleaseError(f"{directory.name!r} is a plan, which has no tables yet. Nothing was written.")
+            raise ReleaseError(
+                "plan-has-no-tables",
+                f"{directory.name!r} is a plan, which has no tables.",
+                "Tables of a release are exported.",
+                "Give a release directory.",
+                UNWRITTEN,
+            )
         chosen = names or None
         export(what, output, language=language, bands=rule, totals=totals, tables=chosen, licence=licence, notice=say)
     say(f"wrote {output}")
@@ -592,11 +624,11 @@ def verify_command(
     """Recompute every claim, and show the checks; whether all hold."""
     if export_place is not None and path.is_file():
         raise click.UsageError(
-            f"{path.name!r} is a plan, of which no tables are exported; with --export give a release directory. "
+            f"{path.name!r} is a plan, and --export is given. A plan has no exports. Give a release directory. "
             "Nothing was verified."
         )
     if ledger_file is not None and not ledger_file.exists():
-        raise LedgerError(f"there is no ledger {ledger_file.name!r}. Nothing was verified.")
+        raise missing_ledger(ledger_file, "Nothing was verified.")
     with progress("verifying"), contextlib.ExitStack() as stack:
         ledger = None if ledger_file is None else stack.enter_context(Ledger(ledger_file))
         checked = verify(path, ledger=ledger, whole=whole_folder, combination=combination, also=also)
@@ -638,25 +670,24 @@ def ledger_command(
     caps = {kind: most for kind, most in given.items() if most is not None}
     if delta is not None and not 0 < delta < 1:
         raise click.UsageError(
-            f"--delta is a number between 0 and 1, such as 1e-6; got {delta!r}. Nothing was changed."
+            f"--delta is {delta!r}. It needs a number between 0 and 1. Give one, such as 1e-6. Nothing was changed."
         )
     if plot is not None:
         plots.check_place(plot)
     if len(caps) > 1:
         raise click.UsageError(
-            "a cap is one on rho (--cap), on pure epsilon (--epsilon-cap) or on mu (--mu-cap): give one of them. "
-            "Nothing was changed."
+            "More than one cap is given. A cap is on rho (--cap), on pure epsilon (--epsilon-cap) or on mu (--mu-cap). "
+            "Give one of them. Nothing was changed."
         )
     if caps:
         _set_cap(file, caps, _account_chooser(source, unit, plan_file, new=new), new=new, reason=reason or "")
     elif new or any(x is not None for x in (source, unit, reason)):
         raise click.UsageError(
-            "--source, --unit, --new and --reason say what a --cap is for; give one. Nothing was changed."
+            "--source, --unit, --new or --reason is given without a cap. They belong to a cap. Give --cap, "
+            "--epsilon-cap or --mu-cap. Nothing was changed."
         )
     elif not file.exists():
-        raise LedgerError(
-            f"there is no ledger {file.name!r}; a release makes one, or --cap with --new. Nothing was changed."
-        )
+        raise missing_ledger(file, "Nothing was changed.", "Make one with a release, or with --cap and --new.")
     with _after("The cap is set, and in the ledger." if caps else None):
         _show_ledger(file, None if caps else plan_file, delta, plot, as_json)
 
@@ -697,10 +728,7 @@ def studio_command(folder: Path, language: str, data: tuple[str, ...], as_json: 
     try:
         from fitnoise.interfaces.studio.serve import serve
     except ModuleNotFoundError as error:
-        raise ReleaseError(
-            f"the studio needs {error.name}, which is not installed: pip install 'fitnoise[studio]'. Nothing was "
-            "opened."
-        ) from None
+        raise missing_package("Pages of the studio", str(error.name), "studio", "Nothing was opened.") from None
     serve(folder, data, language, as_json=as_json, tell=emit if as_json else say)
 
 
@@ -715,8 +743,8 @@ def schema_command(spec: Path | None, example: int | None, as_json: bool) -> Non
     """Print the schema, which is JSON already; or records to try a specification with."""
     if (spec is None) != (example is None):
         raise click.UsageError(
-            "records to try a specification with are of one: name SPEC, and say how many (--example 100); without "
-            "either the schema is printed. Nothing was printed."
+            "Only one of SPEC and --example is given. Records to try a specification with need both. Give SPEC and a "
+            "number of records (--example 100), or neither for the schema. Nothing was printed."
         )
     if spec is None or example is None:
         emit_json(json_schema())
@@ -751,13 +779,16 @@ def _check_names(result: Release, names: Sequence[str]) -> None:
     for i, name in enumerate(names):
         if name in result.finite:
             raise ReleaseError(
-                f"{name!r} is no table but a question, and has one answer: leave the name out, and it is listed with "
-                "the tables (or see finite.csv). Nothing was written."
+                "question-in-place-of-table",
+                f"{name!r} is a question, and no table.",
+                "A question has one answer.",
+                "Remove the name: the list of tables has the answer, and so has finite.csv.",
+                UNWRITTEN,
             )
         if name not in result:
-            raise ReleaseError(f"no table {name!r}; the release has {some(known.names)}. Nothing was written.")
+            raise unknown_table(name, known.names, UNWRITTEN)
         if name in names[:i]:
-            raise ReleaseError(f"table {name!r} is named twice. Nothing was written.")
+            raise repeated_table(UNWRITTEN)
 
 
 def _table_document(result: Release, name: str) -> dict[str, Any]:
@@ -787,7 +818,13 @@ def _universe(result: Release, name: str) -> list[str]:
 
 def _check_outside(release: Path, place: Path) -> None:
     if release.resolve() in (place.resolve(), *place.resolve().parents):
-        raise ReleaseError("a release is never changed: choose a folder outside of it. Nothing was written.")
+        raise ReleaseError(
+            "place-inside-release",
+            f"{place.name!r} is inside a release.",
+            "A release is never changed.",
+            "Choose a folder outside the release.",
+            UNWRITTEN,
+        )
 
 
 def _pieces(result: Release, name: str, by: str | None) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -814,22 +851,27 @@ def _write_tables(result: Release, names: Sequence[str], folder: Path, directory
                 for made, frame in _pieces(result, name, by):
                     file = f"{made}.csv"
                     if file in files:
-                        raise ReleaseError(f"two places have files called {file!r}. Nothing was written.")
+                        raise ReleaseError(
+                            "two-files-of-one-name",
+                            f"Two places have files with the name {file!r}.",
+                            "Each place needs a file of its own.",
+                            "Write the table without --by.",
+                            UNWRITTEN,
+                        )
                     new_file(folder / file, csv_text(frame).encode())
                     undo.callback((folder / file).unlink)
                     files.append(file)
             undo.pop_all()
     except FileExistsError as error:
-        taken = Path(error.filename).name
-        raise ReleaseError(f"{taken!r} exists already; tables are never overwritten. Nothing was written.") from None
+        raise existing_place(Path(error.filename).name, UNWRITTEN) from None
     except OSError as error:
-        raise ReleaseError(f"{folder.name!r} cannot be written ({error.strerror}). Nothing was written.") from None
+        raise unwritable_place(repr(folder.name), error.strerror, UNWRITTEN) from None
     return files
 
 
 @contextlib.contextmanager
 def _after(done: str | None) -> Iterator[None]:
-    """Have errors and interruptions say what was done before them, and nothing else of the past; None: nothing was."""
+    """Replace the outcome of errors and interruptions by what was done before them; None: nothing was done."""
     try:
         yield
     except (KeyboardInterrupt, Exception) as error:
@@ -838,7 +880,7 @@ def _after(done: str | None) -> Iterator[None]:
         if is_interruption(error):  # or what an engine made of one
             raise KeyboardInterrupt(done) from None
         if isinstance(error, FitnoiseError):
-            raise type(error)(f"{without_past(str(error))} {done}") from error
+            raise error.with_outcome(done) from error
         raise
 
 
@@ -848,7 +890,8 @@ def _balance(file: Path, of: Account) -> Quote | None:
         with Ledger(file) as ledger:
             return ledger.balance(of)
     except (FitnoiseError, OSError) as error:
-        say(f"the release is done; the balance cannot be read now: {without_past(str(error))}")
+        reason = error.reason if isinstance(error, FitnoiseError) else str(error)
+        say(f"the release is done; the balance cannot be read now: {reason}")
         return None
 
 
@@ -872,7 +915,7 @@ def _curves(
             told[whose] = found.epsilon(delta)
             curves[whose] = found
         except (LedgerError, ValueError) as error:
-            told[whose] = str(error).partition(":")[0]
+            told[whose] = error.given if isinstance(error, LedgerError) else str(error)
     return curves, told
 
 
@@ -889,8 +932,8 @@ def _set_cap(
     """Set a cap on the account that is chosen from those that are there."""
     if not file.exists() and not new:
         raise click.UsageError(
-            f"there is no ledger {file.name!r}; --new makes one, with the account that --plan names. Nothing was "
-            "changed."
+            f"There is no ledger {file.name!r}. Give --new and --plan: they make one with the account of the plan. "
+            "Nothing was changed."
         )
     if not file.exists():
         choose(())  # what names no account leaves no file
@@ -899,9 +942,9 @@ def _set_cap(
         account = choose(known)
         if new == (account in known):
             raise click.UsageError(
-                f"the ledger {'has' if new else 'has no'} account {account.source!r} ({account.sentence}): "
-                f"{'leave --new out' if new else '--new opens it'}. Its accounts: {_listed(known)}. Nothing was "
-                "changed."
+                f"The ledger {'has' if new else 'has no'} account {account.source!r} ({account.sentence}). "
+                f"Its accounts are: {_listed(known)}. {'Remove --new' if new else 'Open the account with --new'}. "
+                "Nothing was changed."
             )
         earlier = sum(e.kind == "charge" and e.account.source == account.source for e in ledger.entries()) * new
         ledger.set_cap(account, **cap, reason=reason)
@@ -918,7 +961,9 @@ def _account_chooser(
     """What chooses the account that options mean, among those that a ledger has: of a plan, or by its names."""
     if plan_file is not None:
         if source is not None:
-            raise click.UsageError("--plan names the account; leave --source out. Nothing was changed.")
+            raise click.UsageError(
+                "--plan and --source are both given. --plan names the account. Remove --source. Nothing was changed."
+            )
         order = Plan.from_json(read_text(plan_file)).order
         if unit is None:
             return lambda _: order.account
@@ -926,13 +971,13 @@ def _account_chooser(
         return lambda _: _chosen(own, order.account.source, unit)
     if new:
         raise click.UsageError(
-            "--new opens the account of a plan, whose promises are about the attributes that it declares: give --plan "
-            "(and --unit, where a further unit of it is meant). Nothing was changed."
+            "--new is given without --plan. It opens the account of a plan, whose guarantees are about the attributes "
+            "of the plan. Give --plan, and --unit for a further unit of the plan. Nothing was changed."
         )
     if source is None:
         raise click.UsageError(
-            "a cap needs --source, the data source it is for, or --plan, a plan whose releases it is for. Nothing was "
-            "changed."
+            "A cap is given without --source and --plan. It belongs to an account. Give --source, the data source, or "
+            "--plan, a plan of the account. Nothing was changed."
         )
     return lambda known: _chosen(known, source, unit)
 
@@ -944,15 +989,21 @@ def _chosen(known: Sequence[Account], source: str, unit: str | None) -> Account:
     if len(found) == 1:
         return found[0]
     if unit is None:
-        said = f"a cap needs --unit: there are {len(own)} privacy units for {source!r}: {_listed(own)}"
-    elif not found:
-        said = f"there is no account {source!r} ({unit}); there are: {_listed(known)}. --new opens one, with --plan"
-    else:
-        said = (
-            f"{len(found)} accounts read {unit!r}, and their promises bind other cells: {_listed(found)}. Give --plan, "
-            "or as --unit the digits in brackets"
+        reason = (
+            f"A cap is given without --unit. There are {len(own)} privacy units for {source!r}: {_listed(own)}. Give "
+            "--unit"
         )
-    raise click.UsageError(f"{said}. Nothing was changed.")
+    elif not found:
+        reason = (
+            f"There is no account {source!r} ({unit}). The accounts are: {_listed(known)}. Name one of them, or open "
+            "one with --new and --plan"
+        )
+    else:
+        reason = (
+            f"{len(found)} accounts have the unit {unit!r}, and their guarantees are about different cells: "
+            f"{_listed(found)}. Give --plan, or as --unit the digits in brackets"
+        )
+    raise click.UsageError(f"{reason}. Nothing was changed.")
 
 
 def _listed(accounts: Sequence[Account]) -> str:
@@ -962,6 +1013,12 @@ def _listed(accounts: Sequence[Account]) -> str:
 def _check_replaceable(path: Path) -> None:
     """Refuse to write over a file that is not a plan, or where nothing can be written."""
     if path.exists() and (not path.is_file() or '"fitnoise_plan"' not in read_text(path)[:64]):
-        raise ReleaseError(f"{path.name!r} exists and is not a plan; choose another name. Nothing was written.")
+        raise ReleaseError(
+            "file-is-no-plan",
+            f"{path.name!r} exists and is not a plan.",
+            "Only a plan is replaced.",
+            "Choose another name.",
+            UNWRITTEN,
+        )
     if not (path.parent.is_dir() and os.access(path.parent, os.W_OK)):
-        raise ReleaseError(f"{path.name!r} cannot be written: there is no folder {path.parent.name!r} to write to.")
+        raise missing_folder(path, UNWRITTEN)

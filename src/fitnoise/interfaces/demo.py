@@ -23,6 +23,7 @@ from fitnoise.kernel.ledger import Ledger
 from fitnoise.planning.choosing import plan as make_plan
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import release
+from fitnoise.reading.refusals import existing_place, unwritable_place
 from fitnoise.reading.release import Release
 from fitnoise.reading.verification import Verification, verify
 from fitnoise.reporting import Column, Kind, Report, Section, Table, Value
@@ -41,7 +42,7 @@ def run(directory: Path | None, *, as_json: bool) -> dict[str, Any]:
     """
     folder = directory or _free(Path("fitnoise-demo"))
     if folder.exists():
-        raise ReleaseError(f"{folder.name!r} exists already; the demo never overwrites. Nothing was measured.")
+        raise existing_place(folder.name, "Nothing was measured.")
     publication = load_spec(data.path(data.DEMO))
     with progress("planning") as tell:
         plan = make_plan(publication, progress=lambda i, gap: tell(f"step {i}, gap {gap:.1e}"))
@@ -58,7 +59,13 @@ def run(directory: Path | None, *, as_json: bool) -> dict[str, Any]:
         shutil.copy(data.path(name), folder / own)
     if not checked.ok:
         broken = next(c for c in checked.checks if not c.holds)
-        raise ReleaseError(f"the release does not verify: {broken.claim}: {broken.found}")
+        raise ReleaseError(
+            "demo-not-verified",
+            f"The release does not verify: {broken.claim}.",
+            f"The check found this: {broken.found.rstrip('.')}.",
+            "Check the installation, and report this fault.",
+            "The release stays in its directory.",
+        )
     spent = balance_section("ledger", balance)
     if not as_json:
         _tell_release(folder, result, checked)
@@ -79,7 +86,7 @@ def _made(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True)
     except OSError as error:
-        raise ReleaseError(f"{folder.name!r} cannot be made ({error.strerror}). Nothing was measured.") from None
+        raise unwritable_place(repr(folder.name), error.strerror, "Nothing was measured.") from None
     return folder
 
 

@@ -23,6 +23,7 @@ from fitnoise.planning.accounting import FIXED_IN_ADVANCE, Curve
 from fitnoise.planning.plan import Plan
 from fitnoise.planning.what_if import FACTORS, Sweep, Told, privacy_curve, sweeps
 from fitnoise.reading.files import replace_file
+from fitnoise.reading.refusals import existing_place, missing_folder, missing_package
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -113,7 +114,13 @@ def account_figure(curves: Mapping[str, Curve], delta: float) -> Figure:
         ReleaseError: no account, or Matplotlib is not installed.
     """
     if not curves:
-        raise ReleaseError("of no account is a curve known, so there is none to draw. Nothing was drawn.")
+        raise ReleaseError(
+            "no-curve-known",
+            "No account has a known curve of epsilon against delta.",
+            "",
+            "Leave the figure out.",
+            "Nothing was drawn.",
+        )
     deltas = np.union1d(np.geomspace(min(1e-9, delta), max(1e-2, delta), 29), delta).tolist()
     with _drawing():
         figure = _figure(7.0, 5.2 + ROW * (len(curves) + 1))
@@ -186,13 +193,17 @@ def check_place(path: str | Path, *, replace: bool = False) -> str:
     kind = place.suffix[1:].lower()
     if kind not in METADATA:
         raise ReleaseError(
-            f"a figure is written as .png, .svg or .pdf, by the ending of its name; got {place.name!r}. "
-            "Nothing was written."
+            "unknown-figure-format",
+            f"The figure is to be written as {place.name!r}.",
+            "A figure is written as .png, .svg or .pdf, by the ending of its name.",
+            "Choose a name with one of these endings.",
+            "Nothing was written.",
+            place=place.name,
         )
     if place.is_dir() or (place.exists() and not replace):
-        raise ReleaseError(f"{place.name!r} exists; choose another name, or replace it. Nothing was written.")
+        raise existing_place(place.name, "Nothing was written.")
     if not (place.parent.is_dir() and os.access(place.parent, os.W_OK)):
-        raise ReleaseError(f"{place.name!r} cannot be written: there is no folder {place.parent.name!r} to write to.")
+        raise missing_folder(place, "Nothing was written.")
     return kind
 
 
@@ -233,7 +244,7 @@ def _drawing() -> Iterator[None]:
     try:
         from matplotlib import style
     except ImportError:
-        raise ReleaseError("figures need Matplotlib: pip install 'fitnoise[plot]'. Nothing was drawn.") from None
+        raise missing_package("Figures", "Matplotlib", "plot", "Nothing was drawn.") from None
     with _STYLING, style.context(["default", STYLE]):
         yield
 
@@ -246,7 +257,13 @@ def _figure(width: float, height: float) -> Figure:
 
 def _draw_costs(axes: Axes, sweeps: Sequence[Sweep]) -> None:
     if not sweeps:
-        raise ReleaseError("a cost curve needs at least one sweep. Nothing was drawn.")
+        raise ReleaseError(
+            "no-sweep-to-draw",
+            "There is no sweep to draw.",
+            "A cost curve needs at least one sweep.",
+            "Give a sweep.",
+            "Nothing was drawn.",
+        )
     lines = []
     for i, sweep in enumerate(sweeps):
         turn = i // len(COLOURS)

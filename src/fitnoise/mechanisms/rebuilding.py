@@ -35,6 +35,17 @@ Known = dict[tuple[int, bytes], list[Route]]
 """Routes of tables that are made, or pulled, again and again: by the first table of their group and their places."""
 
 
+def answers_of_another_plan() -> ReleaseError:
+    """Return the error for noisy answers that do not belong to a plan."""
+    return ReleaseError(
+        "answers-of-another-plan",
+        "The noisy answers are not those of this plan.",
+        "A plan needs one answer for each of its rows.",
+        "Use the plan and the answers of one release.",
+        "Nothing was rebuilt.",
+    )
+
+
 class Rebuilt:
     """Sector estimates, and every table that follows from them.
 
@@ -57,13 +68,7 @@ class Rebuilt:
         self.part = part
         self._estimation = part.estimation
         if tuple(len(y) for y in answers) != self._estimation.lengths:
-            raise ReleaseError(
-                "answers-of-another-plan",
-                "The noisy answers have other lengths than the strategy of this plan.",
-                "",
-                "Give the plan of this release.",
-                "Nothing was rebuilt.",
-            )
+            raise answers_of_another_plan()
         parts = part.publication.unit.parts
         self._answers = tuple(answers) if parts == 1 else tuple(y.astype(np.float64) / parts for y in answers)
 

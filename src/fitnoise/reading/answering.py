@@ -15,6 +15,7 @@ from fitnoise.reading.asking import Question, names, refuse, told_cut
 from fitnoise.reading.estimates import Estimates, Ratios, Rows
 from fitnoise.reading.forms import Source
 from fitnoise.reading.quantiles import Quantiles
+from fitnoise.reading.refusals import UNESTIMATED, unknown_attribute
 
 
 class Answering(abc.ABC):
@@ -158,9 +159,12 @@ class Answering(abc.ABC):
             count = self._estimates(told if everyone else asked, total._forms.sources)
         except ReleaseError:
             raise ReleaseError(
-                f"the sum of {attribute!r} is told, but not how many of these records have a value of it: that is what "
-                f"tables of its mean, or with count = {attribute!r}, tell, by the same attributes. Ask for "
-                f"total({attribute!r}), or for the mean by fewer of them. Nothing was estimated."
+                "mean-without-count",
+                f"The release shows the sum of {attribute!r}, but not the number of records with a value.",
+                f"Tables of its mean, or with count = {attribute!r}, by the same attributes, show this number.",
+                f"Ask for total({attribute!r}), or for the mean by fewer attributes.",
+                UNESTIMATED,
+                place=attribute,
             ) from None
         universe = told_cut(count.universe, _cut(attribute, found, ceiling))
         return Ratios.mean(total, count, (float(here.min()), float(here.max())), universe)
@@ -205,11 +209,21 @@ class Answering(abc.ABC):
         asked, found = Question.of(self._domain, {**(where or {}), **columns}, by), names(attribute)
         if not found or len(set(found)) < len(found):
             raise ReleaseError(
-                f"a sum is of one attribute, or of the product of several, each once; got {list(found)}. "
-                "Nothing was estimated."
+                "wrong-attributes-of-sum",
+                f"The attributes of a sum are {list(found)}.",
+                "A sum is of one attribute, or of the product of several, each once.",
+                "Name one attribute or more, each once.",
+                UNESTIMATED,
             )
         if ceiling is not None and len(found) > 1:
-            raise ReleaseError(f"a ceiling is of the sum of one amount; got {list(found)}. Nothing was estimated.")
+            raise ReleaseError(
+                "ceiling-of-product",
+                f"A ceiling is given for the product of {list(found)}.",
+                "A ceiling belongs to the sum of one amount.",
+                "Remove the ceiling, or name one amount.",
+                UNESTIMATED,
+                place="ceiling",
+            )
         for name in found:
             own, values = self._numeric(name, ceiling)
             asked = asked.known(name).weighted(name, values).summing(_cut(name, own, ceiling))
@@ -219,10 +233,7 @@ class Answering(abc.ABC):
         """The same of records with a value of some attributes."""
         for name in names(having):
             if name not in self._domain:
-                raise ReleaseError(
-                    f"having = {name!r}: there is no such attribute; the release tells of {list(self._domain)}. "
-                    "Nothing was estimated."
-                )
+                raise unknown_attribute(name, self._domain, place="having")
             asked = asked.known(name)
         return asked
 
@@ -232,19 +243,30 @@ class Answering(abc.ABC):
         domain = self._domain
         if attribute not in domain or not isinstance(found := domain[attribute], (Amount, Ordered)):
             raise ReleaseError(
-                f"sums and means are of amounts or whole numbers; {attribute!r} is none of this release. "
-                "Nothing was estimated."
+                "attribute-not-numeric",
+                f"{attribute!r} is no amount and no attribute of whole numbers in this release.",
+                "Sums and means are of these.",
+                "Name an amount, or an attribute of whole numbers.",
+                UNESTIMATED,
+                place=attribute,
             )
         if ceiling is not None and not isinstance(found, Amount):
             raise ReleaseError(
-                f"a ceiling is one of those of an amount; {attribute!r} is of whole numbers. Nothing was estimated."
+                "ceiling-without-amount",
+                f"A ceiling is given, and {attribute!r} is of whole numbers.",
+                "Only amounts have ceilings.",
+                "Remove the ceiling, or name an amount.",
+                UNESTIMATED,
+                place="ceiling",
             )
         own = np.array(found.own_values, dtype=np.float64)
         if isinstance(found, Amount):
             try:
                 own = np.minimum(own, found.top(ceiling))
             except DomainError as error:
-                raise ReleaseError(f"{error} Nothing was estimated.") from None
+                raise ReleaseError(
+                    "unknown-ceiling", error.given, error.needed, error.action, UNESTIMATED, place="ceiling"
+                ) from None
         return found, np.concatenate([own, np.zeros(len(found.beside))])
 
     def _along(
@@ -257,7 +279,14 @@ class Answering(abc.ABC):
         """Counts of records with a value of an attribute with an order, told apart by it after all else."""
         asked = Question.of(self._domain, {**(where or {}), **columns}, (*names(by), attribute))
         if not self._domain[attribute].ordered:
-            raise ReleaseError(f"the values of {attribute!r} have no order. Nothing was estimated.")
+            raise ReleaseError(
+                "attribute-without-order",
+                f"The values of {attribute!r} have no order.",
+                "Quantiles need an order.",
+                "Name an attribute whose values have an order.",
+                UNESTIMATED,
+                place=attribute,
+            )
         found = self._domain[attribute]
         cut = _cut(attribute, found, None) if isinstance(found, Amount | Ordered) else ()
         return self._estimates(asked.known(attribute).summing(cut))

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from fitnoise.errors import DomainError, ReleaseError
 from fitnoise.kernel.arrays import Indices
 from fitnoise.kernel.domain import Domain, Hierarchy, read_rows
+from fitnoise.reading.refusals import UNESTIMATED
 
 AREA = "area"
 """By what name areas are asked for, and told apart."""
@@ -46,14 +47,23 @@ class Areas:
         homes = [name for name in domain if isinstance(domain[name], Hierarchy)]
         if len(homes) != 1:
             raise ReleaseError(
-                f"an area is a union of places of the one hierarchy of a release, and this one has {len(homes)}: give "
-                "values of a level or an attribute by its name. Nothing was estimated."
+                "areas-without-hierarchy",
+                f"Areas are given, and the release has {len(homes)} hierarchies.",
+                "An area is a union of places of the one hierarchy of a release.",
+                "Give values of a level or an attribute by its name.",
+                UNESTIMATED,
+                place=AREA,
             )
         if isinstance(wanted, Mapping):
             names, lists = tuple(wanted), list(wanted.values())
             if not names or not all(isinstance(name, str) and name for name in names):
                 raise ReleaseError(
-                    "areas are told apart by names, of which there is one or more. Nothing was estimated."
+                    "areas-without-names",
+                    "A mapping of areas is empty, or has a name that is no text.",
+                    "Each area needs a name.",
+                    "Give a mapping from names to lists of places.",
+                    UNESTIMATED,
+                    place=AREA,
                 )
         else:
             names, lists = None, [wanted]
@@ -81,12 +91,23 @@ class _Book:
         """The leaves of some places, increasing, each once."""
         if isinstance(wanted, (str, bytes, Mapping)) or not isinstance(wanted, Iterable):
             raise ReleaseError(
-                f"an area is a list of places; got {reprlib.repr(wanted)}{whose}. Write one of a single place as a "
-                "list, too. Nothing was estimated."
+                "area-not-a-list",
+                f"The places{whose} are {reprlib.repr(wanted)}.",
+                "An area is a list of places.",
+                "Write a single place as a list, too.",
+                UNESTIMATED,
+                place=AREA,
             )
         found = [np.arange(*self._place(code, whose)) for code in wanted]
         if not found:
-            raise ReleaseError(f"an area is a list of one place or more; the list{whose} is empty.")
+            raise ReleaseError(
+                "area-without-places",
+                f"The list of places{whose} is empty.",
+                "An area is a list of one place or more.",
+                "Add a place, or remove the area.",
+                UNESTIMATED,
+                place=AREA,
+            )
         return np.unique(np.concatenate(found))
 
     def _place(self, wanted: Any, whose: str) -> tuple[int, int]:
@@ -95,8 +116,12 @@ class _Book:
         if isinstance(wanted, tuple):
             if len(wanted) != 2 or wanted[0] not in levels:
                 raise ReleaseError(
-                    f"{wanted!r}{whose} is no place: a place is a code, or a pair of one of the levels {list(levels)} "
-                    "and a code. Nothing was estimated."
+                    "wrong-place-of-area",
+                    f"{wanted!r}{whose} is no place.",
+                    f"A place is a code, or a pair of one of the levels {list(levels)} and a code.",
+                    "Write the place so.",
+                    UNESTIMATED,
+                    place=AREA,
                 )
             levels, code = [wanted[0]], wanted[1]
         found: dict[tuple[int, int], str] = {}
@@ -108,11 +133,22 @@ class _Book:
                 continue
             found.setdefault((int(self._ends[depth][cell]), int(self._ends[depth][cell + 1])), name)
         if not found:
-            raise ReleaseError(f"no place {code!r}{whose} on the levels {list(levels)}. Nothing was estimated.")
+            raise ReleaseError(
+                "unknown-place-of-area",
+                f"There is no place {code!r}{whose} on the levels {list(levels)}.",
+                "",
+                "Give the code of a place of these levels.",
+                UNESTIMATED,
+                place=AREA,
+            )
         if len(found) > 1:
             raise ReleaseError(
-                f"{code!r}{whose} is a place on the levels {list(found.values())}, and not the same: say which, as in "
-                f"{(next(iter(found.values())), code)!r}. Nothing was estimated."
+                "ambiguous-place-of-area",
+                f"{code!r}{whose} is the code of different places on the levels {list(found.values())}.",
+                "",
+                f"Name the level, as in {(next(iter(found.values())), code)!r}.",
+                UNESTIMATED,
+                place=AREA,
             )
         return next(iter(found))
 
@@ -143,23 +179,35 @@ def read_areas(path: str | Path, domain: Domain) -> dict[str, list[Any]]:
     header, rows = read_rows(path, "the file of areas", ReleaseError)
     if len(header) != 2:
         raise ReleaseError(
-            f"the file of areas {path.name!r} has two columns, the name of an area and the code of a place; it has "
-            f"{header}. Nothing was estimated."
+            "wrong-columns-of-areas",
+            f"The file of areas {path.name!r} has the columns {header}.",
+            "It needs two columns: the name of an area and the code of a place.",
+            "Correct the columns.",
+            UNESTIMATED,
+            place=path.name,
         )
     texts: dict[str, Any] = {}
     for code in (code for name in domain for code in _codes(domain, name, header[1])):
         if texts.setdefault(str(code), code) != code:
             raise ReleaseError(
-                f"{str(code)!r} is a text on one level and a number on another: call the second column of the file of "
-                f"areas {path.name!r} as the level that it is of. Nothing was estimated."
+                "ambiguous-code-of-areas",
+                f"{str(code)!r} is a text on one level and a number on another.",
+                f"The second column of the file of areas {path.name!r} must name its level.",
+                "Rename the second column to this level.",
+                UNESTIMATED,
+                place=path.name,
             )
     level = header[1] if header[1] in domain and not isinstance(domain[header[1]], Hierarchy) else None
     out: dict[str, list[Any]] = {}
     for row in ([said for said in x.values() if said is not None] for x in rows):
         if len(row) != 2 or not all(row):
             raise ReleaseError(
-                f"a row of the file of areas {path.name!r} is {row}: it needs the name of an area and the code of a "
-                "place. Nothing was estimated."
+                "incomplete-row-of-areas",
+                f"A row of the file of areas {path.name!r} is {row}.",
+                "Each row needs the name of an area and the code of a place.",
+                "Correct this row.",
+                UNESTIMATED,
+                place=path.name,
             )
         code = texts.get(row[1], row[1])
         out.setdefault(row[0], []).append(code if level is None else (level, code))

@@ -19,11 +19,13 @@ import scipy.sparse as sp
 
 from fitnoise.algebra import operators as op
 from fitnoise.errors import DomainError, ReleaseError
+from fitnoise.kernel.arguments import shown
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.kernel.domain import Attribute, Domain, Hierarchy
 from fitnoise.kernel.selections import Selection
 from fitnoise.reading.areas import AREA, Areas
 from fitnoise.reading.forms import Forms, Source
+from fitnoise.reading.refusals import UNESTIMATED, unknown_attribute
 from fitnoise.request.coverage import ValueList, list_values
 from fitnoise.request.workloads import EACH, AtMost, Family, Table, View, Workload
 
@@ -141,8 +143,12 @@ class Question:
         for i, home in enumerate(homes):
             if home in homes[:i]:
                 raise ReleaseError(
-                    f"numbers are told apart by {whole[homes.index(home)]!r} and {whole[i]!r}, which are one "
-                    "attribute or two levels of one hierarchy: name one of them. Nothing was estimated."
+                    "repeated-attribute",
+                    f"The numbers are to be broken down by {whole[homes.index(home)]!r} and {whole[i]!r}.",
+                    "These are one attribute, or levels of one hierarchy.",
+                    "Name one of them.",
+                    UNESTIMATED,
+                    place="by",
                 )
         along: dict[str, Along] = {}
         for name in (*where, *told):
@@ -160,7 +166,14 @@ class Question:
             along[asked.home] = _inside(asked, along.get(asked.home, _everyone(domain, asked.home)))
         for own in along.values():
             if not own.chosen.any():
-                raise ReleaseError(f"nobody is asked for along {own.home!r}: what is chosen there excludes itself.")
+                raise ReleaseError(
+                    "no-record-chosen",
+                    f"The conditions on {own.home!r} exclude each other.",
+                    "No record can meet all of them.",
+                    "Remove or change one of the conditions.",
+                    UNESTIMATED,
+                    place=own.home,
+                )
         return cls(domain, along, whole)
 
     def weighted(self, name: str, weights: Floats) -> Question:
@@ -185,7 +198,14 @@ class Question:
             return self
         without = own.without(np.arange(attribute.size) >= attribute.own_size)
         if not without.chosen.any():
-            raise ReleaseError(f"nobody is asked for along {home!r}: only missing values are chosen there.")
+            raise ReleaseError(
+                "only-missing-values-chosen",
+                f"Only missing values of {home!r} are chosen.",
+                "This estimate is of records with a value.",
+                f"Choose values of {home!r}, too.",
+                UNESTIMATED,
+                place=home,
+            )
         return replace(self, along={**self.along, home: without})
 
     @property
@@ -293,7 +313,13 @@ def names(given: Any) -> tuple[str, ...]:
     found = (given,) if isinstance(given, str) or not isinstance(given, (Iterable, NoneType)) else tuple(given or ())
     for name in found:
         if not isinstance(name, str):
-            raise ReleaseError(f"attributes are asked for by their names; got {name!r}. Nothing was estimated.")
+            raise ReleaseError(
+                "attribute-not-named",
+                f"{shown(name)} stands where the name of an attribute belongs.",
+                "Names are texts.",
+                "Give the name of an attribute, or a list of names.",
+                UNESTIMATED,
+            )
     return found
 
 
@@ -301,11 +327,15 @@ def _refuse_unknown(domain: Domain, asked: Iterable[str]) -> None:
     """Raise ReleaseError for names that are no attributes or levels by whose values records are told apart."""
     for name in asked:
         if name not in domain:
-            raise ReleaseError(f"no attribute {name!r}; the release tells of {list(domain)}. Nothing was estimated.")
+            raise unknown_attribute(name, domain, place=name)
         if name in domain.steps:
             raise ReleaseError(
-                f"{name!r} is an amount, of which there are sums and means: see Release.total and Release.mean. By "
-                "its values no records are chosen or told apart. Nothing was estimated."
+                "amount-as-attribute",
+                f"{name!r} is an amount.",
+                "Amounts have sums and means; their values neither select nor break down records.",
+                "Use Release.total or Release.mean, or remove the amount.",
+                UNESTIMATED,
+                place=name,
             )
 
 
@@ -352,8 +382,12 @@ def _cells(domain: Domain, name: str, wanted: Any) -> Mask:
         out[list(Selection.parse(wanted).cells(attribute))] = True
     except DomainError as error:
         raise ReleaseError(
-            f"{name} = {reprlib.repr(wanted)}: {error} There are the values {reprlib.repr(list(attribute.values))}. "
-            "Nothing was estimated."
+            "unknown-value",
+            f"No record can have {name} = {reprlib.repr(wanted)}.",
+            error.given,
+            f"Choose from the values {reprlib.repr(list(attribute.values))}.",
+            UNESTIMATED,
+            place=name,
         ) from None
     return out
 
@@ -483,18 +517,36 @@ def refuse(sources: Sequence[Source], asked: Question) -> ReleaseError:
     for home in asked.along:
         if not together([home]):
             return ReleaseError(
-                f"no table of the release shows {home!r} as deep as it is asked. Nothing was estimated."
+                "attribute-not-shown",
+                f"No table of the release shows {home!r} in this detail.",
+                "An estimate needs a table that shows its attributes.",
+                f"Ask without {home!r}, or for larger groups of its values.",
+                UNESTIMATED,
+                place=home,
             )
     for one, other in itertools.combinations(asked.along, 2):
         if not together([one, other]):
             return ReleaseError(
-                f"{one!r} and {other!r} are never shown together: no number of the release tells of both. "
-                "Nothing was estimated."
+                "attributes-not-crossed",
+                f"No table of the release shows both {one!r} and {other!r} in this detail.",
+                "An estimate needs a table that shows its attributes.",
+                "Ask for one of them.",
+                UNESTIMATED,
+                place=other,
             )
     names = list(asked.along)
     if not together(names):
-        return ReleaseError(f"{names} are never shown together, only some of them. Nothing was estimated.")
+        return ReleaseError(
+            "table-of-all-missing",
+            f"No table of the release shows all of {names} in this detail.",
+            "An estimate needs a table that shows its attributes.",
+            "Ask for fewer of them.",
+            UNESTIMATED,
+        )
     return ReleaseError(
-        f"the tables that show {names or 'all records'} show groups, ranges or values from which what is asked cannot "
-        "be made: ask for what their rows are of. Nothing was estimated."
+        "rows-do-not-add-up",
+        f"The estimate is no combination of rows of the tables that show {names or 'all records'}.",
+        "These tables show groups, ranges or values.",
+        "Ask for groups, ranges or values that they show.",
+        UNESTIMATED,
     )

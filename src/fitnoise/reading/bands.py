@@ -55,8 +55,12 @@ class Bands:
         numbers = all(map(is_plain, given))
         if not numbers or not 0 < self.reliable < self.care < np.inf:
             raise ReleaseError(
-                f"bands of reliability are two parts of a number, the first smaller, such as 0.1 and 0.3; got {given}. "
-                "Nothing was written."
+                "wrong-bands",
+                f"The bands of reliability are {given}.",
+                "They are two positive fractions of a number, the first smaller.",
+                "Give two fractions, such as 0.1 and 0.3.",
+                "Nothing was written.",
+                place="bands",
             )
 
     @classmethod
@@ -69,7 +73,12 @@ class Bands:
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%?\s*,\s*(\d+(?:\.\d+)?)\s*%?\s*", text, re.ASCII)
         if found is None:
             raise ReleaseError(
-                f"bands of reliability are two percentages, such as 10,30; got {text!r}. Nothing was written."
+                "bands-not-percentages",
+                f"The bands of reliability are {text!r}.",
+                "They are two percentages, separated by a comma.",
+                "Give two percentages, such as 10,30.",
+                "Nothing was written.",
+                place="bands",
             )
         return cls(*(float(x) / 100 for x in found.groups()))
 

@@ -49,6 +49,7 @@ from fitnoise.reading.estimates import Estimate, Estimates, Rows, added
 from fitnoise.reading.files import csv_text, label_frame, number_columns, read_text
 from fitnoise.reading.forms import Forms, Source, apart
 from fitnoise.reading.means import file_labels, mean_columns
+from fitnoise.reading.refusals import UNREAD, no_means
 from fitnoise.reading.release import Release
 from fitnoise.reading.tables import Made, Texts
 from fitnoise.request.publication import Publication
@@ -58,6 +59,8 @@ from fitnoise.solving.sectors import Decomposition, decompose
 
 FORMAT = 1
 """Version of what is written."""
+
+UNCOMBINED = "Nothing was combined."
 
 DESCRIPTION = "combination.json"
 
@@ -310,8 +313,11 @@ def _told(shown: Shown, source: Source, sector: Sequence[int], lifts: _Lifts) ->
     chosen = _independent(every)
     if len(chosen) > MOST_ROWS:
         raise ReleaseError(
-            f"a release tells of {len(chosen):,} joint cells of {list(shown.decomposition.structured)} at once; at "
-            f"most {MOST_ROWS:,} are combined. Ask the releases one by one. Nothing was combined."
+            "too-many-joint-cells",
+            f"A release has {len(chosen):,} joint cells of {list(shown.decomposition.structured)}.",
+            f"At most {MOST_ROWS:,} joint cells of one release are combined.",
+            "Use the releases one by one.",
+            UNCOMBINED,
         )
     kept, lift = [rows[i] for i in chosen.tolist()], every[chosen]
     forms, (i, j) = shown.forms(source, sector, kept), np.tril_indices(len(kept))
@@ -348,8 +354,11 @@ def _together(releases: Sequence[Release]) -> tuple[Publication, Shown]:
             key = (t.attributes, t.views, None if t.matrix is None else (t.matrix.shape, t.matrix.matrix.tobytes()))
             if t.matrix is not None and publication.workload.domain != domain:
                 raise ReleaseError(
-                    f"table {t.name!r} is of queries about all cells of its own domain, which is not that of the other "
-                    "releases. Nothing was combined."
+                    "queries-of-another-domain",
+                    f"Table {t.name!r} has queries about all cells of its own domain.",
+                    "The other releases have another domain.",
+                    "Combine releases of one domain, or compare them (-, /).",
+                    UNCOMBINED,
                 )
             if key not in number:
                 number[key] = len(tables)
@@ -364,9 +373,12 @@ def _together(releases: Sequence[Release]) -> tuple[Publication, Shown]:
         workload = Workload(domain, tables, first.confidence)
         decomposition = decompose(workload, apart=sorted(apart))
     except WorkloadError as error:
-        said = str(error).replace("Nothing was planned.", "").strip()
         raise ReleaseError(
-            f"the tables of these releases are too many to combine: {said} Nothing was combined."
+            "too-many-tables-combined",
+            "The tables of these releases are too many to combine.",
+            error.given,
+            "Combine fewer releases.",
+            UNCOMBINED,
         ) from None
     publication = Publication(workload, first.unit, first.source, first.delta, title=first.title)
     return publication, Shown(workload, decomposition, where)
@@ -383,14 +395,22 @@ def _domain(domains: Sequence[Domain]) -> Domain:
         for name, attribute in domain.items():
             if known.setdefault(name, attribute) != attribute:
                 raise ReleaseError(
-                    f"{name!r} is not defined alike in these releases: only numbers of the same values are combined. "
-                    "Compare the releases instead (-, /). Nothing was combined."
+                    "attribute-defined-differently",
+                    f"These releases define {name!r} differently.",
+                    "Only numbers of the same values are combined.",
+                    "Compare the releases (-, /).",
+                    UNCOMBINED,
+                    place=name,
                 )
     try:
         return Domain(known)
     except DomainError as error:
         raise ReleaseError(
-            f"the attributes of these releases do not fit together: {error} Nothing was combined."
+            "attributes-do-not-fit",
+            "The attributes of these releases do not fit into one domain.",
+            error.given,
+            "Compare the releases (-, /).",
+            UNCOMBINED,
         ) from None
 
 
@@ -401,8 +421,11 @@ def _check_records(releases: Sequence[Release]) -> None:
         for what, mine, theirs in _stated(one, other):
             if mine != theirs:
                 raise ReleaseError(
-                    f"these releases count different records: they differ in {what}. Such releases are compared "
-                    "(-, /), never combined. Nothing was combined."
+                    "different-records",
+                    f"These releases count different records: they differ in {what}.",
+                    "Only releases of the same records are combined.",
+                    "Compare the releases (-, /).",
+                    UNCOMBINED,
                 )
 
 
@@ -487,7 +510,7 @@ class Combination(Made, Answering):
             ReleaseError: There is no such table, or it is not of means.
         """
         if name not in self or self._workload[name].averaged is None:
-            raise ReleaseError(f"{name!r} is no table of means; only these are made of counts at the ends of a range.")
+            raise no_means(name)
         return self._counted(name)
 
     def _counted(self, name: str) -> pd.DataFrame:
@@ -585,6 +608,22 @@ class Combination(Made, Answering):
         return added(parts, self._confidence).one(confidence)
 
 
+def records_not_stated(option: str, comparison: str) -> ReleaseError:
+    """Return the error for releases that are to be combined without a statement that their records are the same.
+
+    Args:
+        option: Argument or option that makes the statement.
+        comparison: Operators or command that compare releases.
+    """
+    return ReleaseError(
+        "same-records-not-stated",
+        f"{option} is not given.",
+        "Only releases of the same records make one estimate, and no file can state this.",
+        f"Give {option} where you know it, or compare the releases ({comparison}).",
+        UNCOMBINED,
+    )
+
+
 @checked(ReleaseError, "Nothing was combined.")
 def combine(first: Release, *others: Release, same_records: bool = False) -> Combination:
     """Several releases of the same records as one estimate of least variance. Costs no privacy: nothing is measured.
@@ -609,16 +648,24 @@ def combine(first: Release, *others: Release, same_records: bool = False) -> Com
     releases = (first, *others)
     for r in releases:
         if not r.plan.groups:
-            raise ReleaseError("a release has no tables, only answers to questions, which are not combined.")
+            raise ReleaseError(
+                "combined-without-tables",
+                "A release has no tables.",
+                "Answers to questions are not combined.",
+                "Combine releases that have tables.",
+                UNCOMBINED,
+            )
     if same_records is not True:
-        raise ReleaseError(
-            "only releases of the same records make one estimate, and no file can state that the data were the same "
-            "each time: say same_records=True where you know it. Releases of different records are compared (-, /). "
-            "Nothing was combined."
-        )
+        raise records_not_stated("same_records=True", "-, /")
     sources = [s for r in releases for s in r._sources]
     if len(set(sources)) < len(sources):
-        raise ReleaseError("a release is given twice: its noise counts once. Nothing was combined.")
+        raise ReleaseError(
+            "repeated-release",
+            "A release is given twice.",
+            "Its noise counts once.",
+            "Give each release once.",
+            UNCOMBINED,
+        )
     apart(sources)
     return Combination(releases)
 
@@ -643,12 +690,32 @@ def read_combination(releases: Sequence[Release], directory: Path) -> Combinatio
         named, version = [(x["plan"], x["answers"]) for x in stated["releases"]], stated["fitnoise_combination"]
         known = {tuple(_identity(r).values()): r for r in releases}
         if version != FORMAT or len(named) != len(releases) or set(named) != known.keys():
-            raise ReleaseError("the combination is of other releases than these, or of another version.")
+            raise ReleaseError(
+                "foreign-combination",
+                "The combination is of other releases, or of another version.",
+                "It needs the releases that it was made of.",
+                "Give all of its releases, and no others.",
+                UNREAD,
+            )
     except (ValueError, TypeError, KeyError):
-        raise ReleaseError(f"{DESCRIPTION} is damaged: it does not say what a combination says.") from None
+        raise ReleaseError(
+            "combination-damaged",
+            f"{DESCRIPTION} does not describe a combination.",
+            "",
+            "Bring the file back as it was written.",
+            UNREAD,
+            place=DESCRIPTION,
+        ) from None
     found = combine(*(known[x] for x in named), same_records=True)
     if stated != found.document():
-        raise ReleaseError(f"{DESCRIPTION} does not say what a combination of these releases says.")
+        raise ReleaseError(
+            "combination-altered",
+            f"{DESCRIPTION} does not describe the combination of these releases.",
+            "",
+            "Bring the file back as it was written.",
+            UNREAD,
+            place=DESCRIPTION,
+        )
     return found
 
 

@@ -32,6 +32,7 @@ from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.kernel.checks import is_real, is_whole
 from fitnoise.reading.asking import SEVERAL
 from fitnoise.reading.laws import law, level
+from fitnoise.reading.refusals import UNCOMPUTED
 from fitnoise.reading.similar import SPARED, difference, product, quotient, ranges
 from fitnoise.reporting import Column, Displayed, Kind, Table, aligned, heading_beside
 from fitnoise.request.targets import checked_confidence, z_score
@@ -60,7 +61,11 @@ def number(x: Any) -> float:
     """A finite number; ReleaseError otherwise."""
     if not is_real(x) or not math.isfinite(x):
         raise ReleaseError(
-            f"estimates are multiplied by finite numbers; got {shown(x) if is_whole(x) else x}. Nothing was computed."
+            "factor-not-finite",
+            f"An estimate is to be computed with {shown(x) if is_whole(x) else x}.",
+            "Estimates are computed with finite numbers.",
+            "Use a finite number.",
+            UNCOMPUTED,
         )
     return float(x)
 
@@ -68,17 +73,14 @@ def number(x: Any) -> float:
 def divisor(x: Any) -> float:
     """A finite number that is not 0; ReleaseError otherwise."""
     if x == 0:
-        raise ReleaseError("estimates are not divided by 0. Nothing was computed.")
+        raise ReleaseError(
+            "division-by-zero",
+            "An estimate is to be divided by 0.",
+            "",
+            "Divide by another number.",
+            UNCOMPUTED,
+        )
     return number(x)
-
-
-def unknown(why: str) -> NoReturn:
-    """Refuse what has no interval of proven coverage, or has it in another way.
-
-    Raises:
-        ReleaseError: always, with the reason.
-    """
-    raise ReleaseError(f"{why}. Nothing was computed.")
 
 
 OF_VALUES_AS_READ = "for the exact number of the records as they were read, without what a range cuts off"
@@ -156,8 +158,14 @@ class Told(Displayed, abc.ABC):
         ends = [f"… {remaining:,} more: see frame()"] if remaining else []
         return "\n".join([f"{self.summary}, each interval at {level}:", *aligned(table), *ends])
 
-    def __pow__(self, power: object) -> Any:
-        return unknown("of powers of noisy numbers no interval of proven coverage that is worth its width is known")
+    def __pow__(self, power: object) -> NoReturn:
+        raise ReleaseError(
+            "power-of-estimates",
+            "A power of noisy numbers is given.",
+            "No interval of proven coverage and useful width is known for powers.",
+            "Compute the power from the value yourself, without an interval.",
+            UNCOMPUTED,
+        )
 
 
 class Movable(Told):
@@ -214,8 +222,12 @@ class Movable(Told):
             rows, mine, theirs = self._rows.beside(other._rows)
             return CombinedRatios(self._taken(rows, mine), other._taken(rows, theirs), rows, sign)
         if isinstance(other, Told):
-            unknown(
-                "ratios are added, subtracted, multiplied and divided with ratios and with numbers, and not with counts"
+            raise ReleaseError(
+                "ratio-with-counts",
+                f"A ratio and counts are given for the sign {sign}.",
+                "Ratios are added, subtracted, multiplied and divided with ratios and with numbers.",
+                "Divide the counts by counts first.",
+                UNCOMPUTED,
             )
         return NotImplemented
 
@@ -231,7 +243,13 @@ class Movable(Told):
     def __rtruediv__(self, other: object) -> Any:
         if not is_number(other):
             return NotImplemented
-        return unknown("a number is not divided by a ratio a/b: ask for b/a, and multiply that")
+        raise ReleaseError(
+            "number-divided-by-ratio",
+            "A number is to be divided by a ratio a/b.",
+            "No interval is made so.",
+            "Ask for b/a, and multiply it by the number.",
+            UNCOMPUTED,
+        )
 
     def __add__(self, other: Any) -> Any:
         return self._line(1.0, number(other)) if is_number(other) else self._with(other, "+")

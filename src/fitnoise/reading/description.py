@@ -58,8 +58,12 @@ class EntryReference:
         number = type(self.sequence) is int and self.sequence > 0
         if not number or not isinstance(self.digest, str) or not re.fullmatch("[0-9a-f]{64}", self.digest):
             raise ReleaseError(
-                "an entry of a ledger is named by its number, from 1, and its digest of 64 hexadecimal digits; "
-                "release.json says otherwise."
+                "wrong-entry-reference",
+                "release.json does not state number and digest of a ledger's entry.",
+                "It needs a number from 1 and a digest of 64 hexadecimal digits.",
+                "Bring the file back as it was written.",
+                "Nothing was read.",
+                place="ledger",
             )
 
     def document(self) -> dict[str, Any]:
@@ -77,14 +81,25 @@ class EntryReference:
         if type(number) is not int or number != FORMAT:
             given = "names no format" if number is None else f"is of format {shown(number)}"
             raise ReleaseError(
-                f"release.json {given}. This fitnoise reads format {FORMAT} alone. Use the fitnoise that wrote it, or "
-                "release the plan again. Nothing was read."
+                "unknown-release-format",
+                f"release.json {given}.",
+                f"This fitnoise reads format {FORMAT} alone.",
+                "Use the fitnoise that wrote it, or release the plan again.",
+                "Nothing was read.",
+                place="fitnoise_release",
             )
         if "ledger" not in stated:
             return None
         named = stated["ledger"]
         if not isinstance(named, dict) or list(named) != ["sequence", "digest"]:
-            raise ReleaseError("release.json does not name the entry of the ledger by which it was charged.")
+            raise ReleaseError(
+                "entry-not-named",
+                "release.json does not name the ledger's entry that charged the release.",
+                "It needs `ledger` with `sequence` and `digest`.",
+                "Bring the file back as it was written.",
+                "Nothing was read.",
+                place="ledger",
+            )
         return cls(**named)
 
 

@@ -33,10 +33,11 @@ from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.reading.asking import SEVERAL, Question, whose_ratio
-from fitnoise.reading.comparisons import ComparedRatios, Movable, Told, divisor, is_number, number, unknown
+from fitnoise.reading.comparisons import ComparedRatios, Movable, Told, divisor, is_number, number
 from fitnoise.reading.files import label_frame
 from fitnoise.reading.forms import Forms
 from fitnoise.reading.laws import Law, law, level
+from fitnoise.reading.refusals import UNCOMPUTED
 from fitnoise.reading.similar import difference
 from fitnoise.reporting import Kind
 from fitnoise.request.targets import checked_confidence, z_score
@@ -47,15 +48,6 @@ MOST_COVARIANCES = 2_000
 
 MOST = 1_000_000
 """Numbers made by combining all of some with all of others."""
-
-ADDED = "public numbers are added to ratios, not to estimates: add it to the value, and to both ends of the interval"
-"""Why an estimate has none added."""
-
-MULTIPLIED = (
-    "estimates are multiplied by numbers, and not by one another: of products of noisy numbers no interval of proven "
-    "coverage that is worth its width is known. Sums of products are asked for in tables (sum = [...])"
-)
-"""Why there is no product."""
 
 STEPS = 16
 """Taken towards an end of an interval."""
@@ -87,7 +79,15 @@ class Estimate:
         Raises:
             ReleaseError: it was made of numbers and not of a release, so that nothing is known of its noise.
         """
-        return unknown("this estimate is of no release, and its noise is not known") if self._of is None else self._of
+        if self._of is None:
+            raise ReleaseError(
+                "estimate-without-release",
+                "This estimate was made of numbers, and not of a release.",
+                "Its noise is not known.",
+                "Use an estimate of a release.",
+                UNCOMPUTED,
+            )
+        return self._of
 
     def __add__(self, other: Any) -> Any:
         return self.estimates + _plain(other)
@@ -154,8 +154,11 @@ class Rows:
         keys = key if isinstance(key, tuple) else (key,)
         if len(keys) != len(self.labels):
             raise ReleaseError(
-                f"numbers are told apart by {list(self.labels)}: give a label, or a list of labels, for each; "
-                f"got {key!r}."
+                "wrong-count-of-labels",
+                f"The labels are {key!r}.",
+                f"The numbers are broken down by {list(self.labels)}.",
+                "Give a label, or a list of labels, for each of these.",
+                "No number was chosen.",
             )
         picked = []
         for (name, labels), wanted in zip(self.labels.items(), keys, strict=True):
@@ -176,25 +179,56 @@ class Rows:
         for name in self.labels.keys() & other.labels.keys():
             if self.labels[name] != other.labels[name]:
                 raise ReleaseError(
-                    f"the numbers are told apart by {name!r}, and not by the same values of it: choose those that both "
-                    "have."
+                    "different-labels",
+                    f"The numbers are broken down by different values of {name!r}.",
+                    "Two results are compared label by label.",
+                    "Choose the values that both have.",
+                    UNCOMPUTED,
+                    place=name,
                 )
         if len({homes[name] for name in labels}) < len(labels):
-            raise ReleaseError(f"the numbers are told apart by two levels of one hierarchy: {list(labels)}.")
+            raise ReleaseError(
+                "two-levels-compared",
+                f"The numbers are broken down by {list(labels)}, of which two are levels of one hierarchy.",
+                "Two results are compared label by label.",
+                "Break both down by one level.",
+                UNCOMPUTED,
+            )
         both = Rows(labels, homes)
         if math.prod(both.shape) > max(MOST, math.prod(self.shape), math.prod(other.shape)):
             raise ReleaseError(
-                f"all with all these are {math.prod(both.shape):,} numbers, told apart by {list(labels)}; at most "
-                f"{MOST:,} are made so. Nothing was computed."
+                "too-many-combinations",
+                f"The numbers broken down by {list(labels)} are {math.prod(both.shape):,}.",
+                f"At most {MOST:,} numbers are made by one comparison.",
+                "Choose fewer labels.",
+                UNCOMPUTED,
             )
         return both, _spread(self, both), _spread(other, both)
+
+
+def _number_added() -> ReleaseError:
+    """Return the error for a public number that is added to an estimate, or an estimate subtracted from one."""
+    return ReleaseError(
+        "number-added-to-estimate",
+        "A number is to be added to an estimate.",
+        "Numbers are added to ratios.",
+        "Add the number to the value, and to both ends of the interval.",
+        UNCOMPUTED,
+    )
 
 
 def _place(name: str, labels: Sequence[Any], wanted: Any) -> int:
     for i, x in enumerate(labels):
         if x == wanted and isinstance(x, bool) == isinstance(wanted, (bool, np.bool_)):
             return i
-    raise ReleaseError(f"no number is of {name} = {wanted!r}; there are {list(labels)[:20]}.")
+    raise ReleaseError(
+        "unknown-label-of-numbers",
+        f"No number is of {name} = {wanted!r}.",
+        "",
+        f"Choose from {list(labels)[:20]}{' and others' if len(labels) > 20 else ''}.",
+        "No number was chosen.",
+        place=name,
+    )
 
 
 def _spread(own: Rows, both: Rows) -> Indices:
@@ -300,7 +334,11 @@ class Estimates(Told):
         n = len(self)
         if n > MOST_COVARIANCES:
             raise ReleaseError(
-                f"{n:,} numbers have {n * n:,} covariances; at most {MOST_COVARIANCES:,} numbers' are written."
+                "too-many-covariances",
+                f"{n:,} numbers have {n * n:,} covariances.",
+                f"Covariances of at most {MOST_COVARIANCES:,} numbers are computed.",
+                "Choose fewer numbers.",
+                UNCOMPUTED,
             )
         i, j = np.tril_indices(n)
         out = np.empty((n, n))
@@ -314,7 +352,13 @@ class Estimates(Told):
             ReleaseError: there are several.
         """
         if len(self) != 1:
-            raise ReleaseError(f"there are {len(self)} numbers, told apart by {list(self.labels)}: choose one.")
+            raise ReleaseError(
+                "more-than-one-number",
+                f"There are {len(self)} numbers, broken down by {list(self.labels)}.",
+                "A single number is needed.",
+                "Choose one by its labels.",
+                "No number was chosen.",
+            )
         gamma = self._own(confidence)
         value, error, moe = (np.ravel(x)[0] for x in (self._values, self.std_error, self.moe(gamma)))
         same = Estimates(self._forms, self._rows, gamma, self._asked, counts=self._counts)
@@ -382,7 +426,11 @@ class Estimates(Told):
         _, k = self._steps(along, n if season is None else min(season, n) if type(season) is int else season, less=0)
         if n * k > MOST:
             raise ReleaseError(
-                f"{n:,} sums of up to {k:,} numbers are more than anybody adds up. Nothing was computed."
+                "too-many-sums",
+                f"{n:,} sums of up to {k:,} numbers are to be computed.",
+                f"At most {MOST:,} numbers are added up.",
+                "Choose fewer labels, or a shorter season.",
+                UNCOMPUTED,
             )
         whole: Any = sp.block_diag([np.tril(np.ones((min(k, n - i),) * 2)) for i in range(0, n, k)])
         return self._moved(along, whole, 0, counts=self._counts)
@@ -392,16 +440,21 @@ class Estimates(Told):
         labels = self._rows.labels.get(along)
         if labels is None:
             names = list(self._rows.labels)
-            known = f"one of {names}" if names else "and these are told apart by none"
             raise ReleaseError(
-                f"numbers follow one another along a name by which they are told apart (by = …, --by), {known}; got "
-                f"{along!r}. Nothing was computed."
+                "not-broken-down-by",
+                f"The numbers are not broken down by {along!r}.",
+                "Numbers follow one another along a name by which they are broken down (by = …, --by).",
+                f"Choose one of {names}." if names else "Break the numbers down by a name first.",
+                UNCOMPUTED,
             )
         most = len(labels) - less
         if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= most:
             raise ReleaseError(
-                f"along {along!r} there are {len(labels)} labels, so that a step is a whole number from 1 to {most}; "
-                f"got {steps!r}. Nothing was computed."
+                "wrong-step",
+                f"The step along {along!r} is {steps!r}.",
+                f"There are {len(labels)} labels of {along!r}.",
+                f"Choose a whole number from 1 to {most}." if most else "Choose a name with more labels.",
+                UNCOMPUTED,
             )
         return len(labels), steps
 
@@ -434,8 +487,11 @@ class Estimates(Told):
             return self._unlike(other)
         if self._forms.digests != other._forms.digests:
             raise ReleaseError(
-                "numbers of different releases are compared (-, /), not added up: a record may be in both. "
-                "Nothing was added up."
+                "different-releases-added",
+                "The numbers to be added are of different releases.",
+                "A record may be in both releases.",
+                "Compare the numbers (-, /).",
+                "Nothing was added up.",
             )
         return self._plus(other, 1.0)
 
@@ -444,8 +500,16 @@ class Estimates(Told):
 
     def _unlike(self, other: object) -> Any:
         if is_number(other):
-            return unknown(ADDED)
-        return unknown("estimates are added to estimates, not to ratios") if isinstance(other, Told) else NotImplemented
+            raise _number_added()
+        if isinstance(other, Told):
+            raise ReleaseError(
+                "ratio-added-to-estimate",
+                "An estimate and a ratio are to be added or subtracted.",
+                "Estimates are added to estimates.",
+                "Divide the estimate by another one first.",
+                UNCOMPUTED,
+            )
+        return NotImplemented
 
     def __neg__(self) -> Estimates:
         return self._scaled(-1.0)
@@ -454,15 +518,27 @@ class Estimates(Told):
         """As of :func:`sum`, which begins with 0."""
         if not is_number(other):
             return NotImplemented
-        return self if other == 0 else unknown(ADDED)
+        if other != 0:
+            raise _number_added()
+        return self
 
     def __rsub__(self, other: object) -> Any:
-        return unknown(ADDED) if is_number(other) else NotImplemented
+        if is_number(other):
+            raise _number_added()
+        return NotImplemented
 
     def __mul__(self, factor: Any) -> Any:
         if is_number(factor):
             return self._scaled(number(factor))
-        return unknown(MULTIPLIED) if isinstance(factor, Told) else NotImplemented
+        if isinstance(factor, Told):
+            raise ReleaseError(
+                "product-of-estimates",
+                "Two estimates are to be multiplied.",
+                "No interval of proven coverage and useful width is known for products of noisy numbers.",
+                "Multiply by a number, or ask for a sum of products in tables (sum = [...]).",
+                UNCOMPUTED,
+            )
+        return NotImplemented
 
     def __rmul__(self, factor: Any) -> Any:
         return self._scaled(number(factor)) if is_number(factor) else NotImplemented
@@ -471,13 +547,25 @@ class Estimates(Told):
         if isinstance(other, Estimates):
             return Ratios.of(self, other)
         if isinstance(other, Told):
-            return unknown("estimates are divided by estimates and by numbers, not by ratios")
+            raise ReleaseError(
+                "estimate-divided-by-ratio",
+                "An estimate is to be divided by a ratio.",
+                "Estimates are divided by estimates and by numbers.",
+                "Divide by an estimate or a number.",
+                UNCOMPUTED,
+            )
         return self._scaled(1 / divisor(other)) if is_number(other) else NotImplemented
 
     def __rtruediv__(self, other: object) -> Any:
         if not is_number(other):
             return NotImplemented
-        return unknown("a number is not divided by an estimate: divide the estimate by it, and turn both ends over")
+        raise ReleaseError(
+            "number-divided-by-estimate",
+            "A number is to be divided by an estimate.",
+            "No interval is made so.",
+            "Divide the estimate by the number, and take the reciprocal of value and both ends.",
+            UNCOMPUTED,
+        )
 
 
 @final

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from fitnoise.errors import ReleaseError
 from fitnoise.reading.areas import AREA
+from fitnoise.reading.refusals import UNESTIMATED
 
 if TYPE_CHECKING:
     from fitnoise.reading.comparisons import CombinedRatios, ComparedRatios
@@ -80,21 +81,32 @@ def ask(
     releases = {"": release, **({} if other is None else {OTHER: other})}
     if areas is not None and any(AREA in own._domain for own in releases.values()):
         raise ReleaseError(
-            f"the release has an attribute {AREA!r}, so that areas cannot be asked for by that name. Nothing was "
-            "estimated."
+            "area-is-an-attribute",
+            f"Areas are given, and the release has an attribute {AREA!r}.",
+            "Areas are broken down by this name.",
+            f"Select by the attribute {AREA!r}, without a file of areas.",
+            UNESTIMATED,
+            place=AREA,
         )
     common = {"by": tuple(by), **({} if areas is None else {AREA: areas})}
     found: Estimates | Ratios | ComparedRatios | CombinedRatios | Quantiles | float = _computed(
         _parsed(text), releases, common
     )
     if isinstance(found, float):
-        raise _refused(text, "asks nothing of the release; ask for a count, such as count()")
+        raise ReleaseError(
+            "expression-without-estimate",
+            f"{_cut(text)} contains no estimate of the release.",
+            "",
+            "Add one, such as count().",
+            UNESTIMATED,
+        )
     return found
 
 
-def _refused(what: str, why: str) -> ReleaseError:
-    shown = what if len(what) <= SHOWN else what[:SHOWN] + "…"
-    return ReleaseError(f"{shown!r} {why}. Nothing was estimated.")
+def _cut(text: ast.AST | str) -> str:
+    """Return an expression in quotes, as far as a line holds it."""
+    whole = text if isinstance(text, str) else ast.unparse(text)
+    return repr(whole if len(whole) <= SHOWN else whole[:SHOWN] + "…")
 
 
 _FILTERING = threading.Lock()
@@ -106,27 +118,54 @@ _DIGITS = re.compile(r"[0-9.]+(e[+-]?[0-9]+)?", re.ASCII | re.IGNORECASE)
 
 def _parsed(text: str) -> ast.expr:
     if len(text) > LONGEST:
-        raise _refused(text, f"has {len(text):,} letters; an expression has at most {LONGEST:,}")
+        raise ReleaseError(
+            "expression-too-long",
+            f"{_cut(text)} has {len(text):,} letters.",
+            f"An expression has at most {LONGEST:,}.",
+            "Write a shorter expression.",
+            UNESTIMATED,
+        )
     try:
         with _FILTERING, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of what would be odd if it were run
             tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError as error:
-        raise _refused(text, f"is not an expression ({error.msg}); write one such as count() / count()") from None
+        raise _no_expression(text, f" ({error.msg})") from None
     except (ValueError, RecursionError, MemoryError):
-        raise _refused(text, "is not an expression that can be read; write one such as count() / count()") from None
+        raise _no_expression(text, "") from None
     row: list[ast.AST] = [tree]
     for _ in range(DEEPEST):
         row = [inner for node in row for inner in ast.iter_child_nodes(node)]
     if row:
-        raise _refused(text, f"is nested more than {DEEPEST} deep; write it more simply")
+        raise ReleaseError(
+            "expression-too-deep",
+            f"{_cut(text)} has more than {DEEPEST} levels of brackets and signs.",
+            "",
+            "Write a simpler expression.",
+            UNESTIMATED,
+        )
     for node in ast.walk(tree):
         source = ast.get_source_segment(text.strip(), node) if isinstance(node, ast.Constant) else None
         if source is not None and type(node.value) in {int, float} and not _DIGITS.fullmatch(source):  # type: ignore[attr-defined]
-            raise _refused(
-                source, "is no number here; write it with digits, a point and an exponent, such as 1000 or 1e3"
+            raise ReleaseError(
+                "wrong-number-in-expression",
+                f"{_cut(source)} is no number of an expression.",
+                "Numbers have digits, a point and an exponent.",
+                "Write it as 1000 or 1e3.",
+                UNESTIMATED,
             )
     return tree
+
+
+def _no_expression(text: str, reason: str) -> ReleaseError:
+    """Return the error for a text that Python cannot parse as an expression."""
+    return ReleaseError(
+        "not-an-expression",
+        f"{_cut(text)} is not an expression{reason}.",
+        "",
+        "Write one such as count() / count().",
+        UNESTIMATED,
+    )
 
 
 def _computed(node: ast.expr, releases: Mapping[str, Release], common: Mapping[str, Any]) -> Any:
@@ -143,23 +182,41 @@ def _computed(node: ast.expr, releases: Mapping[str, Release], common: Mapping[s
             return _called(node, releases[""], name, common)
         case ast.Call(func=ast.Attribute(value=ast.Name(id=whose), attr=name)) if name in CALLS and whose == OTHER:
             if OTHER not in releases:
-                raise _refused(ast.unparse(node.func), "needs another release; name its directory (--also)")
+                raise ReleaseError(
+                    "other-release-missing",
+                    f"{_cut(node.func)} is of another release, and none is given.",
+                    "",
+                    "Name its directory (--also; in Python other=…).",
+                    UNESTIMATED,
+                )
             return _called(node, releases[OTHER], name, common)
         case ast.Call(func=ast.Name(id=name), args=[inner, *steps], keywords=[]) if name in ALONG and steps:
             found = getattr(_computed(inner, releases, common), name, None)
             if found is None:
-                raise _refused(ast.unparse(node), f"is not known: {name}(…) is of counts, and of sums and differences")
+                raise ReleaseError(
+                    "steps-of-ratio",
+                    f"{_cut(node)} is not of counts, sums or differences.",
+                    f"{name}(…) is computed of these.",
+                    f"Give {name}(…) a count or a sum.",
+                    UNESTIMATED,
+                )
             needed, most = ALONG[name]
             if not needed <= len(steps) <= most:
-                raise _refused(
-                    ast.unparse(node), f'needs a name and how many labels, as in {name}(count(), "month", 12)'
+                raise ReleaseError(
+                    "wrong-arguments-of-steps",
+                    f"{_cut(node)} has the wrong number of arguments.",
+                    f"{name}(…) needs a name and a number of labels.",
+                    f'Write it as {name}(count(), "month", 12).',
+                    UNESTIMATED,
                 )
             return _finite(node, lambda: found(*map(_literal, steps)))
     calls = ", ".join(f"{name}(…)" for name in CALLS)
-    raise _refused(
-        ast.unparse(node),
-        f"is not known here: an expression is of {calls}, {OTHER}.count(…), numbers and + - * /, and of "
-        f'{", ".join(ALONG)} along a name, as in change(count(), "month", 12)',
+    raise ReleaseError(
+        "unknown-part-of-expression",
+        f"{_cut(node)} is not a known part of an expression.",
+        f"Parts are {calls}, {OTHER}.count(…), numbers, + - * /, and {', '.join(ALONG)} along a name.",
+        'Write them as in change(count(), "month", 12) or count() / count().',
+        UNESTIMATED,
     )
 
 
@@ -170,29 +227,53 @@ def _finite(node: ast.expr, computed: Callable[[], Any]) -> Any:
     except (ZeroDivisionError, OverflowError):
         found = math.nan
     except TypeError:
-        raise _refused(
-            ast.unparse(node), "is not known: estimates are added, subtracted or divided, ratios also multiplied; "
-            "both are multiplied or divided by numbers, and numbers added to ratios"
-        ) from None  # fmt: skip
+        raise ReleaseError(
+            "unknown-operation",
+            f"{_cut(node)} combines values in a way that is not known.",
+            "Estimates are added, subtracted or divided; ratios also multiplied; numbers added to ratios.",
+            "Use one of these operations.",
+            UNESTIMATED,
+        ) from None
     if isinstance(found, float) and not math.isfinite(found):
-        raise _refused(ast.unparse(node), "is no finite number")
+        raise ReleaseError(
+            "number-not-finite",
+            f"{_cut(node)} is no finite number.",
+            "",
+            "Use finite numbers, and do not divide by 0.",
+            UNESTIMATED,
+        )
     return found
 
 
 def _called(node: ast.Call, release: Release, name: str, common: Mapping[str, Any]) -> Any:
     names = [word.arg for word in node.keywords]
     if None in names or len(set(names)) < len(names):
-        raise _refused(ast.unparse(node), "gives arguments that have no name, or one twice; name each once")
+        raise ReleaseError(
+            "repeated-argument",
+            f"{_cut(node)} gives an argument twice, or with ** and no name.",
+            "",
+            "Name each argument once.",
+            UNESTIMATED,
+        )
     given = {str(word.arg): _literal(word.value) for word in node.keywords}
     places = [_literal(own) for own in node.args]
     needed = CALLS[name]
     if len(places) < needed:
-        raise _refused(ast.unparse(node), 'lacks what it is of, as in quantile("age", 0.5)')
+        raise ReleaseError(
+            "argument-of-call-missing",
+            f"{_cut(node)} lacks an argument.",
+            f"{name}(…) needs {'an attribute' if needed == 1 else 'an attribute and a number'}.",
+            'Write it as mean("age") or quantile("age", 0.5).',
+            UNESTIMATED,
+        )
     if len(places) > needed + 1 or not all(isinstance(own, dict) for own in places[needed:]):
-        raise _refused(
-            ast.unparse(node), 'gives arguments without a name; name them, as in count(sex="f"), or give one mapping, '
-            'as in count({"born in": "Ohio"})'
-        )  # fmt: skip
+        raise ReleaseError(
+            "argument-without-name",
+            f"{_cut(node)} gives arguments without a name.",
+            'Arguments have names, as in count(sex="f"), or are one mapping.',
+            'Name them, or write them as in count({"born in": "Ohio"}).',
+            UNESTIMATED,
+        )
     return getattr(release, name)(*places, **{**common, **given})
 
 
@@ -200,4 +281,10 @@ def _literal(node: ast.expr) -> Any:
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError):
-        raise _refused(ast.unparse(node), 'is no value; texts are quoted, as in "joint"') from None
+        raise ReleaseError(
+            "wrong-value-in-expression",
+            f"{_cut(node)} is not a value.",
+            "Values are numbers, texts in quotes, lists and mappings.",
+            'Put texts in quotes, as in "joint".',
+            UNESTIMATED,
+        ) from None

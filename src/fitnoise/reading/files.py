@@ -26,6 +26,7 @@ from fitnoise.kernel.files import hold, lock, sync_names
 from fitnoise.mechanisms.documents import LARGEST
 from fitnoise.reading.parquet import pieces
 from fitnoise.reading.parquet import read as read_columns
+from fitnoise.reading.refusals import UNWRITTEN, existing_place, unreadable_file, unwritable_place
 
 DESCRIPTION = "release.json"
 """Put in place last of all: a folder without it is no release."""
@@ -63,10 +64,14 @@ def reserved(directory: Path) -> Iterator[None]:
         handle = _hold_name(place)
     except BlockingIOError:
         raise ReleaseError(
-            f"another process is writing {directory.name!r}: wait until it is done, or choose another name."
+            "another-process-writes",
+            f"Another process is writing {directory.name!r}.",
+            "",
+            "Wait until it has ended, or choose another name.",
+            UNWRITTEN,
         ) from None
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links
-        raise ReleaseError(f"{directory.name!r} cannot be written ({_reason(error)}).") from None
+        raise unwritable_place(repr(directory.name), _reason(error), UNWRITTEN) from None
     try:
         yield
     finally:
@@ -121,9 +126,7 @@ def _stage(directory: Path, paid: Callable[[], bool]) -> Iterator[Path]:
         try:
             directory = directory.resolve()
             if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-                raise ReleaseError(
-                    f"{directory.name!r} exists already; releases are never overwritten: choose another."
-                )
+                raise existing_place(directory.name, UNWRITTEN)
             directory.parent.mkdir(parents=True, exist_ok=True)
             if directory.exists():  # empty; a mount point cannot be replaced: better known now than after the charge
                 stage = _beside(directory)
@@ -131,21 +134,30 @@ def _stage(directory: Path, paid: Callable[[], bool]) -> Iterator[Path]:
                 stage.rename(directory)
             stage, held = _fresh(directory)
         except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links
-            raise ReleaseError(f"{directory.name!r} cannot be written ({_reason(error)}).") from None
+            raise unwritable_place(repr(directory.name), _reason(error), UNWRITTEN) from None
         yield stage
         try:
             stage.rename(directory)
         except OSError as error:
             name, kept = stage.name, paid() and (stage / DESCRIPTION).exists()
             stage = None if kept else stage
-            where = f" All of it is in {name!r}, beside its place." if kept else ""
-            raise ReleaseError(f"{directory.name!r} cannot be put in place ({_reason(error)}).{where}") from None
+            raise ReleaseError(
+                "folder-not-moved",
+                f"{directory.name!r} cannot be put in its place ({_reason(error)}).",
+                f"The complete folder is {name!r}, in the same directory." if kept else "",
+                "Remove this cause, or choose another place.",
+                UNWRITTEN,
+            ) from None
         stage = None
         try:
             sync_names(directory.parent)
         except OSError as error:
             raise ReleaseError(
-                f"{directory.name!r} is in place, and the disk did not confirm it ({_reason(error)})."
+                "disk-not-synced",
+                f"{directory.name!r} is in its place, and the disk did not confirm it ({_reason(error)}).",
+                "",
+                "Check the disk, and read the folder once more.",
+                "The folder stays in its place.",
             ) from None
     finally:
         if stage is not None:
@@ -154,15 +166,12 @@ def _stage(directory: Path, paid: Callable[[], bool]) -> Iterator[Path]:
             os.close(held)
 
 
-def write_texts(
-    directory: Path, texts: Iterable[tuple[str, str]], what: str, notice: Callable[[str], None] | None = None
-) -> Path:
+def write_texts(directory: Path, texts: Iterable[tuple[str, str]], notice: Callable[[str], None] | None = None) -> Path:
     """Write texts as the files of a folder, by name, some in folders of it: whole or not at all.
 
     Args:
         directory: The folder.
         texts: Names of files, and their texts.
-        what: The noun for messages.
         notice: Receives a sentence for each folder that killed processes left of this one (:func:`clear_leftovers`).
 
     Raises:
@@ -176,7 +185,7 @@ def write_texts(
                 (stage / name).parent.mkdir(exist_ok=True)
                 (stage / name).write_text(text, encoding="utf-8", newline="")
         except OSError as error:
-            raise ReleaseError(f"{what} cannot be written ({_reason(error)}); nothing is left behind.") from None
+            raise unwritable_place(repr(directory.name), _reason(error), "No file stays behind.") from None
     return directory
 
 
@@ -200,14 +209,17 @@ def _fresh(place: Path, make: Callable[[Path], None] = Path.mkdir) -> tuple[Path
         os.close(held)
 
 
-def unfinished(folder: Path) -> str | None:
-    """What is wrong with a folder named as those in which releases are written; None of any other."""
+def unfinished(folder: Path) -> ReleaseError | None:
+    """Return the error for a folder named as those in which releases are written; None for any other folder."""
     name = Path(os.path.realpath(folder)).name
     if not re.fullmatch(_UNFINISHED.format(".+"), name, re.DOTALL):
         return None
-    return (
-        f"{name!r} is an unfinished release: its process is still at work, or was killed before the release was whole "
-        "and in its place."
+    return ReleaseError(
+        "unfinished-release",
+        f"{name!r} is an unfinished release.",
+        "Its process still works, or ended before the release was complete and in its place.",
+        "Wait until the process ends, or repeat the command that writes the release.",
+        "Nothing was read.",
     )
 
 
@@ -272,7 +284,7 @@ def replace_file(path: Path, content: bytes, mode: int = 0o666) -> None:
     except OSError as error:
         if stage is not None:
             stage.unlink(missing_ok=True)
-        raise ReleaseError(f"{path.name!r} cannot be written ({_reason(error)}).") from None
+        raise unwritable_place(repr(path.name), _reason(error), "The place stays as it was.") from None
     finally:
         if held is not None:
             os.close(held)
@@ -464,11 +476,17 @@ def read_text(path: Path) -> str:
         if not path.is_file():  # a pipe would wait
             raise OSError
         if path.stat().st_size > LARGEST:
-            raise ReleaseError(f"{path.name!r} is larger than any plan or release.json. It was not read.")
+            raise ReleaseError(
+                "file-too-large",
+                f"{path.name!r} is larger than any plan or release.json.",
+                f"This fitnoise reads at most {LARGEST:,} bytes.",
+                "Check the path.",
+                "The file was not read.",
+            )
         with path.open(encoding="utf-8", newline="") as file:
             return file.read()
     except (OSError, UnicodeDecodeError):
-        raise ReleaseError(f"{str(path)!r} is missing or unreadable.") from None
+        raise unreadable_file(path) from None
 
 
 def links(folder: Path, paths: Iterable[Path]) -> str | None:
@@ -490,7 +508,7 @@ def says(path: Path, text: str | Iterable[str]) -> bool:
             pieces = [text] if isinstance(text, str) else text
             return all(file.read(len(piece)) == piece for piece in pieces) and not file.read(1)
     except (OSError, UnicodeDecodeError):
-        raise ReleaseError(f"{str(path)!r} is missing or unreadable.") from None
+        raise unreadable_file(path) from None
 
 
 def _write(path: Path, text: str | Iterable[str]) -> None:

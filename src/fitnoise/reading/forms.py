@@ -21,6 +21,7 @@ from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms._base import Sectored
 from fitnoise.mechanisms.numbers import Numbers, Weighted, with_sums
 from fitnoise.mechanisms.rebuilding import Rebuilt
+from fitnoise.reading.refusals import UNCOMPUTED
 
 if TYPE_CHECKING:
     from fitnoise.mechanisms.tables import TablePart
@@ -203,15 +204,21 @@ def apart(sources: Collection[Source]) -> None:
     parts = [part for source in sources for part in source.parts]
     if len(set(parts)) < len(parts):
         raise ReleaseError(
-            "some of the numbers are of a combination, and others of a release that is in it: their noise is the same. "
-            "Ask the combination for both. Nothing was computed."
+            "combination-with-its-release",
+            "Some of the numbers are of a combination, and others of a release in it.",
+            "They contain the same noise.",
+            "Take both numbers from the combination.",
+            UNCOMPUTED,
         )
     wholes = ((p.measured, p.measured.mechanism.complete(p.measured)) for p in parts)
     series = [whole.publication for own, whole in wholes if whole is not own]
     if any(x in series[:i] for i, x in enumerate(series)):
         raise ReleaseError(
-            "two releases are of one series, whose later one holds the earlier: ask the later one for both periods. "
-            "Nothing was computed."
+            "two-periods-of-series",
+            "Two releases are of one series.",
+            "The later release holds the earlier one.",
+            "Take the numbers of both periods from the later release.",
+            UNCOMPUTED,
         )
 
 

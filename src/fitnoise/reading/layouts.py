@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.domain import Amount, Attribute, Categorical, Domain, Ordered
 from fitnoise.reading.bands import Bands
@@ -29,11 +28,12 @@ from fitnoise.reading.description import counted_as
 from fitnoise.reading.forms import Forms, Source
 from fitnoise.reading.laws import law
 from fitnoise.reading.means import means
+from fitnoise.reading.refusals import unknown_table
 from fitnoise.reading.release import Release
 from fitnoise.reading.tables import Made
 from fitnoise.reading.whole import Whole, possible
 from fitnoise.request.publication import Publication
-from fitnoise.request.workloads import EACH, AtMost, Average, Change, Table, ToDate, some
+from fitnoise.request.workloads import EACH, AtMost, Average, Change, Table, ToDate
 
 ACROSS = 8
 """Values that stand side by side at most: those of the last column that has no more."""
@@ -172,7 +172,7 @@ def layout(of: Tabled, name: str, *, totals: bool = False, bands: Bands | None =
         ReleaseError: an unknown table.
     """
     if name not in of:
-        raise ReleaseError(f"no table {name!r} to show; there are {some(list(of))}. Nothing was written.")
+        raise unknown_table(name, list(of), "Nothing was written.")
     publication = publication_of(of, name)
     table, domain, held = publication.workload[name], publication.domain, None
     if isinstance(of, Whole):

@@ -41,6 +41,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fitnoise.errors import ReleaseError
+from fitnoise.reading.refusals import unreadable_file
 
 LEAST = 2**16
 """Bytes that a footer, or the pages of a column, may have however few rows there are."""
@@ -152,11 +153,15 @@ def read(path: Path, rows: int, longest: int) -> tuple[dict[str, NDArray[Any]], 
         if offset != size:
             raise ValueError
     except OSError:
-        raise ReleaseError(f"{str(path)!r} is missing or unreadable.") from None
+        raise unreadable_file(path) from None
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
         raise ReleaseError(
-            f"{path.name!r} is not a Parquet file of {rows:,} rows as a release writes it, byte for byte: it is "
-            "damaged, or another program wrote it. It was not read."
+            "wrong-parquet-file",
+            f"{path.name!r} is not a Parquet file of {rows:,} rows as a release writes it.",
+            "Each of its bytes must be as fitnoise writes it.",
+            "Bring the file back as it was written.",
+            "The file was not read.",
+            place=path.name,
         ) from None
     return columns, metadata
 

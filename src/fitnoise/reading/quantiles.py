@@ -28,6 +28,7 @@ from fitnoise.reading.comparisons import Told
 from fitnoise.reading.estimates import Estimates, Rows
 from fitnoise.reading.forms import Forms
 from fitnoise.reading.laws import Law, law, level
+from fitnoise.reading.refusals import UNCOMPUTED
 
 LARGEST = 2**25
 """Numbers times values of the attribute that are cumulated."""
@@ -53,13 +54,24 @@ class Quantiles(Told):
             ReleaseError: a q that is not between 0 and 1, or more values than are cumulated.
         """
         if isinstance(q, bool) or not isinstance(q, (int, float, np.floating)) or not 0 < q < 1:
-            raise ReleaseError(f"a quantile is at a number between 0 and 1, such as 0.5; got {q!r}. Nothing was found.")
+            raise ReleaseError(
+                "wrong-quantile",
+                f"The quantile is at {q!r}.",
+                "A quantile is at a number strictly between 0 and 1.",
+                "Give such a number, as 0.5 for the median.",
+                UNCOMPUTED,
+                place="q",
+            )
         labels = counts.labels
         values = labels.pop(name)
         if len(counts) * len(values) > LARGEST:
             raise ReleaseError(
-                f"{len(counts):,} numbers are cumulated along {len(values):,} values of {name!r}; at most {LARGEST:,} "
-                "pairs are. Ask for fewer of them, or for fewer values. Nothing was found."
+                "too-many-cumulated",
+                f"{len(counts):,} numbers are to be cumulated along {len(values):,} values of {name!r}.",
+                f"At most {LARGEST:,} pairs are cumulated.",
+                "Ask for fewer numbers, or for fewer values.",
+                UNCOMPUTED,
+                place=name,
             )
         self._counts, self._q, self.confidence = counts, float(q), counts.confidence
         self._called = "quantile", f" at {self._q:g}"

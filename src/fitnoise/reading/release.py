@@ -82,6 +82,7 @@ from fitnoise.reading.files import (
 from fitnoise.reading.forms import Source
 from fitnoise.reading.laws import level
 from fitnoise.reading.means import file_labels, mean_columns
+from fitnoise.reading.refusals import no_means, repeated_table, unknown_table, unwritable_place
 from fitnoise.reporting import Displayed
 from fitnoise.request.workloads import EACH, Ranges, Recode, View, Workload, some
 from fitnoise.request.workloads import table as ask
@@ -100,6 +101,8 @@ of their own squared length."""
 
 MAX_FILES = 5_000
 """Tables written as files without being named one by one."""
+
+_UNSUMMED = "Nothing was added up."
 
 
 @final
@@ -197,14 +200,20 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         self._histograms = dict(histograms or {})
         counts = [m.outputs for m in plan.finite]
         if len(counts) != len(self.outputs) or not all(0 <= o < n for o, n in zip(self.outputs, counts, strict=True)):
-            raise ReleaseError("the outputs drawn are not those of the plan's finite questions.")
+            raise ReleaseError(
+                "foreign-outputs",
+                "The outputs are not those of the plan's finite questions.",
+                "A release needs one output for each question, which is one of its mechanism.",
+                "Use the plan and the outputs of one release.",
+                "No release was made.",
+            )
 
     @cached_property
     def _own(self) -> tuple[tuple[Exact, ...], ...]:
         """The noisy answers of each part for tables."""
         ends = np.cumsum([len(p.estimation.lengths) for p in self.plan.groups]).tolist()
         if ends and ends[-1] != len(self.answers):
-            raise ReleaseError("the noisy answers are not those of this plan; nothing was rebuilt.")
+            raise rebuilding.answers_of_another_plan()
         return tuple(self.answers[i:j] for i, j in zip([0, *ends], ends, strict=False))
 
     @cached_property
@@ -236,8 +245,11 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         frames = [self.synthetic(i) for i in histograms(self.plan)]
         if len(frames) != 1:
             raise ReleaseError(
-                f"the release has {len(frames)} synthetic histograms: one is of each part for a small database, "
-                "and the variant of the paper has answers that are those of no histogram."
+                "not-one-histogram",
+                f"The release has {len(frames)} synthetic histograms.",
+                "Each part for a small database has one, except the variant of the paper.",
+                "Name the part: release.synthetic(i).",
+                "No histogram was made.",
             )
         return frames[0]
 
@@ -255,7 +267,13 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         """
         found = self.biased[i]
         if found is None or not found.whole:
-            raise ReleaseError("this part of the release has no synthetic histogram.")
+            raise ReleaseError(
+                "part-without-histogram",
+                f"Part {i + 1} of the release has no synthetic histogram.",
+                "Each part for a small database has one, except the variant of the paper.",
+                "Choose another part.",
+                "No histogram was made.",
+            )
         frame = label_frame(cell_labels(self.plan.groups[i]))
         frame["synthetic_records"] = found.histogram
         return frame
@@ -281,7 +299,7 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         """
         i = self._part(name)
         if i is None or self.plan.group(name).publication.workload[name].averaged is None:
-            raise ReleaseError(f"{name!r} is no table of means; only these are made of counts at the ends of a range.")
+            raise no_means(name)
         return pd.DataFrame(self._table(i, name, self._rebuilt[i].table(name)))
 
     def _framed(self, name: str, columns: Columns) -> pd.DataFrame:
@@ -348,7 +366,11 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         at = next((a for a in shown if domain[domain.home(a)] is home and domain.depth(a) >= domain.depth(level)), None)
         if at is None or not isinstance(home, Hierarchy):
             raise ReleaseError(
-                f"table {name!r} shows no places that lie in places of a level {level!r}; it cannot be written by it."
+                "table-without-level",
+                f"Table {name!r} shows no places that lie in places of {level!r}.",
+                "A table is split by its own level, or by a higher level of its hierarchy.",
+                "Choose another level or table.",
+                "Nothing was written.",
             )
         above = home.tree.above(domain.depth(level), domain.depth(at))
         places = frame[at].map(dict(zip(domain[at].values, above.tolist(), strict=True)))
@@ -462,7 +484,13 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         """
         names = [q.name for q in self.plan.publication.finite]
         if name not in names:
-            raise ReleaseError(f"no question {name!r}; the release answers {some(names) if names else 'none'}.")
+            raise ReleaseError(
+                "unknown-question",
+                f"The release has no question {name!r}.",
+                "",
+                f"Choose one of {some(names)}." if names else "Use a release that answers questions.",
+                "Nothing was computed.",
+            )
         i = names.index(name)
         mechanism, own = self.plan.finite[i], self.plan.publication.finite[i].prior
         believed = prior if prior is not None else own if own is not None else uniform(mechanism.graph)
@@ -483,7 +511,7 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         """
         for name in combination:
             if name not in self:
-                raise ReleaseError(f"no table {name!r}; the release has {some(list(self))}.")
+                raise unknown_table(name, list(self), "Nothing was estimated.")
         parts = (
             (self._sources[self._part(name) or 0].form(name, x), self.plan.group(name).publication.workload[name], x)
             for name, x in combination.items()
@@ -493,7 +521,13 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
     @property
     def _domain(self) -> Domain:
         if not self.plan.groups:
-            raise ReleaseError("the release has no tables, only answers to questions: see `finite`.")
+            raise ReleaseError(
+                "release-without-tables",
+                "The release has no tables.",
+                "It has only answers to questions.",
+                "Read its answers: release.finite.",
+                "Nothing was estimated.",
+            )
         return self.plan.groups[0].publication.workload.domain
 
     @property
@@ -526,7 +560,7 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
             `release.sum("state by wages", wages="none") / release.count()`, a share with its interval
         """
         if table not in self:
-            raise ReleaseError(f"no table {table!r}; the release has {some(list(self))}.")
+            raise unknown_table(table, list(self), _UNSUMMED)
         workload = self.plan.group(table).publication.workload
         labels = workload[table].labels(workload.domain)
         chosen = {column: np.ones(len(shown)) for column, shown in labels.items()}
@@ -597,7 +631,7 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
                 draft.rename(stage / DESCRIPTION)
                 sync_names(stage)
         except (OSError, UnicodeError) as error:
-            raise ReleaseError(f"the release cannot be written ({_reason(error)}).") from None
+            raise unwritable_place("The release", _reason(error), "No release was put in its place.") from None
 
     def _drawn(self) -> pd.DataFrame:
         names = [q.name for q in self.plan.publication.finite]
@@ -620,7 +654,7 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         """
         folder = Path(directory)
         if problem := unfinished(folder):
-            raise ReleaseError(f"{problem} Nothing was read.")
+            raise problem
         plan = Plan.from_json(read_text(folder / "plan.json"))
         entry = _read_entry(folder)
         plan = as_drawn(plan, read_text(folder / DESCRIPTION))
@@ -636,7 +670,13 @@ def _read_entry(folder: Path) -> EntryReference | None:
     try:
         stated = parse(text)
     except ValueError:
-        raise ReleaseError(f"{str(folder / DESCRIPTION)!r} is damaged: it is no JSON document.") from None
+        raise ReleaseError(
+            "description-not-json",
+            f"{str(folder / DESCRIPTION)!r} is no JSON document.",
+            "",
+            "Bring the file back as it was written.",
+            "Nothing was read.",
+        ) from None
     return EntryReference.parse(stated)
 
 
@@ -648,12 +688,26 @@ def as_drawn(plan: Plan, document: str) -> Plan:
     """
     said = parse(document).get("series")
     if (said is None) != (plan.publication.series is None):
-        raise ReleaseError("release.json and the plan disagree on whether it is a period of a series.")
+        raise ReleaseError(
+            "series-disagrees",
+            "release.json and the plan disagree on whether the release is a period of a series.",
+            "",
+            "Bring both files back as they were written.",
+            "Nothing was read.",
+            place="series",
+        )
     if said is None:
         return plan
     drawn = said.get("drawn") if isinstance(said, dict) else None
     if type(drawn) is not int or not 1 <= drawn <= len(plan.periods):
-        raise ReleaseError("release.json does not say how many periods of the series were drawn.")
+        raise ReleaseError(
+            "periods-not-stated",
+            "release.json does not state how many periods of the series were drawn.",
+            f"It needs a whole number from 1 to {len(plan.periods)}.",
+            "Bring the file back as it was written.",
+            "Nothing was read.",
+            place="series.drawn",
+        )
     return plan.through(drawn)
 
 
@@ -664,18 +718,32 @@ def _read_answers(plan: Plan, folder: Path) -> list[Exact]:
     if list(frame.columns) != ["sector", "row", "answer"] or not frame[["sector", "row"]].equals(
         pd.DataFrame({"sector": sector, "row": row})
     ):
-        raise ReleaseError("the noisy answers are not those of this plan.")
+        raise rebuilding.answers_of_another_plan()
     given = frame["answer"].to_numpy()
     try:
         numbers = given.copy() if given.dtype == np.int64 else np.array([int(x) for x in given], dtype=object)
     except (TypeError, ValueError):
-        raise ReleaseError("a noisy answer is not a whole number.") from None
+        raise ReleaseError(
+            "answer-not-integer",
+            "A noisy answer is not a whole number.",
+            "",
+            "Bring the file back as it was written.",
+            "Nothing was read.",
+            place=MEASUREMENTS,
+        ) from None
     lengths = [n for p in plan.groups for n in p.strategy.lengths]
     answers = np.split(numbers, np.cumsum(lengths)[:-1])
     written = _column(answers)
     same = written.dtype == given.dtype and np.array_equal(written, given)
     if not same or words != {"sha256": answers_digest(answers)}:
-        raise ReleaseError("the noisy answers were altered after they were written.")
+        raise ReleaseError(
+            "answers-altered",
+            "The noisy answers were altered after they were written.",
+            "",
+            "Bring the file back as it was written.",
+            "Nothing was read.",
+            place=MEASUREMENTS,
+        )
     return list(answers)
 
 
@@ -698,7 +766,14 @@ def _read_histograms(plan: Plan, folder: Path) -> dict[int, Floats]:
         frame, _ = read_parquet(folder / f"{base}.parquet", *extent(labels))
         counts, cells = frame.get("synthetic_records"), label_frame(labels)
         if counts is None or counts.dtype != np.float64 or not frame.drop(columns="synthetic_records").equals(cells):
-            raise ReleaseError("the histogram is not one of this plan's cells.")
+            raise ReleaseError(
+                "foreign-histogram",
+                "The histogram is not one of this plan's cells.",
+                "",
+                "Bring the file back as it was written.",
+                "Nothing was read.",
+                place=f"{base}.parquet",
+            )
         found[i] = counts.to_numpy()
     return found
 
@@ -707,10 +782,24 @@ def _read_outputs(plan: Plan, folder: Path) -> tuple[int, ...]:
     names = [q.name for q in plan.publication.finite]
     frame, words = read_parquet(folder / OUTPUTS, *extent({"question": names}))
     if list(frame.columns) != ["question", "output"] or frame["question"].tolist() != names:
-        raise ReleaseError("the finite answers are not those of this plan.")
+        raise ReleaseError(
+            "foreign-finite-answers",
+            "The finite answers are not those of this plan.",
+            "",
+            "Bring the file back as it was written.",
+            "Nothing was read.",
+            place=OUTPUTS,
+        )
     outputs = tuple(frame["output"].tolist())
     if frame["output"].dtype != np.int64 or words != {"sha256": outputs_digest(outputs)}:
-        raise ReleaseError("the finite answers were altered after they were written.")
+        raise ReleaseError(
+            "finite-answers-altered",
+            "The finite answers were altered after they were written.",
+            "",
+            "Bring the file back as it was written.",
+            "Nothing was read.",
+            place=OUTPUTS,
+        )
     return outputs
 
 
@@ -724,16 +813,19 @@ def to_write(plan: Plan, tables: Iterable[str] | None) -> tuple[str, ...]:
     if tables is None:
         if len(known) > MAX_FILES:
             raise ReleaseError(
-                f"{len(known):,} tables would be written as two files each; at most {MAX_FILES:,} are. Name the tables "
-                "to write, or none: each can be rebuilt from the release at any time."
+                "too-many-table-files",
+                f"{len(known):,} tables would be written as two files each.",
+                f"At most {MAX_FILES:,} tables get files.",
+                "Name the tables to write, or none. Each can be rebuilt from the release at any time.",
+                "Nothing was written.",
             )
         return tuple(known)
     given = [tables] if isinstance(tables, str) else list(tables)
     for name in given:
         if name not in known:
-            raise ReleaseError(f"no table {name!r} to write; the release has {some(list(known))}.")
+            raise unknown_table(name, list(known), "Nothing was written.")
     if len(set(given)) != len(given):
-        raise ReleaseError("a table to write is named twice.")
+        raise repeated_table("Nothing was written.")
     return tuple(sorted(given, key=known.__getitem__))
 
 
@@ -748,10 +840,19 @@ def _listed(workload: Workload, table: str, column: str, wanted: Any) -> Any:
     try:
         return [attribute.values[i] for i in Selection.parse(wanted).cells(attribute)]
     except DomainError as error:
-        raise ReleaseError(
-            f"no row is labelled {reprlib.repr(wanted)}; there are {reprlib.repr(list(attribute.values))}. Of "
-            f"{column!r}, {error} Nothing was added up."
-        ) from None
+        raise _unknown_label(wanted, attribute.values, error.given, place=column) from None
+
+
+def _unknown_label(wanted: Any, shown: Sequence[str | int], reason: str = "", place: str | None = None) -> ReleaseError:
+    """Return the error for a label that no row of a table has."""
+    return ReleaseError(
+        "unknown-label",
+        f"No row is labelled {reprlib.repr(wanted)}.",
+        reason,
+        f"Choose from {reprlib.repr(list(shown))}.",
+        _UNSUMMED,
+        place=place,
+    )
 
 
 def _choose(shown: Sequence[str | int], wanted: Any) -> Floats:
@@ -765,7 +866,7 @@ def _choose(shown: Sequence[str | int], wanted: Any) -> Floats:
         try:
             found = places[isinstance(label, (bool, np.bool_)), label]
         except (KeyError, TypeError):  # what has no hash is no label
-            raise ReleaseError(f"no row is labelled {label!r}; there are {reprlib.repr(list(shown))}.") from None
+            raise _unknown_label(label, shown) from None
         chosen[found] = 1
     return chosen
 
@@ -778,7 +879,14 @@ def _above(workload: Workload, table: str, level: str, wanted: Any) -> tuple[str
         alike = domain.home(a) == domain.home(level) and t.view(a) is EACH
         if alike and isinstance(above, Level) and above.depth < depth:
             return a, _choose(above.values, wanted)[above.of.tree.above(above.depth, depth)]
-    raise ReleaseError(f"table {table!r} has no column {level!r}; it has {list(t.labels(domain))}.")
+    raise ReleaseError(
+        "unknown-column",
+        f"Table {table!r} has no column {level!r}.",
+        "",
+        f"Choose one of {list(t.labels(domain))}.",
+        _UNSUMMED,
+        place=level,
+    )
 
 
 def _refuse_overlap(column: str, view: View, attribute: Attribute, chosen: Floats) -> None:
@@ -787,8 +895,12 @@ def _refuse_overlap(column: str, view: View, attribute: Attribute, chosen: Float
     if (often > 1).any():
         labels = [str(x) for x, c in zip(view.labels(attribute), chosen, strict=True) if c]
         raise ReleaseError(
-            f"rows of {column!r} overlap, so their sum counts records more than once: {reprlib.repr(labels)}. Choose "
-            f"one row, or rows without common values, such as {column} = {labels[-1]!r}. Nothing was added up."
+            "overlapping-rows",
+            f"The rows {reprlib.repr(labels)} of {column!r} overlap.",
+            "Their sum would count records more than once.",
+            f"Choose one row, or rows without common values, such as {column} = {labels[-1]!r}.",
+            _UNSUMMED,
+            place=column,
         )
 
 

@@ -24,6 +24,7 @@ from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Indices
 from fitnoise.kernel.domain import Attribute, Domain
 from fitnoise.reading.asking import leaves, over
+from fitnoise.reading.refusals import UNMADE
 from fitnoise.request.workloads import EACH, AtMost, Average, Change, Mean, Sum, Table, View
 
 CLOSE = 1e-9
@@ -105,14 +106,40 @@ class Column:
         return sums if self.made is None else sp.csr_array(sums @ self.made)
 
 
+_COUNTS = "Integer tables are made of tables of counts."
+
+_NAME = "Name only tables that can be made integer tables."
+
+
 def _column(domain: Domain, table: Table, name: str, view: View) -> Column:
     home, attribute, place = domain.home(name), domain[name], leaves(domain, name)
     if isinstance(view, (Sum, Mean)):
-        raise _refused(table, f"is of sums of {name!r}, which are no counts")
+        raise ReleaseError(
+            "integer-table-of-sums",
+            f"Table {table.name!r} shows sums of {name!r}.",
+            _COUNTS,
+            _NAME,
+            UNMADE,
+            place=table.name,
+        )
     if isinstance(view, Change):
-        raise _refused(table, f"is of changes along {name!r}, which may be negative and are no counts")
+        raise ReleaseError(
+            "integer-table-of-changes",
+            f"Table {table.name!r} shows changes along {name!r}, which may be negative.",
+            _COUNTS,
+            _NAME,
+            UNMADE,
+            place=table.name,
+        )
     if isinstance(view, Average):
-        raise _refused(table, f"is of averages along {name!r}, which need not be whole")
+        raise ReleaseError(
+            "integer-table-of-averages",
+            f"Table {table.name!r} shows averages along {name!r}, which may be fractions.",
+            _COUNTS,
+            _NAME,
+            UNMADE,
+            place=table.name,
+        )
     if view is EACH:
         return Column(home, place, attribute.size, attribute.size)
     cells = _atoms(view, attribute)
@@ -121,20 +148,20 @@ def _column(domain: Domain, table: Table, name: str, view: View) -> Column:
     sums = sp.csr_array((np.ones(len(inside)), (cells[inside], inside)), shape=(atoms, attribute.size))
     made = over(view, attribute, sums)
     if made is None or np.abs(made.data - np.rint(made.data)).max() > CLOSE:
-        raise _refused(table, f"does not tell what the groups of {name!r} have in common from what they have not")
+        raise ReleaseError(
+            "integer-table-of-overlaps",
+            f"Table {table.name!r} does not show the overlap of the groups of {name!r}.",
+            "Integer tables need the counts of all parts that groups have in common.",
+            _NAME,
+            UNMADE,
+            place=table.name,
+        )
     made = sp.csr_array(made[:, :rows])
     first = np.unique(cells[inside], return_index=True)[1]
     shown = None
     if rows > atoms:
         shown = sp.csr_array(rules.dense(view.operator(attribute))[:, inside[first]].astype(np.float64))
     return Column(home, cells[place], atoms, rows, made, shown)
-
-
-def _refused(table: Table, why: str) -> ReleaseError:
-    return ReleaseError(
-        f"table {table.name!r} {why}: whole numbers are made of tables of counts. Name the tables to be made whole. "
-        "Nothing was made."
-    )
 
 
 def _atoms(view: View, attribute: Attribute) -> Indices:
@@ -175,7 +202,14 @@ class Shared:
         made: dict[tuple[str, View], Column] = {}
         for table in asked:
             if table.matrix is not None:
-                raise _refused(table, "is of explicit queries, which need not be counts")
+                raise ReleaseError(
+                    "integer-table-of-queries",
+                    f"Table {table.name!r} shows explicit queries, which may not be counts.",
+                    _COUNTS,
+                    _NAME,
+                    UNMADE,
+                    place=table.name,
+                )
             for name in table.attributes:
                 if (name, table.view(name)) not in made:
                     made[name, table.view(name)] = _column(domain, table, name, table.view(name))

@@ -85,7 +85,7 @@ class Made(Mapping[str, pd.DataFrame], Displayed, abc.ABC):
             ReleaseError: it exists and is not empty, or cannot be written.
         """
         texts = ((name, text()) for name, text in self._texts().items())
-        return write_texts(Path(directory), texts, self.called, notice)
+        return write_texts(Path(directory), texts, notice)
 
     def check_files(self, folder: Path, about: Callable[[str], Texts] | None = None) -> str | None:
         """What is wrong with a folder as theirs, digit by digit; None where nothing is.

@@ -66,6 +66,8 @@ from fitnoise.reading.tables import TOLD
 from fitnoise.reading.whole import Whole, read_whole
 from fitnoise.request.publication import Goal
 
+_UNVERIFIED = "Nothing was verified."
+
 ITERATED = 1e-6
 """The same of a biased value, as part of the standard error beside it."""
 
@@ -191,16 +193,31 @@ def verify(
     path = Path(path)
     others = [also] if isinstance(also, str | os.PathLike) else list(also)
     if not all(isinstance(x, str | os.PathLike) for x in others):
-        raise ReleaseError(f"also is a list of release directories; got {shown(also)}. Nothing was verified.")
+        raise ReleaseError(
+            "wrong-other-releases",
+            f"The argument also is {shown(also)}.",
+            "It must be a list of release directories.",
+            "Give a list of paths.",
+            _UNVERIFIED,
+            place="also",
+        )
     if others and combination is None:
         raise ReleaseError(
-            "other releases are verified with the combination that was made of them; none is given. Nothing was "
-            "verified."
+            "other-releases-without-combination",
+            "Other releases are given, and no combination.",
+            "Other releases are verified with the combination that was made of them.",
+            "Give the combination, or remove the other releases.",
+            _UNVERIFIED,
+            place="also",
         )
     if isinstance(ledger, str | os.PathLike) or (ledger is not None and not hasattr(ledger, "entries")):
         raise ReleaseError(
-            f"a ledger to verify against is an open one, fitnoise.Ledger(file), not {type(ledger).__name__}. "
-            "Nothing was verified."
+            "ledger-not-open",
+            f"The ledger is {type(ledger).__name__}.",
+            "A release is verified against an open ledger.",
+            "Open it: fitnoise.Ledger(file).",
+            _UNVERIFIED,
+            place="ledger",
         )
     if path.is_dir():
         found = _verify_release(path, None if ledger is None else ledger.entries())
@@ -213,11 +230,20 @@ def verify(
     if path.is_file():
         if any(x is not None for x in (ledger, whole, combination)):
             raise ReleaseError(
-                f"{path.name!r} is a plan, which need not have been charged, and has no tables; with a ledger, whole "
-                "tables or a combination give a release directory. Nothing was verified."
+                "plan-in-place-of-release",
+                f"{path.name!r} is a plan.",
+                "Ledger, integer tables and combination belong to a release.",
+                "Give a release directory, or verify the plan without them.",
+                _UNVERIFIED,
             )
         return _verify_plan(read_text(path))[0]
-    raise ReleaseError(f"there is no plan or release {path.name!r}; nothing was verified.")
+    raise ReleaseError(
+        "nothing-to-verify",
+        f"There is no plan or release {path.name!r}.",
+        "",
+        "Check the path.",
+        _UNVERIFIED,
+    )
 
 
 class _Checklist:
@@ -231,7 +257,7 @@ class _Checklist:
                 problem = test()
                 found = good() if problem is None else problem
         except FitnoiseError as error:
-            problem = found = str(error)
+            problem = found = error.reason
         except Exception as error:  # an altered document can break any computation
             problem = found = f"it cannot be checked ({type(error).__name__})"
         self.checks.append(Check(claim, problem is None, found))
@@ -337,11 +363,11 @@ def _sha256(text: str) -> str:
 
 def _verify_release(folder: Path, entries: Sequence[Entry] | None) -> Verification:
     if problem := unfinished(folder):
-        return Verification((Check("the release is finished", False, problem),))
+        return Verification((Check("the release is finished", False, problem.reason),))
     try:
         text = read_text(folder / "plan.json")
     except ReleaseError as error:
-        return Verification((Check("the release holds a plan", False, str(error)),))
+        return Verification((Check("the release holds a plan", False, error.reason),))
     of_plan, planned = _verify_plan(text)
     if planned is None:
         return of_plan
@@ -495,7 +521,14 @@ def _written(plan: Plan, folder: Path) -> tuple[str, ...]:
         return tuple(n for p in plan.publication.groups for n in p.workload.tables.names)
     names = to_write(plan, said)
     if list(names) != said:
-        raise ReleaseError("the tables with files are not named in the order of the workload.")
+        raise ReleaseError(
+            "tables-out-of-order",
+            "release.json does not name the tables with files in the order of the workload.",
+            "",
+            "Bring the file back as it was written.",
+            _UNVERIFIED,
+            place="written",
+        )
     return names
 
 

@@ -38,6 +38,7 @@ from fitnoise.mechanisms.rebuilding import Rebuilt, Told
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.reading.estimates import Rows
 from fitnoise.reading.files import csv_text, read_text
+from fitnoise.reading.refusals import UNMADE, UNREAD, repeated_table, unknown_table
 from fitnoise.reading.release import Release
 from fitnoise.reading.shared import Parts, Shared
 from fitnoise.reading.tables import Made
@@ -389,7 +390,7 @@ class Whole(Made):
 
     def _split(self, name: str, what: str) -> Any:
         if name not in self._place:
-            raise ReleaseError(f"no table {name!r} was made whole; there are {some(list(self))}.")
+            raise unknown_table(name, list(self), UNREAD)
         made = self._place[name]
         return made.space.split(getattr(made, what))[name]
 
@@ -503,8 +504,12 @@ def whole(release: Release, tables: str | Iterable[str] | None = None, *, simula
     """
     if simulations is not None and not 0 <= simulations <= MOST_SIMULATIONS:
         raise ReleaseError(
-            f"the noise is simulated a whole number of times, from 0 to {MOST_SIMULATIONS:,}; got {simulations!r}. "
-            "Nothing was made."
+            "wrong-number-of-simulations",
+            f"The number of simulations is {simulations!r}.",
+            f"It must be from 0 to {MOST_SIMULATIONS:,}.",
+            "Choose a number in this range.",
+            UNMADE,
+            place="simulations",
         )
     spaces = _spaces(release, _named(release, tables))
     few = sum(len(s.flat(s.estimates)) for s in spaces) <= MANY
@@ -517,12 +522,21 @@ def _made(space: _Space, simulations: int) -> _Made:
     tables = space.at(found.values)
     near = space.flat(tables)
     if not space.residual(found.values, tables) <= PROVEN:
-        raise ReleaseError(f"the nearest tables were not found in {STEPS:,} steps. Nothing was made.")
+        raise ReleaseError(
+            "nearest-tables-not-found",
+            f"The nearest tables were not found in {STEPS:,} steps.",
+            "",
+            "Name fewer tables.",
+            UNMADE,
+        )
     numbers = adjacent(near, space.sums, SECONDS)
     if numbers is None:
         raise ReleaseError(
-            f"no whole numbers next to these tables, or up to {REACH} from them, that add up were found in "
-            f"{SECONDS:.0f} seconds: make fewer tables whole together. Nothing was made."
+            "integers-not-found",
+            f"No whole numbers that add up were found in {SECONDS:.0f} seconds.",
+            f"They must be next to the nearest tables, or up to {REACH} from them.",
+            "Name fewer tables.",
+            UNMADE,
         )
     return _Made(space, found.values, near, numbers, *space.simulated(tables, simulations))
 
@@ -532,15 +546,24 @@ def _named(release: Release, tables: str | Iterable[str] | None) -> list[str]:
     names = known if tables is None else [tables] if isinstance(tables, str) else list(tables)
     for name in names:
         if name not in release:
-            raise ReleaseError(f"no table {name!r}; the release has {some(known)}. Nothing was made.")
+            raise unknown_table(name, known, UNMADE)
     if len(set(names)) < len(names):
-        raise ReleaseError("a table is named twice. Nothing was made.")
+        raise repeated_table(UNMADE)
     if not names:
-        raise ReleaseError("there are no tables to make whole. Nothing was made.")
+        raise ReleaseError(
+            "no-tables-named",
+            "There are no tables to make integer tables of.",
+            "",
+            "Name one table or more of the release." if known else "Use a release that has tables.",
+            UNMADE,
+        )
     if len(names) > MOST_TABLES:
         raise ReleaseError(
-            f"{len(names):,} tables would be made whole together; at most {MOST_TABLES:,} are: name those that are to "
-            "be. Nothing was made."
+            "too-many-integer-tables",
+            f"{len(names):,} tables are to be made integer tables.",
+            f"At most {MOST_TABLES:,} are made at once.",
+            "Name fewer tables.",
+            UNMADE,
         )
     return names
 
@@ -568,13 +591,26 @@ def read_whole(release: Release, directory: str | os.PathLike[str]) -> Whole:
     try:
         return _parsed(release, parse(text))
     except (ValueError, TypeError, KeyError, OverflowError):
-        raise ReleaseError(f"{DESCRIPTION} is damaged: it does not say what whole tables say.") from None
+        raise ReleaseError(
+            "integer-tables-damaged",
+            f"{DESCRIPTION} does not describe integer tables.",
+            "",
+            "Bring the file back as it was written.",
+            UNREAD,
+            place=DESCRIPTION,
+        ) from None
 
 
 def _parsed(release: Release, stated: Any) -> Whole:
     of = {"fitnoise_whole": FORMAT, "plan": release.plan.hash, "answers": answers_digest(release.answers)}
     if any(stated[key] != value for key, value in of.items()):
-        raise ReleaseError("the whole tables are of another release, or of another version.")
+        raise ReleaseError(
+            "foreign-integer-tables",
+            "The integer tables are of another release, or of another version.",
+            "They need the release that they were made of.",
+            "Give this release.",
+            UNREAD,
+        )
     simulations = stated["simulations"]
     if not (is_whole(simulations) and 0 <= simulations <= MOST_SIMULATIONS):
         raise ValueError

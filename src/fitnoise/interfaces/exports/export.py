@@ -26,10 +26,10 @@ from fitnoise.kernel.arguments import checked
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.files import replace_file, write_texts
 from fitnoise.reading.layouts import Tabled, layout, publication_of
+from fitnoise.reading.refusals import UNWRITTEN, existing_place, repeated_table, too_many_numbers, unknown_table
 from fitnoise.reading.release import Release
 from fitnoise.reading.tables import Made
 from fitnoise.reading.verification import Verification
-from fitnoise.request.workloads import some
 
 MOST_NUMBERS = 1_000_000
 """Numbers that are written for other programs at once."""
@@ -79,14 +79,18 @@ def export(
     place = Path(path)
     if place.suffix not in (".xlsx", ".tex", ""):
         raise ReleaseError(
-            f"tables are written as .xlsx, as .tex, or as a data package, a folder without an ending; got "
-            f"{place.name!r}. Nothing was written."
+            "unknown-export-format",
+            f"The tables are to be written as {place.name!r}.",
+            "They are written as .xlsx, as .tex, or as a data package, a folder without an ending.",
+            "Choose a name with one of these endings.",
+            UNWRITTEN,
+            place=place.name,
         )
     if place.exists():
-        raise ReleaseError(f"{place.name!r} exists; choose another name. Nothing was written.")
+        raise existing_place(place.name, UNWRITTEN)
     side = manifest_place(place)
     if place.suffix and side.exists():
-        raise ReleaseError(f"{side.name!r} exists; choose another name. Nothing was written.")
+        raise existing_place(side.name, UNWRITTEN)
     names = _names(what, tables)
     asked: dict[str, Any] = {"language": language, "bands": bands, "totals": totals, "tables": names}
     asked["licence"] = licence
@@ -104,7 +108,7 @@ def export(
             yield from ((name, raw.decode()) for name, raw in hashed())
             yield IN_FOLDER, manifest(what, {**asked, "bands": rule}, files, versions_for(place))
 
-        return write_texts(place, texts(), "the data package", notice)
+        return write_texts(place, texts(), notice)
     ((_, raw),) = hashed()
     replace_file(place, raw)
     try:
@@ -160,16 +164,13 @@ def _names(what: Tabled, tables: str | Iterable[str] | None) -> list[str]:
     """The tables to write."""
     names = list(what) if tables is None else [tables] if isinstance(tables, str) else list(tables)
     if len(set(names)) < len(names):
-        raise ReleaseError("a table to write is named twice. Nothing was written.")
+        raise repeated_table(UNWRITTEN)
     numbers = 0
     for name in names:
         if name not in what:
-            raise ReleaseError(f"no table {name!r} to write; there are {some(list(what))}. Nothing was written.")
+            raise unknown_table(name, list(what), UNWRITTEN)
         workload = publication_of(what, name).workload
         numbers += math.prod(workload[name].shape(workload.domain))
         if numbers > MOST_NUMBERS:
-            raise ReleaseError(
-                f"at most {MOST_NUMBERS:,} numbers are written for other programs at once, and these tables have more; "
-                "name fewer of them. Nothing was written."
-            )
+            raise too_many_numbers(MOST_NUMBERS, UNWRITTEN)
     return names

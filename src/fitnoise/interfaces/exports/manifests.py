@@ -104,7 +104,7 @@ def check_export(verified: Sequence[Tabled], export: Path, contents: Contents) -
             return tuple(checks)
         add(_check_again(source, export, text, options, stated["versions"], contents), "every file, byte for byte")
     except ReleaseError as error:
-        add(str(error), "")
+        add(error.reason, "")
     except OSError as error:
         add(f"a file of the export cannot be read ({error.strerror})", "")
     return tuple(checks)
@@ -139,7 +139,12 @@ def _parsed(text: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, tuple[
             raise ValueError
         if stated["fitnoise_export"] != FORMAT:
             raise ReleaseError(
-                f"the manifest is of version {stated['fitnoise_export']}, and this fitnoise reads version {FORMAT}"
+                "unknown-manifest-version",
+                f"The manifest has version {stated['fitnoise_export']}.",
+                f"This fitnoise reads version {FORMAT}.",
+                "Use the version of fitnoise that wrote the export.",
+                "The export was not verified.",
+                place="fitnoise_export",
             )
         options = dict(stated["options"])
         options["bands"] = None if options["bands"] is None else Bands(*options["bands"])
@@ -153,7 +158,13 @@ def _parsed(text: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, tuple[
         if not is_sound or len(files) != len(stated["files"]) or not all(isinstance(x, str) for x in [*texts, *files]):
             raise ValueError
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise ReleaseError("the manifest is damaged: it does not say what one says") from None
+        raise ReleaseError(
+            "manifest-damaged",
+            "The manifest does not describe an export.",
+            "",
+            "Bring the manifest back as it was written.",
+            "The export was not verified.",
+        ) from None
     return stated, options, files
 
 

@@ -9,12 +9,12 @@ from datetime import datetime
 from typing import Any
 
 from fitnoise import __version__
-from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.pages.fragments import MARKS, caption, hashes, heading, labelled, notes, numbers, title
 from fitnoise.interfaces.pages.words import Words
 from fitnoise.interfaces.render import readable
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.layouts import Layout, Tabled, releases
+from fitnoise.reading.refusals import missing_package
 
 EPOCH = datetime(1980, 1, 1)  # noqa: DTZ001 - what a ZIP file can say, and no time at all
 """When a workbook says that it was made: the same tables are the same file."""
@@ -32,10 +32,7 @@ def workbook(of: Tabled, tables: Iterable[Layout], told: Words, bands: Bands | N
     try:
         from xlsxwriter import Workbook
     except ModuleNotFoundError:
-        raise ReleaseError(
-            "workbooks are written with XlsxWriter, which is not installed: pip install 'fitnoise[report]'. Nothing "
-            "was written."
-        ) from None
+        raise missing_package("Workbooks", "XlsxWriter", "report", "Nothing was written.") from None
     held = io.BytesIO()
     with Workbook(held, {"in_memory": True}) as book:
         named = readable(title(of)) or told.tell("Untitled")

@@ -28,6 +28,7 @@ from fitnoise.planning.ranges import asked
 from fitnoise.reading.bands import Band, Bands
 from fitnoise.reading.description import left_out
 from fitnoise.reading.layouts import Heading, Label, Layout, Tabled, publication_of, releases
+from fitnoise.reading.refusals import missing_package
 from fitnoise.reporting import Kind, Report, heading_beside
 from fitnoise.request.coverage import ValueList, uncounted
 
@@ -103,9 +104,7 @@ def environment(language: str, also: str = "") -> Environment:
     try:
         from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
     except ModuleNotFoundError:
-        raise ReleaseError(
-            "pages are made with Jinja2, which is not installed: pip install 'fitnoise[report]'. Nothing was written."
-        ) from None
+        raise missing_package("Pages", "Jinja2", "report", "Nothing was written.") from None
     made = Environment(
         loader=ChoiceLoader([PackageLoader(x) for x in (WRITTEN, also) if x]),
         autoescape=True,
@@ -170,7 +169,11 @@ def heading(told: Words, heading: Heading) -> str:
 def _unknown_view(heading: Heading) -> ReleaseError:
     """Return the error for a view that no page can name."""
     return ReleaseError(
-        f"the column {heading.name!r} has the view {heading.view!r}, which has no heading. Nothing was written."
+        "view-without-heading",
+        f"The column {heading.name!r} has the view {heading.view!r}, which has no heading.",
+        "",
+        "Name other tables.",
+        "Nothing was written.",
     )
 
 

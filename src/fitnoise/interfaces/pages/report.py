@@ -24,12 +24,12 @@ from fitnoise.planning.plan import Plan
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.files import read_text, replace_file
 from fitnoise.reading.layouts import Tabled, layout, publication_of
+from fitnoise.reading.refusals import UNWRITTEN, existing_place, repeated_table, too_many_numbers, unknown_table
 from fitnoise.reading.release import Release
 from fitnoise.reading.tables import Made
 from fitnoise.reading.verification import Check
 from fitnoise.reading.whole import Whole
 from fitnoise.reporting import Report
-from fitnoise.request.workloads import some
 
 MOST_TABLES = 100
 """Tables of a report where none are named."""
@@ -82,9 +82,16 @@ def report(
     """
     place = Path(path)
     if place.suffix != ".html":
-        raise ReleaseError(f"a report is written as .html; got {place.name!r}. Nothing was written.")
+        raise ReleaseError(
+            "report-not-html",
+            f"The report is to be written as {place.name!r}.",
+            "A report is an HTML file.",
+            "Choose a name that ends in .html.",
+            UNWRITTEN,
+            place=place.name,
+        )
     if place.exists():
-        raise ReleaseError(f"{place.name!r} exists; choose another name. Nothing was written.")
+        raise existing_place(place.name, UNWRITTEN)
     replace_file(place, page(what, language=language, bands=bands, totals=totals, tables=tables).encode())
     return place
 
@@ -169,7 +176,13 @@ def written(text: str) -> tuple[dict[str, Any], dict[str, str]]:
             raise ValueError(found)
         rule = None if bands is None else Bands(*bands)
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise ReleaseError("it does not say how it was asked for, as a report does") from None
+        raise ReleaseError(
+            "report-without-options",
+            "The file does not state the options of a report.",
+            "",
+            "Bring the file back as it was written.",
+            "The report was not verified.",
+        ) from None
     asked = {"language": language, "bands": rule, "totals": totals, "tables": tables}
     return asked, {"of": said["of"]} if "of" in said else {}
 
@@ -181,10 +194,16 @@ def same(verified: Sequence[Plan | Release | Made], path: str | os.PathLike[str]
         asked, of = written(text)
         what = next((x for x in verified if _made(x) == of), None)
         if what is None:
-            raise ReleaseError("it is of other tables: those of a folder are named beside it (--whole, --combination)")
+            raise ReleaseError(
+                "report-of-other-tables",
+                "The report is of other tables.",
+                "Tables of a folder are named with --whole or --combination.",
+                "Name this folder, or verify a report of the release.",
+                "The report was not verified.",
+            )
         again = page(what, **asked)
     except ReleaseError as error:
-        return Check(CLAIM, holds=False, found=str(error))
+        return Check(CLAIM, holds=False, found=error.reason)
     if text == again:
         return Check(CLAIM, holds=True, found=f"written again, {len(text.encode()):,} bytes are the same")
     made = re.search(r'name="generator" content="fitnoise ([^"]*)"', text)
@@ -200,18 +219,15 @@ def _views(of: Tabled, names: list[str], told: Words, bands: Bands | None, *, to
 def _names(of: Tabled, given: list[str] | None) -> list[str]:
     """The tables to show: those that are named, or the first of all."""
     if given is not None and len(set(given)) < len(given):
-        raise ReleaseError("a table to show is named twice. Nothing was written.")
+        raise repeated_table(UNWRITTEN)
     out, numbers = [], 0
     for name in islice(of, MOST_TABLES) if given is None else given:
         if name not in of:
-            raise ReleaseError(f"no table {name!r} to show; there are {some(list(of))}. Nothing was written.")
+            raise unknown_table(name, list(of), UNWRITTEN)
         workload = publication_of(of, name).workload
         numbers += math.prod(workload[name].shape(workload.domain))
         if numbers <= MOST_NUMBERS:
             out.append(name)
         elif given is not None:
-            raise ReleaseError(
-                f"a page shows at most {MOST_NUMBERS:,} numbers, and these tables have more; name fewer of them. "
-                "Nothing was written."
-            )
+            raise too_many_numbers(MOST_NUMBERS, UNWRITTEN)
     return out

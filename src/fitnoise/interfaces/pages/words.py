@@ -134,7 +134,14 @@ def words(language: str, also: str = "") -> Words:
         ReleaseError: pages do not speak it.
     """
     if language not in LANGUAGES:
-        raise ReleaseError(f"reports are written in {' or '.join(LANGUAGES)}; got {language!r}. Nothing was written.")
+        raise ReleaseError(
+            "unknown-language",
+            f"The language is {language!r}.",
+            "",
+            f"Choose {' or '.join(LANGUAGES)}.",
+            "Nothing was written.",
+            place="language",
+        )
     if language == "en":
         return Words(language, {}, {})
     known = [_catalogue(x, language) for x in (_PAGES, also) if x]

@@ -1,0 +1,153 @@
+"""Errors of class ReleaseError that several modules raise: one function for each code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from fitnoise.errors import ReleaseError
+from fitnoise.request.workloads import some
+
+UNESTIMATED = "Nothing was estimated."
+
+UNCOMPUTED = "Nothing was computed."
+
+UNREAD = "Nothing was read."
+
+UNWRITTEN = "Nothing was written."
+
+UNMADE = "No table was made."
+
+
+def unknown_table(name: str, names: Sequence[str], outcome: str) -> ReleaseError:
+    """Return the error for a name that no table has.
+
+    Args:
+        name: Name that was given.
+        names: Names of all tables.
+        outcome: Sentence that says what did not happen.
+    """
+    return ReleaseError(
+        "unknown-table",
+        f"There is no table {name!r}.",
+        "",
+        f"Choose one of {some(list(names))}." if names else "Use a release that has tables.",
+        outcome,
+    )
+
+
+def repeated_table(outcome: str) -> ReleaseError:
+    """Return the error for a list that names a table twice."""
+    return ReleaseError("repeated-table", "A table is named twice.", "", "Name each table once.", outcome)
+
+
+def existing_place(name: str, outcome: str) -> ReleaseError:
+    """Return the error for a file or folder to be made that exists already."""
+    return ReleaseError("place-exists", f"{name!r} exists already.", "", "Choose another name.", outcome)
+
+
+def missing_folder(path: Path, outcome: str) -> ReleaseError:
+    """Return the error for a file whose folder does not exist, or cannot be written.
+
+    Args:
+        path: File to be made.
+        outcome: Sentence that says what did not happen.
+    """
+    return ReleaseError(
+        "folder-not-writable",
+        f"{path.name!r} cannot be written.",
+        f"It needs an existing, writable folder {path.parent.name!r}.",
+        "Make the folder writable, or choose another place.",
+        outcome,
+    )
+
+
+def unwritable_place(name: str, reason: str, outcome: str) -> ReleaseError:
+    """Return the error for a file or folder that the operating system refuses to write.
+
+    Args:
+        name: Subject of the sentence: a quoted name, or a noun phrase with a capital letter.
+        reason: Reason of the operating system.
+        outcome: Sentence that says what did not happen.
+    """
+    return ReleaseError(
+        "place-not-writable",
+        f"{name} cannot be written ({reason}).",
+        "",
+        "Remove this cause, or choose another place.",
+        outcome,
+    )
+
+
+def unreadable_file(path: Path) -> ReleaseError:
+    """Return the error for a file that is missing, no regular file, or not in UTF-8."""
+    return ReleaseError(
+        "file-not-readable",
+        f"{str(path)!r} is missing or unreadable.",
+        "",
+        "Check the path, and the permission to read it.",
+        "The file was not read.",
+    )
+
+
+def missing_package(purpose: str, package: str, extra: str, outcome: str) -> ReleaseError:
+    """Return the error for a package that is not installed.
+
+    Args:
+        purpose: Plural noun at the start of the sentence.
+        package: Name of the package.
+        extra: Name of the extra of fitnoise that installs it.
+        outcome: Sentence that says what did not happen.
+    """
+    return ReleaseError(
+        "package-missing",
+        f"{purpose} need {package}, which is not installed.",
+        "",
+        f"Install it: pip install 'fitnoise[{extra}]'.",
+        outcome,
+    )
+
+
+def too_many_numbers(limit: int, outcome: str) -> ReleaseError:
+    """Return the error for tables with more numbers than one page or file shows.
+
+    Args:
+        limit: Largest count of numbers.
+        outcome: Sentence that says what did not happen.
+    """
+    return ReleaseError(
+        "too-many-numbers",
+        f"These tables have more than {limit:,} numbers.",
+        f"At most {limit:,} numbers are written at once.",
+        "Name fewer tables.",
+        outcome,
+    )
+
+
+def no_means(name: str) -> ReleaseError:
+    """Return the error for a table that shows no means."""
+    return ReleaseError(
+        "no-table-of-means",
+        f"{name!r} is no table of means.",
+        "Counts at the ends of a range belong to tables of means.",
+        "Name a table of means.",
+        "Nothing was read.",
+    )
+
+
+def unknown_attribute(name: str, names: Iterable[str], place: str) -> ReleaseError:
+    """Return the error for a name that no attribute and no level of a release has.
+
+    Args:
+        name: Name that was given.
+        names: Names that the release has.
+        place: Argument in which the name was given.
+    """
+    return ReleaseError(
+        "unknown-attribute",
+        f"The release has no attribute {name!r}.",
+        "",
+        f"Choose one of {list(names)}.",
+        UNESTIMATED,
+        place=place,
+    )
