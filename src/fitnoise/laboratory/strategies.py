@@ -934,7 +934,7 @@ def _inverse(a: Array) -> Floats:
 
 
 def _unanswered(what: str, rank: int, n: int) -> WorkloadError:
-    """Make the error for a query outside the row space of a strategy."""
+    """Return the error for a query outside the row space of a strategy."""
     return WorkloadError(
         "query-outside-row-space",
         f"The row space of the strategy, which has the rank {rank} of {n}, does not contain {what}.",

@@ -594,7 +594,7 @@ class Plan(Displayed):
 
 
 def parts_of_another_publication() -> PlanError:
-    """Make the error for a plan whose parts do not belong to its publication."""
+    """Return the error for a plan whose parts do not belong to its publication."""
     return PlanError(
         "parts-of-another-publication",
         "The parts of the plan do not belong to its publication.",
@@ -605,7 +605,7 @@ def parts_of_another_publication() -> PlanError:
 
 
 def other_question_count() -> PlanError:
-    """Make the error for a plan with more or fewer mechanisms than questions."""
+    """Return the error for a plan with more or fewer mechanisms than questions."""
     return PlanError(
         "mechanism-count",
         "The plan does not have exactly one mechanism for each question with finitely many answers.",

@@ -35,7 +35,7 @@ SLOW = 800
 class Made:
     """A mechanism for a question, and what it was chosen from.
 
-    mechanism: its answers are the best readings of its outputs under the prior. why: one sentence. choice: the
+    mechanism: its answers are the best readings of its outputs under the prior. why: one or two sentences. choice: the
     comparison; None where there are too many results for one, or where the true answer is not all that is looked at.
     """
 

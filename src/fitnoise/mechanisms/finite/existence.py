@@ -740,7 +740,7 @@ def paper_threshold(
 
 
 def without_tight_constraints(epsilon: Fraction, least: float | None) -> PlanError:
-    """Make the error for an ε at which the tight-constraints mechanism does not exist.
+    """Return the error for an ε at which the tight-constraints mechanism does not exist.
 
     Args:
         epsilon: ε.
@@ -757,7 +757,7 @@ def without_tight_constraints(epsilon: Fraction, least: float | None) -> PlanErr
 
 
 def tight_constraints_undecided(epsilon: Fraction, why: str) -> PlanError:
-    """Make the error for an ε at which neither existence nor its opposite is proven.
+    """Return the error for an ε at which neither existence nor its opposite is proven.
 
     Args:
         epsilon: ε.
@@ -773,7 +773,7 @@ def tight_constraints_undecided(epsilon: Fraction, why: str) -> PlanError:
 
 
 def certificate_contradicted() -> PlanError:
-    """Make the error for a proof of existence that another proof contradicts."""
+    """Return the error for a proof of existence that another proof contradicts."""
     return PlanError(
         "existence-contradicted",
         "One proof certifies that the mechanism exists, and another that a weight is below 0.",

@@ -439,7 +439,7 @@ def _reason(chosen: Candidate, bound: float | None) -> str:
 
 
 def gain_not_square(n: int, columns: int) -> WorkloadError:
-    """Make the error for a gain with another number of columns than the query has results.
+    """Return the error for a gain with another number of columns than the query has results.
 
     Args:
         n: Number of results.

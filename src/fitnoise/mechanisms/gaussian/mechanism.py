@@ -212,7 +212,7 @@ def dual_certificate(part: TablePart) -> Certificate:
 
 
 def other_sectors() -> PlanError:
-    """Make the error for a plan whose strategy measures other sectors than its tables need."""
+    """Return the error for a plan whose strategy measures other sectors than its tables need."""
     return PlanError(
         "strategy-of-other-sectors",
         "The strategy of the plan does not measure the sectors that the tables need.",

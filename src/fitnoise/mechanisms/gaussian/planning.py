@@ -393,7 +393,7 @@ def _highest(f: Callable[[float], float], low: float, high: float, places: int) 
 
 
 def gap_not_reached(made: TablePart, gap: float, status: str, reason: str, more: str = "") -> GapNotReached:
-    """Make the error for a plan whose certified gap is above the requested one.
+    """Return the error for a plan whose certified gap is above the requested one.
 
     Args:
         made: Plan that would be returned without a requested gap.

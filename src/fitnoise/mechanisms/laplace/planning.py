@@ -132,7 +132,7 @@ class Search:
 
 
 def refined_without_zcdp() -> PlanError:
-    """Make the error for a gap or a refinement that is requested without Gaussian noise."""
+    """Return the error for a gap or a refinement that is requested without Gaussian noise."""
     return PlanError(
         "refine-without-zcdp",
         "refine or gap is set, and privacy is not 'zcdp'.",
@@ -150,7 +150,7 @@ def planned(asked: Publication, effort: Effort) -> TablePart:
 
 
 def too_many_cells(domain: Domain, bound: Sequence[str], cells: int) -> WorkloadError:
-    """Make the error for more joint cells than strategies for Laplace noise have.
+    """Return the error for more joint cells than strategies for Laplace noise have.
 
     Args:
         domain: Domain of the tables.
@@ -169,7 +169,7 @@ def too_many_cells(domain: Domain, bound: Sequence[str], cells: int) -> Workload
 
 
 def too_many_answers(d: Decomposition) -> WorkloadError:
-    """Make the error for tables that need more noisy answers, or longer numbers, than any strategy has.
+    """Return the error for tables that need more noisy answers, or longer numbers, than any strategy has.
 
     Args:
         d: Decomposition of the tables.
