@@ -139,10 +139,11 @@ class WorkloadError(FitnoiseError, ValueError):
 
 
 class SpecError(FitnoiseError, ValueError):
-    """The specification cannot be understood."""
+    """The specification cannot be understood. problems: Where there are several, each with its code and place."""
 
     area = "spec"
     exit_code = 3
+    problems: tuple[FitnoiseError, ...] = ()
 
 
 class PlanError(FitnoiseError):

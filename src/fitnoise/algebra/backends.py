@@ -105,7 +105,11 @@ def torch_backend(device: str = "cuda") -> Backend:
         from array_api_compat import torch as xp
     except ImportError:
         raise PlanError(
-            "planning on an accelerator needs PyTorch: pip install 'fitnoise[gpu]'. Nothing was planned."
+            "pytorch-not-installed",
+            "Planning on an accelerator needs PyTorch, which is not installed.",
+            "",
+            "Install it with pip install 'fitnoise[gpu]'.",
+            "Nothing was planned.",
         ) from None
     try:
         place = torch.device(device)
@@ -113,8 +117,11 @@ def torch_backend(device: str = "cuda") -> Backend:
     except Exception as error:  # each device has its own way to be absent
         why = (str(error).splitlines() or [type(error).__name__])[0][:120]
         raise PlanError(
-            f"PyTorch cannot use the device {device!r} here ({why}). Name one that it can, such as 'cuda' or 'cpu', or "
-            "leave it out to plan with NumPy. Nothing was planned."
+            "device-unusable",
+            f"PyTorch cannot use the device {device!r} here ({why}).",
+            "",
+            "Name a device that PyTorch can use, such as 'cuda' or 'cpu', or name none to plan with NumPy.",
+            "Nothing was planned.",
         ) from None
     return Backend(xp, place)
 

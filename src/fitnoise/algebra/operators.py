@@ -85,15 +85,43 @@ class Dense(Operator):
     def __post_init__(self) -> None:
         a = np.array(self.matrix)
         if a.ndim != 2 or 0 in a.shape:
-            raise WorkloadError(f"a matrix of queries needs shape (m, d) with m, d ≥ 1; got {a.shape}.")
+            raise WorkloadError(
+                "matrix-shape-wrong",
+                f"The matrix of queries has the shape {a.shape}.",
+                "A matrix needs at least one row, and one column for each cell.",
+                "Give one row for each query.",
+                "Nothing was planned.",
+                place="matrix",
+            )
         if a.dtype.kind not in "biuf":
-            raise WorkloadError(f"a matrix of queries holds real numbers; got dtype {a.dtype}.")
+            raise WorkloadError(
+                "matrix-not-real",
+                f"The matrix of queries has entries of the type {a.dtype}.",
+                "",
+                "Give real numbers.",
+                "Nothing was planned.",
+                place="matrix",
+            )
         if a.dtype.kind == "f" and not np.isfinite(a).all():
             i, j = np.argwhere(~np.isfinite(a))[0]
-            raise WorkloadError(f"the matrix of queries holds a non-finite entry at row {i}, column {j}.")
+            raise WorkloadError(
+                "matrix-not-finite",
+                f"The matrix of queries has an entry that is not finite, in row {i + 1}, column {j + 1}.",
+                "",
+                "Give finite numbers.",
+                "Nothing was planned.",
+                place="matrix",
+            )
         a = a.astype(np.int64 if a.dtype.kind in "biu" else np.float64)
         if a.dtype.kind == "i" and max(int(a.max()), -int(a.min())) >= 2**53:
-            raise WorkloadError("whole numbers in a matrix of queries must be below 2^53 in size; scale the queries.")
+            raise WorkloadError(
+                "matrix-entry-too-large",
+                "The matrix of queries has a whole number of 2^53 or more in size.",
+                "",
+                "Scale the queries.",
+                "Nothing was planned.",
+                place="matrix",
+            )
         a.setflags(write=False)
         object.__setattr__(self, "matrix", a)
 
@@ -200,11 +228,24 @@ class Intervals(Operator):
 
     def __post_init__(self) -> None:
         if not self.bounds:
-            raise WorkloadError("a table of ranges needs at least one range.")
+            raise WorkloadError(
+                "no-ranges",
+                "A table of ranges has no range.",
+                "",
+                "Give at least one range.",
+                "Nothing was planned.",
+                place="ranges",
+            )
         for lo, hi in self.bounds:
             if not 0 <= lo <= hi < self.n:
                 raise WorkloadError(
-                    f"the range from cell {lo} to cell {hi} is empty or leaves the {self.n} cells of its attribute."
+                    "range-outside-cells",
+                    f"The range from cell {lo + 1} to cell {hi + 1} is empty, or leaves the {self.n} cells of "
+                    "its attribute.",
+                    "",
+                    "Give a first and a last cell of the attribute, in this order.",
+                    "Nothing was planned.",
+                    place="ranges",
                 )
 
     @property
@@ -282,12 +323,24 @@ class Differences(Operator):
 
     def __post_init__(self) -> None:
         if not self.pairs:
-            raise WorkloadError("a table of differences needs at least one pair of cells.")
+            raise WorkloadError(
+                "no-differences",
+                "A table of differences has no pair of cells.",
+                "",
+                "Give at least one pair of cells.",
+                "Nothing was planned.",
+                place="change",
+            )
         for one, other in self.pairs:
             if one == other or not (0 <= one < self.n and 0 <= other < self.n):
                 raise WorkloadError(
-                    f"the difference of cells {one} and {other} is of one cell, or leaves the {self.n} cells of its "
-                    "attribute."
+                    "difference-outside-cells",
+                    f"The difference of cells {one + 1} and {other + 1} is of one cell, or leaves the {self.n} "
+                    "cells of its attribute.",
+                    "",
+                    "Give two different cells of the attribute.",
+                    "Nothing was planned.",
+                    place="change",
                 )
 
     @property
@@ -325,12 +378,24 @@ class Groups(Operator):
 
     def __post_init__(self) -> None:
         if not self.groups:
-            raise WorkloadError("a recode needs at least one group.")
+            raise WorkloadError(
+                "no-groups",
+                "A recode has no group.",
+                "",
+                "Give at least one group.",
+                "Nothing was planned.",
+                place="recode",
+            )
         for number, group in enumerate(self.groups):
             if not group or len(set(group)) != len(group) or not all(0 <= i < self.n for i in group):
                 raise WorkloadError(
-                    f"group {number} of a recode is empty, repeats a cell or leaves the {self.n} cells "
-                    "of its attribute."
+                    "group-cells-unusable",
+                    f"Group {number + 1} of a recode is empty, repeats a cell, or leaves the {self.n} cells of "
+                    "its attribute.",
+                    "",
+                    "Give each group different cells of the attribute.",
+                    "Nothing was planned.",
+                    place="recode",
                 )
 
     @property
@@ -385,7 +450,13 @@ class Kronecker(Operator):
 
     def __post_init__(self) -> None:
         if not self.factors:
-            raise WorkloadError("a Kronecker product needs at least one factor.")
+            raise WorkloadError(
+                "no-kronecker-factors",
+                "A Kronecker product has no factor.",
+                "",
+                "Give at least one factor.",
+                "Nothing was planned.",
+            )
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -422,7 +493,13 @@ class Stack(Operator):
     def __post_init__(self) -> None:
         widths = {p.shape[1] for p in self.parts}
         if len(widths) != 1:
-            raise WorkloadError(f"stacked queries must be about the same number of cells; got {sorted(widths)}.")
+            raise WorkloadError(
+                "stacked-cells-differ",
+                f"The stacked queries are about different numbers of cells: {sorted(widths)}.",
+                "",
+                "Stack queries about the same cells.",
+                "Nothing was planned.",
+            )
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -451,7 +528,11 @@ class Scaled(Operator):
         w = np.array(self.weights, dtype=np.float64)
         if w.shape != (self.of.shape[0],) or not np.isfinite(w).all():
             raise WorkloadError(
-                f"scaling {self.of.shape[0]} queries needs as many finite weights; got shape {w.shape}."
+                "query-weights-misfit",
+                f"The weights of {self.of.shape[0]} queries have the shape {w.shape}, or are not finite.",
+                "",
+                "Give one finite weight for each query.",
+                "Nothing was planned.",
             )
         w.setflags(write=False)
         object.__setattr__(self, "weights", w)

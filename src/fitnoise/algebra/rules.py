@@ -16,8 +16,20 @@ from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Array
 
 
-def _no_rule(question: str, a: Operator) -> WorkloadError:
-    return WorkloadError(f"there is no rule for the {question} of {type(a).__name__}; add one in rules.py.")
+def no_rule(question: str, a: Operator) -> WorkloadError:
+    """Return the error for an operator of which a question has no answer.
+
+    Args:
+        question: The missing quantity, such as "dense form".
+        a: The operator.
+    """
+    return WorkloadError(
+        "operator-without-rule",
+        f"There is no rule for the {question} of {type(a).__name__}.",
+        "Planning needs this rule.",
+        "Add the rule in fitnoise/algebra/rules.py, or use another operator.",
+        "Nothing was planned.",
+    )
 
 
 PANEL = 64
@@ -27,25 +39,25 @@ PANEL = 64
 @singledispatch
 def dense(a: Operator) -> Array:
     """The matrix itself, shape (m, n); integers where the queries are integers."""
-    raise _no_rule("dense form", a)
+    raise no_rule("dense form", a)
 
 
 @singledispatch
 def gram(a: Operator) -> Array:
     """AᵀA, shape (n, n)."""
-    raise _no_rule("Gram matrix", a)
+    raise no_rule("Gram matrix", a)
 
 
 @singledispatch
 def column_norms(a: Operator) -> Array:
     """Σ_j A_ji² for each cell i, shape (n,): what one record in cell i moves, squared."""
-    raise _no_rule("column norms", a)
+    raise no_rule("column norms", a)
 
 
 @singledispatch
 def row_norms(a: Operator) -> Array:
     """Σ_i A_ji² for each query j, shape (m,)."""
-    raise _no_rule("row norms", a)
+    raise no_rule("row norms", a)
 
 
 @singledispatch
@@ -55,7 +67,7 @@ def weighted_gram(a: Operator, w: Array) -> Array:
     The trailing axes of `w` are so many sets of weights. Adjoint of :func:`row_variances`:
     ⟨Aᵀ diag(w) A, S⟩ = Σ_j w_j a_jᵀ S a_j.
     """
-    raise _no_rule("weighted Gram matrix", a)
+    raise no_rule("weighted Gram matrix", a)
 
 
 @singledispatch
@@ -65,7 +77,7 @@ def row_variances(a: Operator, s: Array) -> Array:
     The trailing axes of `s` are so many matrices; of each only the symmetric part counts, (S + Sᵀ)/2. No sum over
     cells outside a query is taken and subtracted, so the error is relative to Σ_ik |A_ji| |S_ik| |A_jk|.
     """
-    raise _no_rule("row variances", a)
+    raise no_rule("row variances", a)
 
 
 def _squarable(a: Operator) -> Array:

@@ -26,8 +26,20 @@ def path(name: str) -> Path:
         DataError: no such file is packaged, or the package is not unpacked on disk.
     """
     if name not in (CPS, STATES, DEMO):
-        raise DataError(f"there is no packaged data file {name!r}: ask for {CPS!r}, {STATES!r} or {DEMO!r}")
+        raise DataError(
+            "packaged-file-unknown",
+            f"There is no packaged data file {name!r}.",
+            "",
+            f"Name {CPS!r}, {STATES!r} or {DEMO!r}.",
+            "No file was found.",
+        )
     file = Path(str(resources.files(__name__) / name))
     if not file.is_file():
-        raise DataError(f"{file} is not a file on disk: install fitnoise unpacked, with its data files")
+        raise DataError(
+            "packaged-file-missing",
+            f"The packaged file {file} is not on disk.",
+            "",
+            "Install fitnoise unpacked, with its data files.",
+            "No file was found.",
+        )
     return file

@@ -80,9 +80,9 @@ def rebuild(sdist: Path, out: Path, *, source_sha256: str = SOURCE_SHA256, csv_s
         DataError: the tarball is unusable, a SHA-256 differs, or `out` cannot be written.
     """
     source = _source(sdist)
-    _check(source, source_sha256, f"{SOURCE} in {sdist}", "give the tarball of taxcalc 6.8.0 itself")
+    _check(source, source_sha256, f"The file {SOURCE} in {sdist}", "Give the tarball of taxcalc 6.8.0.")
     table = _table(source)
-    _check(table, csv_sha256, f"the CSV made from {sdist}", "these are not the rules it was made with")
+    _check(table, csv_sha256, f"The CSV made from {sdist}", "Use the version of this module that made it.")
     _replace(out, _compressed(table))
 
 
@@ -94,17 +94,41 @@ def _source(sdist: Path) -> bytes:
                 raise KeyError(SOURCE)
             return member.read()
     except KeyError:
-        raise DataError(f"{sdist} holds no file {SOURCE}; nothing was written") from None
+        raise DataError(
+            "tarball-lacks-file",
+            f"The tarball {sdist} holds no file {SOURCE}.",
+            "",
+            "Give the tarball of taxcalc 6.8.0.",
+            "Nothing was written.",
+        ) from None
     except (tarfile.TarError, EOFError, zlib.error) as error:
-        raise DataError(f"{sdist} is not a whole tarball: download it again; nothing was written") from error
+        raise DataError(
+            "tarball-damaged",
+            f"The file {sdist} is not a complete tarball.",
+            "",
+            "Download it again.",
+            "Nothing was written.",
+        ) from error
     except OSError as error:
-        raise DataError(f"cannot read {sdist} ({error}); nothing was written") from error
+        raise DataError(
+            "tarball-unreadable",
+            f"The tarball {sdist} cannot be read ({error}).",
+            "",
+            "Give a tarball that this user may read.",
+            "Nothing was written.",
+        ) from error
 
 
 def _check(content: bytes, needed: str, what: str, hint: str) -> None:
     given = hashlib.sha256(content).hexdigest()
     if given != needed:
-        raise DataError(f"{what} has SHA-256 {given}, needed {needed}: {hint}; nothing was written")
+        raise DataError(
+            "checksum-differs",
+            f"{what} has the SHA-256 {given}.",
+            f"It must have {needed}.",
+            f"{hint}",
+            "Nothing was written.",
+        )
 
 
 def _table(source: bytes) -> bytes:
@@ -129,7 +153,13 @@ def _replace(out: Path, content: bytes) -> None:
         part.write_bytes(content)
         part.replace(out)
     except OSError as error:
-        raise DataError(f"cannot write {out} ({error}); it was not changed") from error
+        raise DataError(
+            "output-not-written",
+            f"The file {out} cannot be written ({error}).",
+            "",
+            "Name a file in a folder that this user may write.",
+            "The file was not changed.",
+        ) from error
     finally:
         with suppress(OSError):
             part.unlink()

@@ -59,11 +59,32 @@ class CategoricalSpec(_WithMissing):
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         if self.lookup is not None and self.lookup_file is not None:
-            raise ValueError("give either lookup or lookup_file")
+            raise SpecError(
+                "lookup-twice",
+                "The attribute has lookup and lookup_file.",
+                "",
+                "Give only one of them.",
+                "No data were read.",
+                place="lookup",
+            )
         if (self.codes is None) == (self.codes_file is None):
-            raise ValueError("give either codes or codes_file")
+            raise SpecError(
+                "codes-source",
+                f"The attribute has {'neither codes nor' if self.codes is None else 'codes and'} codes_file.",
+                "",
+                "Give exactly one of them.",
+                "No data were read.",
+                place="codes",
+            )
         if self.labels is not None and (self.codes is None or len(self.labels) != len(self.codes)):
-            raise ValueError("labels go with codes, one for each")
+            raise SpecError(
+                "labels-misfit",
+                "The labels are not one for each of the codes.",
+                "",
+                "Give codes with as many labels, in the same order.",
+                "No data were read.",
+                place="labels",
+            )
         return self
 
     def build(self, folder: Path | None) -> Attribute:
@@ -137,7 +158,14 @@ class AmountSpec(_WithMissing):
     @model_validator(mode="after")
     def _no_dates(self) -> Self:
         if self.read is not None:
-            raise ValueError("an amount is read off no date (read)")
+            raise SpecError(
+                "amount-with-read",
+                "The amount has the key read.",
+                "fitnoise reads no amount off a date.",
+                "Remove read.",
+                "No data were read.",
+                place="read",
+            )
         return self
 
     def build(self, folder: Path | None) -> Attribute:
@@ -164,16 +192,26 @@ class HierarchySpec(_WithMissing):
     @model_validator(mode="after")
     def _no_cells_beside(self) -> Self:
         if any(x is not None for x in self._beside.values()):
-            raise ValueError(
-                "nested places have no cells beside them (missing, absent, outside), and are read off no date (read): "
-                "give what is no place a row of its own, such as a place called 'unknown' on every level"
+            raise SpecError(
+                "hierarchy-unsupported-keys",
+                f"The hierarchy has {' and '.join(x for x, given in self._beside.items() if given is not None)}.",
+                "A hierarchy has no missing, absent, outside or read.",
+                "Remove them, and give records without a place a row of their own, such as 'unknown' on every level.",
+                "No data were read.",
             )
         return self
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         if sum(x is not None for x in (self.places, self.file, self.children)) != 1:
-            raise ValueError("give either places or file or children")
+            raise SpecError(
+                "places-source",
+                "The hierarchy does not have exactly one of places, file and children.",
+                "",
+                "Give exactly one of them.",
+                "No data were read.",
+                place="places",
+            )
         return self
 
     def build(self, folder: Path | None) -> Attribute:
@@ -186,11 +224,23 @@ class HierarchySpec(_WithMissing):
 def file_beside(folder: Path | None, key: str, name: str) -> Path:
     """A file beside the specification."""
     if any(ord(c) < ord(" ") for c in name):  # what \n and \t in "C:\new\table.csv" are
-        raise SpecError(f"{key} = {name!r} is no name of a file: {BACKSLASH}.")
+        raise SpecError(
+            "file-name-unusable",
+            f"The key {key} = {name!r} is not the name of a file.",
+            "",
+            f"{BACKSLASH[0].upper()}{BACKSLASH[1:]}.",
+            "No data were read.",
+            place=key,
+        )
     if folder is None:
         raise SpecError(
-            f"{key} = {name!r} names a file beside the specification, and its folder is not known here; give the "
-            "folder, or the codes themselves."
+            "file-folder-unknown",
+            f"The key {key} = {name!r} names a file next to the specification, and the folder of the "
+            "specification is unknown.",
+            "",
+            "Give the folder, or write the codes into the specification.",
+            "No data were read.",
+            place=key,
         )
     return folder / name
 

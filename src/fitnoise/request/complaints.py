@@ -9,8 +9,12 @@ from typing import Any
 
 from pydantic_core import ErrorDetails
 
+from fitnoise.errors import FitnoiseError, SpecError
 from fitnoise.request.attributes import KINDS
 from fitnoise.request.parts import BACKSLASH
+
+MAX_LISTED = 10
+"""Largest number of problems whose sentences one error repeats; all are in its `problems`."""
 
 _WANTED = {
     "float_type": "a number",
@@ -26,6 +30,11 @@ _WANTED = {
 }
 """What each of pydantic's "this is of another kind" would have taken."""
 
+_LENGTHS = ("too_short", "too_long", "string_too_short", "string_too_long")
+"""Pydantic's kinds of errors about the length of a list or a text."""
+
+OUTCOME = "No data were read."
+"""What did not happen where a specification has a problem."""
 
 DECIMAL_POINT = "numbers have a decimal point and nothing between the digits, such as 5.5 or 1000"
 """The way to write numbers, for messages about a number with a comma."""
@@ -35,6 +44,60 @@ _ASSIGNED_COMMA = re.compile(r"=\s*[+-]?[0-9][0-9_.]*,[0-9]")
 _TEXTS = re.compile(r""" "(?:[^"\\]|\\.)*" | '[^']*' """, re.VERBOSE)
 
 
+def several_problems(problems: Sequence[SpecError], outcome: str = OUTCOME) -> SpecError:
+    """Return one error for all problems of a specification: the only problem itself, or an error that lists them.
+
+    Args:
+        problems: At least one, each with its place.
+        outcome: Sentence that says what did not happen.
+    """
+    if len(problems) == 1:
+        return problems[0].with_outcome(outcome)
+    listed = [f"{number}. {_described(problem)}" for number, problem in enumerate(problems[:MAX_LISTED], 1)]
+    more = len(problems) - MAX_LISTED
+    error = SpecError(
+        "several-problems",
+        "The specification has several problems.",
+        " ".join([*listed, f"There are at least {more} more."] if more > 0 else listed),
+        "Correct each of them.",
+        outcome,
+    )
+    error.problems = tuple(problems)
+    return error
+
+
+def _described(problem: FitnoiseError) -> str:
+    return problem.reason if problem.place is None else f"{problem.place}: {problem.reason}"
+
+
+def unreadable_file(what: str, error: OSError | UnicodeDecodeError, outcome: str) -> SpecError:
+    """Return the error for a text file that cannot be read.
+
+    Args:
+        what: The file, as a noun phrase with a capital letter.
+        error: The error of reading it.
+        outcome: Sentence that says what did not happen.
+    """
+    reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+    return SpecError(
+        "file-unreadable", f"{what} cannot be read: {reason}.", "", "Name a file of UTF-8 text that exists.", outcome
+    )
+
+
+def not_toml(what: str, text: str, error: ValueError, outcome: str) -> SpecError:
+    """Return the error for a text that is no TOML, with the place and what to write instead where that is known.
+
+    Args:
+        what: The text, as a noun phrase with a capital letter.
+        text: The text.
+        error: The error of the TOML reader.
+        outcome: Sentence that says what did not happen.
+    """
+    hint = _toml_hint(text, error)
+    advice = f"{hint[0].upper()}{hint[1:]}." if hint else "Correct the text there."
+    return SpecError("not-toml", f"{what} is not valid TOML: {error}.", "", advice, outcome)
+
+
 def toml_complaint(text: str, error: ValueError) -> str:
     """Return the reason why a text is no TOML, and what to write instead where that is known.
 
@@ -42,13 +105,19 @@ def toml_complaint(text: str, error: ValueError) -> str:
         text: The text.
         error: What the reader of TOML raised for it.
     """
+    hint = _toml_hint(text, error)
+    return f"{error}; {hint}" if hint else str(error)
+
+
+def _toml_hint(text: str, error: ValueError) -> str:
+    """Return what to write instead of a text that is no TOML; nothing where that is unknown."""
     position = re.search(r"\(at line ([0-9]+), column ([0-9]+)\)", str(error))
     if position is None:
-        return str(error)
+        return ""
     line = text.split("\n")[int(position[1]) - 1]
     if _ASSIGNED_COMMA.search(_TEXTS.sub("", line)):
-        return f"{error}; {DECIMAL_POINT}"
-    return f"{error}; {BACKSLASH}" if "\\" in _TEXTS.sub("", line[: int(position[2])]) else str(error)
+        return DECIMAL_POINT
+    return BACKSLASH if "\\" in _TEXTS.sub("", line[: int(position[2])]) else ""
 
 
 def comma_complaint(text: str) -> str:
@@ -56,26 +125,50 @@ def comma_complaint(text: str) -> str:
     return f"; {DECIMAL_POINT}" if _COMMA.fullmatch(text) else ""
 
 
-def complaints(errors: Sequence[ErrorDetails], document: Any) -> list[str]:
-    """One sentence per place of the document.
+def number_advice(text: str) -> str:
+    """Return what to write instead of a text that is no number, as a sentence.
+
+    Args:
+        text: The text.
+    """
+    if _COMMA.fullmatch(text):
+        return f"{DECIMAL_POINT[0].upper()}{DECIMAL_POINT[1:]}."
+    return "Write the number in digits."
+
+
+def complaints(errors: Sequence[ErrorDetails], document: Any) -> list[SpecError]:
+    """Return one error for each place of the document at which pydantic found something.
 
     Pydantic lists what every branch of a union would have wanted. Where one branch was meant (its error lies deeper, or
     is not about the kind), only that is said; where none was, the kinds wanted are joined by "or".
+
+    Args:
+        errors: As pydantic lists them.
+        document: The document, of JSON values.
     """
     placed = [(_located(e, document), e) for e in errors]
-    sentences: list[str] = []
+    found: list[SpecError] = []
     wanted: dict[tuple[str | int, ...], tuple[Any, list[str]]] = {}
     for place, e in placed:
         if e["type"] not in _WANTED:
-            sentences.append(_explain(place, e))
+            found.append(_explained(place, e))
         elif not any(p[: len(place)] == place and (len(p) > len(place) or o["type"] not in _WANTED) for p, o in placed):
             kinds = wanted.setdefault(place, (e["input"], []))[1]
             kinds.append(_WANTED[e["type"]].format(**e.get("ctx", {})))
     for place, (given, kinds) in wanted.items():
         number = isinstance(given, str) and any("number" in kind for kind in kinds)
-        hint = comma_complaint(given) if number else ""
-        sentences.append(f"{_path(place)} must be {' or '.join(dict.fromkeys(kinds))}; got {_shown(given)}{hint}")
-    return sentences
+        one_of = " or ".join(dict.fromkeys(kinds))
+        found.append(
+            SpecError(
+                "wrong-type",
+                f"{_subject(place)} is {_shown(given)}.",
+                f"It must be {one_of}.",
+                number_advice(given) if number else f"Write {one_of}.",
+                OUTCOME,
+                place=_path(place),
+            )
+        )
+    return found
 
 
 def _located(error: ErrorDetails, document: Any) -> tuple[str | int, ...]:
@@ -92,18 +185,78 @@ def _located(error: ErrorDetails, document: Any) -> tuple[str | int, ...]:
     return tuple(place)
 
 
-def _explain(place: tuple[str | int, ...], error: ErrorDetails) -> str:
-    if error["type"] == "missing":
-        return f"{_path(place)} is missing"
-    if error["type"].startswith("union_tag"):
-        return f"{_path((*place, 'type'))} must be {', '.join(map(repr, KINDS[:-1]))} or {KINDS[-1]!r}"
-    reason = error.get("ctx", {}).get("error", error["msg"])
-    return f"in {_path(place)}: {reason}" if place else str(reason)
+def _explained(place: tuple[str | int, ...], error: ErrorDetails) -> SpecError:
+    """Return the error for anything but a wrong type."""
+    kind, context = error["type"], error.get("ctx", {})
+    raised = context.get("error")
+    if isinstance(raised, SpecError):  # of a validator of ours
+        return raised if raised.place is None and not place else raised.with_place(_path((*place, *_steps(raised))))
+    if kind == "missing":
+        return SpecError(
+            "key-missing",
+            f"{_subject(place)} is missing.",
+            "",
+            "Add the key.",
+            OUTCOME,
+            place=_path(place),
+        )
+    if kind.startswith("union_tag"):
+        return SpecError(
+            "attribute-type-unknown",
+            f"{_subject((*place, 'type'))} is missing or unknown.",
+            f"It must be {', '.join(map(repr, KINDS[:-1]))} or {KINDS[-1]!r}.",
+            "Write one of these types.",
+            OUTCOME,
+            place=_path((*place, "type")),
+        )
+    if kind == "unknown_key":
+        return SpecError(
+            "unknown-key",
+            f"The key {context['key']!r} is unknown{f' in {_path(place)}' if place else ''}.",
+            "",
+            context["action"],
+            OUTCOME,
+            place=_path((*place, context["key"])),
+        )
+    if kind in _LENGTHS:
+        return SpecError(
+            "wrong-length",
+            f"{_subject(place)} has a wrong length: {error['msg']}.",
+            "",
+            "Write a value of such a length.",
+            OUTCOME,
+            place=_path(place),
+        )
+    return SpecError(
+        "value-unusable",
+        f"{_subject(place)} cannot be used: {error['msg']}.",
+        "",
+        "Write such a value.",
+        OUTCOME,
+        place=_path(place),
+    )
 
 
-def _path(place: tuple[str | int, ...]) -> str:
+def _steps(error: FitnoiseError) -> tuple[str, ...]:
+    return () if error.place is None else (error.place,)
+
+
+def _path(place: tuple[str | int, ...]) -> str | None:
+    """Return the path of a place as an error shows it; None for the document itself."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
-    return text.removeprefix(".") or "the specification"
+    return text.removeprefix(".") or None
+
+
+def _subject(place: tuple[str | int, ...]) -> str:
+    """Return the subject of a sentence about a place."""
+    path = _path(place)
+    return (
+        "The specification"
+        if path is None
+        else f"The value of {path}"
+        if isinstance(place[-1], int)
+        else f"The key {path}"
+    )
 
 
 def _shown(given: Any) -> str:

@@ -19,7 +19,7 @@ from dataclasses import replace
 from datetime import date
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, final
 
 import numpy as np
 from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
@@ -42,7 +42,14 @@ from fitnoise.kernel.units import (
     Region,
 )
 from fitnoise.request.attributes import AttributeSpec, BySpec, file_beside
-from fitnoise.request.complaints import comma_complaint, complaints, toml_complaint
+from fitnoise.request.complaints import (
+    OUTCOME,
+    complaints,
+    not_toml,
+    number_advice,
+    several_problems,
+    unreadable_file,
+)
 from fitnoise.request.parts import Part
 from fitnoise.request.publication import (
     Budget,
@@ -69,8 +76,8 @@ from fitnoise.request.written import (
     toml,
 )
 
-TOLD, READ = 10, 200
-"""Most mistakes that one error tells, and then how many more there are; most that are looked at."""
+MAX_PROBLEMS = 200
+"""Largest number of pydantic's errors that are read."""
 
 # --- the document -----------------------------------------------------------------------------------
 
@@ -218,13 +225,25 @@ class TableSpec(Part):
         numbers = {kind.value: self._target(getattr(self, kind.value), folder) for kind in Kind}
         reference = PublicTotal(self.reference.total) if isinstance(self.reference, PublicTotalSpec) else self.reference
         if self.all is None and self.among is not None:
-            raise SpecError('`among` names the attributes of a pattern of tables; say which, such as all = "pairs".')
+            raise SpecError(
+                "among-without-pattern",
+                "The table has among, and no pattern.",
+                "The key among names the attributes of a pattern of tables.",
+                'Name the pattern, such as all = "pairs", or remove among.',
+                "No data were read.",
+                place="among",
+            )
         if self.matrix is not None:
             shown = (self.attributes, self.prefix, self.ranges, self.recode, self.sum, self.mean, self.missing)
             following = (self.change, self.average, self.to_date, self.count)
             if any((*shown, *following)) or self.all is not None or self.ceiling is not None:
                 raise SpecError(
-                    "a table with a matrix asks about all cells; it takes no attributes, views or patterns."
+                    "matrix-with-views",
+                    "The table has a matrix, and attributes, views or a pattern.",
+                    "A matrix is about all cells.",
+                    "Remove the other keys, or the matrix.",
+                    "No data were read.",
+                    place="matrix",
                 )
             plain = table(**numbers, reference=reference, confidence=self.confidence, name=self.name or "queries")
             return Table(plain.name, (), plain.target, matrix=op.Dense(_matrix(self.matrix)))
@@ -244,7 +263,14 @@ class TableSpec(Part):
             beside |= {named} if isinstance(named, str) else {*(named or ())}
         among = _others(domain, beside) if self.among is None else self.among
         if not among:
-            raise SpecError("every attribute is named beside the pattern, so that none is left for it; name fewer.")
+            raise SpecError(
+                "pattern-left-empty",
+                "Every attribute is named next to the pattern.",
+                "The pattern needs attributes to choose from.",
+                "Name fewer attributes, or list those of the pattern in among.",
+                "No data were read.",
+                place="all",
+            )
         return all_tables(
             ORDERS[self.all] if isinstance(self.all, str) else self.all, among, *self.attributes, **views, **said
         )
@@ -259,8 +285,11 @@ class TableSpec(Part):
             return BySize(x.coefficient, x.power, x.least, x.most)
         if isinstance(x, list) and self.all is None:
             raise SpecError(
-                "a list of targets has one for each table of a pattern; this is a single table: give one number, or "
-                "numbers by value as { by = …, values = … }."
+                "target-list-needs-pattern",
+                "A single table has a list of targets.",
+                "A list has one target for each table of a pattern.",
+                "Give one number, or numbers by value as { by = …, values = … }.",
+                "No data were read.",
             )
         return x
 
@@ -280,12 +309,26 @@ def _matrix(rows: list[list[int | float]]) -> np.ndarray[Any, Any]:
     """Whole numbers stay whole: np.array alone would wrap or round those beyond 64 bits."""
     widths = {len(row) for row in rows}
     if len(widths) != 1:
-        raise SpecError(f"the rows of a matrix must be equally long; got lengths {sorted(widths)}.")
+        raise SpecError(
+            "matrix-rows-differ",
+            f"The rows of the matrix have the lengths {sorted(widths)}.",
+            "",
+            "Give rows of one length, with one entry for each cell.",
+            "No data were read.",
+            place="matrix",
+        )
     whole = all(isinstance(x, int) for row in rows for x in row)
     try:
         return np.array(rows, dtype=np.int64 if whole else np.float64)
     except OverflowError:
-        raise SpecError("an entry of the matrix does not fit in 64 bits.") from None
+        raise SpecError(
+            "matrix-entry-too-long",
+            "An entry of the matrix does not fit in 64 bits.",
+            "",
+            "Scale the queries.",
+            "No data were read.",
+            place="matrix",
+        ) from None
 
 
 class CostSpec(Part):
@@ -323,8 +366,11 @@ def exact_number(text: str) -> Fraction:
     except (ValueError, ZeroDivisionError):  # more digits than Python reads, or x/0
         pass
     raise SpecError(
-        f"a number such as 0.05, or a fraction such as '1/28', is needed; got {reprlib.repr(text)}"
-        f"{comma_complaint(text)}."
+        "not-an-exact-number",
+        f"The text {reprlib.repr(text)} is not a number of at least 0.",
+        "It must be a number such as 0.05, or a fraction such as '1/28'.",
+        number_advice(text),
+        "No data were read.",
     )
 
 
@@ -345,7 +391,7 @@ class DataSpec(Part):
     """What is publicly known of the data."""
 
     elsewhere: ClassVar[Mapping[str, str]] = {
-        "lookups": "a table of codes is the `lookup` of its attribute, or its `lookup_file`"
+        "lookups": "Write a table of codes as the lookup of its attribute, or name its file as lookup_file."
     }
 
     source: str = Field("default", description="name of the data")
@@ -388,20 +434,45 @@ class CellBudgetsSpec(Part):
         known = {a: [str(v) for v in domain[a].values] for a in self.attributes}
         if not isinstance(self.values, dict):
             if self.default is not None:
-                raise SpecError("a default goes with budgets given by value; a list has one for every combination.")
+                raise SpecError(
+                    "default-with-list",
+                    "The cell budgets are a list, and have a default.",
+                    "A list has one budget for every combination of values.",
+                    "Remove the default, or give budgets by value.",
+                    "No data were read.",
+                    place="default",
+                )
             return CellBudgets(tuple(self.attributes), tuple(self.values))
         if len(self.attributes) != 1:
             raise SpecError(
-                "budgets are given by value for exactly one attribute; for several, list one for every combination of "
-                "their values, in C order."
+                "budgets-by-value",
+                f"The cell budgets are given by value for {len(self.attributes)} attributes.",
+                "Budgets by value are of exactly one attribute.",
+                "List one budget for every combination of the values, in C order.",
+                "No data were read.",
+                place="values",
             )
         ((name, labels),) = known.items()
         unknown = [v for v in self.values if v not in labels]
         missing = [v for v in labels if v not in self.values] if self.default is None else []
         if unknown:
-            raise SpecError(f"a budget is given for {unknown[0]!r}, which is not among the values of {name!r}.")
+            raise SpecError(
+                "budget-value-unknown",
+                f"A budget is given for {unknown[0]!r}, which is not among the values of {name!r}.",
+                "",
+                "Name values of the attribute.",
+                "No data were read.",
+                place="values",
+            )
         if missing:
-            raise SpecError(f"no budget is given for {', '.join(missing[:3])}; name them or give a default.")
+            raise SpecError(
+                "budget-value-missing",
+                f"The values {', '.join(missing[:3])} have no budget.",
+                "",
+                "Give them budgets, or give a default.",
+                "No data were read.",
+                place="values",
+            )
         rest = 1.0 if self.default is None else self.default
         return CellBudgets((name,), tuple(self.values.get(v, rest) for v in labels))
 
@@ -417,13 +488,31 @@ class UnitSpec(Part):
     def build(self, first: PrivacyUnit) -> PrivacyUnit:
         """The unit, beside the one that is protected."""
         if (self.persons is None) == (self.max_records is None):
-            raise SpecError("a further unit has at most so many `persons`, or at most `max_records`; give one of them")
+            raise SpecError(
+                "further-unit-size",
+                f"The further unit {self.unit!r} has {'neither' if self.persons is None else 'both'} of "
+                "persons and max_records.",
+                "",
+                "Give exactly one of them.",
+                "No data were read.",
+            )
         if self.persons is not None and self.persons < 1:
-            raise SpecError(f"persons is a whole number of at least 1; got {self.persons}")
+            raise SpecError(
+                "persons-too-few",
+                f"The key persons is {self.persons}.",
+                "It must be a whole number of at least 1.",
+                "Give such a number.",
+                "No data were read.",
+                place="persons",
+            )
         if self.persons is not None and first.id is not None:
             raise SpecError(
-                f"what several of a {first.name} by an id cost together is not priced yet; say how many records one "
-                f"{self.unit} has at most (max_records), as a promise, or leave it out"
+                "persons-with-id",
+                f"The further unit {self.unit!r} has persons, and the unit {first.name!r} has an id.",
+                "There is no price yet for several units with an id.",
+                f"State max_records of one {self.unit}, as an assumption, or remove the further unit.",
+                "No data were read.",
+                place="persons",
             )
         same = self.unit == first.name
         own, pattern, counted = (first.id, first.pattern, first.count) if same else (None, Pattern(), Counted.RECORDS)
@@ -589,7 +678,14 @@ class FiniteSpec(Part):
         for condition in given:
             for a in condition:
                 if a not in domain:
-                    raise SpecError(f"a condition is about {a!r}, which is not in the domain.")
+                    raise SpecError(
+                        "condition-attribute-unknown",
+                        f"A condition names {a!r}, which is not in the domain.",
+                        "",
+                        "Name attributes of the domain.",
+                        "No data were read.",
+                        place="where",
+                    )
             where.append(tuple((a, _selection(v)) for a, v in condition.items()))
         prior = None if self.prior is None else tuple(self.prior)
         cost = exact_number(str(self.epsilon))
@@ -613,10 +709,24 @@ def _small(mechanism: str, size: int | None, projection: ProjectionSpec | None) 
     """What is said of a small database, if the mechanism is one for them."""
     if mechanism != "projection":
         if size is not None or projection is not None:
-            raise SpecError('a size belongs to mechanism = "projection"; ask for it, or leave the size out')
+            raise SpecError(
+                "size-without-projection",
+                "The specification has a size or a projection, and another mechanism.",
+                'Both belong to mechanism = "projection".',
+                "Set this mechanism, or remove size and projection.",
+                "No data were read.",
+                place="size",
+            )
         return None
     if size is None:
-        raise SpecError("the projection mechanism needs `size`: the public number of records, or a bound")
+        raise SpecError(
+            "projection-needs-size",
+            "The mechanism is projection, and the size is missing.",
+            "It needs the public number of records, or a bound on it.",
+            "Set size.",
+            "No data were read.",
+            place="size",
+        )
     said = projection or ProjectionSpec()
     return SmallDatabase(size, Region(said.region), said.index, said.temperature, Variant(said.variant))
 
@@ -705,8 +815,7 @@ class Spec(Part):
         try:
             return cls.model_validate(document)
         except ValidationError as error:
-            problems = _listed(complaints(error.errors()[:READ], document))
-            raise SpecError(f"the specification cannot be used: {problems}. No data were read.") from None
+            raise several_problems(complaints(error.errors()[:MAX_PROBLEMS], document)) from None
 
     @classmethod
     def from_toml(cls, text: str) -> Spec:
@@ -721,10 +830,15 @@ class Spec(Part):
         try:
             document = tomllib.loads(text)
         except ValueError as error:  # TOMLDecodeError, or a whole number of more digits than Python reads
-            why = toml_complaint(text, error)
-            raise SpecError(f"the specification is not valid TOML: {why}. No data were read.") from None
+            raise not_toml("The specification", text, error, OUTCOME) from None
         except RecursionError:
-            raise SpecError("the specification is nested too deeply to be read. No data were read.") from None
+            raise SpecError(
+                "nested-too-deeply",
+                "The specification has tables or lists that are nested too deeply.",
+                "",
+                "Write it with fewer levels.",
+                OUTCOME,
+            ) from None
         return cls.parse(document)
 
     def to_toml(self) -> str:
@@ -809,7 +923,7 @@ class Spec(Part):
         wrong.refuse()
         with _place("tables"):
             workload = Workload(domain, tables, self.accuracy.confidence)
-        with _place("the specification"):
+        with _place(""):
             whole = Publication(
                 workload,
                 unit,
@@ -901,10 +1015,10 @@ _Built = TypeVar("_Built")
 
 
 class _Mistakes:
-    """All that is wrong in some places of a document, to be told at once."""
+    """The problems in several places of a document, which one error reports."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.found: list[SpecError] = []
 
     @contextlib.contextmanager
     def at(self, where: str) -> Iterator[None]:
@@ -912,7 +1026,7 @@ class _Mistakes:
         try:
             yield
         except FitnoiseError as error:
-            self.told.append(_placed(where, error))
+            self.found.append(located(error, where))
 
     def each(self, parts: Iterable[_P], where: str, build: Callable[[_P], _Built]) -> list[_Built]:
         """What each part of a list says; of those that say nothing, what is wrong is remembered."""
@@ -924,26 +1038,64 @@ class _Mistakes:
 
     def refuse(self) -> None:
         """Raise SpecError if there was one."""
-        if self.told:
-            raise SpecError(f"{_listed(self.told)}. No data were read.")
-
-
-def _listed(told: list[str]) -> str:
-    more = len(told) - TOLD
-    return "; ".join(told[:TOLD]) + (f"; and {more} more" if more > 0 else "")
+        if self.found:
+            raise several_problems(self.found)
 
 
 @contextlib.contextmanager
 def _place(where: str) -> Iterator[None]:
-    """Prefix an error with its place in the document, and say that no data were read."""
+    """Give an error its place in the document, and say that no data were read."""
     try:
         yield
     except FitnoiseError as error:
-        raise SpecError(f"{_placed(where, error)}. No data were read.") from error
+        raise located(error, where) from error
 
 
-def _placed(where: str, error: FitnoiseError) -> str:
-    return f"in {where}: {str(error).removesuffix(' No data were read.').rstrip('.')}"
+@final
+class SpecProblem(SpecError):
+    """A problem of a specification that another part of fitnoise found. found: Its error, which has the code."""
+
+    found: FitnoiseError | None = None
+
+    @property
+    def code(self) -> str:
+        """The code of the error that was found."""
+        return super().code if self.found is None else self.found.code
+
+
+def located(error: FitnoiseError, where: str) -> SpecError:
+    """Return an error as one of a specification, at a place of the document.
+
+    Args:
+        error: The error, of any class.
+        where: Path of the part at fault; empty for the specification.
+
+    **Guarantees**
+        * The code and the sentences stay, but for the outcome.
+        * A place that is a path of the document stays, and one that is a key of the part is put behind `where`.
+    """
+    if isinstance(error, SpecError):
+        problem = error
+    else:
+        problem = SpecProblem(*error.args, place=error.place)
+        problem.found = error
+    path = _path_of(where, error.place)
+    return (problem if path is None else problem.with_place(path)).with_outcome(OUTCOME)
+
+
+def _path_of(where: str, place: str | None) -> str | None:
+    """Return the path of a key in a part of the document; a column or a name, which is no key, is left out."""
+    if place is None or not where:
+        return place or where or None
+    first = re.split(r"[.\[]", place, maxsplit=1)[0]
+    if first in Spec.model_fields and not where.startswith("also["):
+        return place
+    return f"{where}.{place}" if first in _keys(Part) else where
+
+
+def _keys(part: type[Part]) -> set[str]:
+    """Return the keys of a part and of those that are derived from it."""
+    return set(part.model_fields).union(*map(_keys, part.__subclasses__()))
 
 
 @checked(SpecError, "Nothing was read.")
@@ -957,8 +1109,7 @@ def load_spec(path: str | Path) -> Publication:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise SpecError(f"the specification {path.name!r} cannot be read: {reason}. No data were read.") from None
+        raise unreadable_file(f"The specification {path.name!r}", error, OUTCOME) from None
     return Spec.from_toml(text).publication(path.parent)
 
 

@@ -30,8 +30,12 @@ class Part(BaseModel):
         unknown = [str(k) for k in given if k not in cls.model_fields] if isinstance(given, Mapping) else []
         if not unknown:
             return handler(given)
-        told = ", ".join(_unknown(k, list(cls.model_fields), cls.elsewhere.get(k)) for k in unknown)
-        wrong = [InitErrorDetails(type=PydanticCustomError("unknown_key", "{told}", {"told": told}), input=given)]
+        wrong = [
+            InitErrorDetails(
+                type=_unknown_key(k, _advice(k, list(cls.model_fields), cls.elsewhere.get(k))), input=given
+            )
+            for k in unknown
+        ]
         try:
             handler({k: x for k, x in given.items() if k in cls.model_fields})
         except ValidationError as error:  # what is missing may stand under the unknown key
@@ -43,11 +47,18 @@ def _again(error: ErrorDetails) -> InitErrorDetails:
     """An error as it is raised."""
     kind, context = error["type"], error.get("ctx", {})
     own = kind == "unknown_key"
-    told = PydanticCustomError(kind, "{told}", context) if own else kind
-    return InitErrorDetails(type=told, loc=error["loc"], input=error["input"], ctx={} if own else context)
+    again = _unknown_key(context["key"], context["action"]) if own else kind
+    return InitErrorDetails(type=again, loc=error["loc"], input=error["input"], ctx={} if own else context)
 
 
-def _unknown(key: str, known: Sequence[str], instead: str | None) -> str:
+def _unknown_key(key: str, action: str) -> PydanticCustomError:
+    """Return the error for a key that its part does not have."""
+    return PydanticCustomError("unknown_key", "unknown key {key}", {"key": key, "action": action})
+
+
+def _advice(key: str, known: Sequence[str], instead: str | None) -> str:
+    """Return what to do about an unknown key, as a sentence."""
+    if instead is not None:
+        return instead
     near = difflib.get_close_matches(key, known, n=1)
-    meant = instead or (f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known)}")
-    return f"unknown key {key!r} ({meant})"
+    return f"Did you mean {near[0]!r}?" if near else f"Use one of these keys: {', '.join(known)}."

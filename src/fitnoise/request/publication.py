@@ -34,6 +34,40 @@ WARMEST = 0.1
 """Largest temperature of an estimate: above it small databases are smoothed too much."""
 
 
+def _not_one_measure(found: Sequence[str]) -> SpecError:
+    """Return the error for a privacy cost with no measure, or with several."""
+    return SpecError(
+        "cost-not-one-measure",
+        f"A privacy cost has {' and '.join(found) or 'none of rho, mu and epsilon'}.",
+        "It needs exactly one of rho, mu and epsilon.",
+        "Give one of them.",
+        "Nothing was planned.",
+    )
+
+
+def _delta_out_of_range(delta: float) -> SpecError:
+    """Return the error for a δ that is no probability strictly between 0 and 1."""
+    return SpecError(
+        "delta-out-of-range",
+        f"The delta is {delta!r}.",
+        "It must lie strictly between 0 and 1.",
+        "Give such a number, such as 1e-6.",
+        "Nothing was planned.",
+        place="delta",
+    )
+
+
+def _name_twice(name: str) -> SpecError:
+    """Return the error for a name of several tables or questions."""
+    return SpecError(
+        "name-twice",
+        f"Two tables or questions have the name {name!r}.",
+        "",
+        "Give each table and each question a name of its own.",
+        "No plan was made.",
+    )
+
+
 @final
 @dataclass(frozen=True)
 class Budget:
@@ -58,14 +92,28 @@ class Budget:
         refuse_unless_fields_fit(self, SpecError, "Nothing was planned.")
         said = {k: v for k in ("rho", "mu", "epsilon") if (v := getattr(self, k)) is not None}
         if len(said) != 1:
-            raise SpecError(f"a cost is said in one of rho, mu and epsilon; got {sorted(said) or 'none'}.")
+            raise _not_one_measure(sorted(said))
         ((name, value),) = said.items()
         if not (is_plain(value) or isinstance(value, Fraction)) or not 0 < value < math.inf:
-            raise SpecError(f"{name} must be a positive finite number; got {value!r}.")
+            raise SpecError(
+                "cost-not-positive",
+                f"The privacy cost {name} is {value!r}.",
+                "It must be a positive finite number.",
+                f"Give a number above 0, such as {name} = 0.5.",
+                "Nothing was planned.",
+                place=name,
+            )
         if self.epsilon is None and self.delta is not None:
-            raise SpecError("delta is only used with epsilon.")
+            raise SpecError(
+                "delta-without-epsilon",
+                "A privacy cost has a delta, and no epsilon.",
+                "Only an epsilon has a delta.",
+                "Give an epsilon with it, or remove delta.",
+                "Nothing was planned.",
+                place="delta",
+            )
         if self.delta is not None and not 0 < self.delta < 1:
-            raise SpecError(f"delta lies strictly between 0 and 1, such as 1e-6; got {self.delta!r}.")
+            raise _delta_out_of_range(self.delta)
         if self.rho is not None:
             object.__setattr__(self, "rho", Fraction(self.rho))
         if self.epsilon is not None:
@@ -87,7 +135,7 @@ class Budget:
         if self.pure is not None:
             return self.pure**2 / 2
         if self.epsilon is None or self.delta is None:  # excluded on construction
-            raise SpecError("a cost is said in one of rho, mu and epsilon.")
+            raise _not_one_measure([])
         return Fraction(privacy.zcdp_rho(float(self.epsilon), self.delta))
 
     @property
@@ -167,11 +215,32 @@ class Objective:
         object.__setattr__(self, "goal", Goal(self.goal))
         object.__setattr__(self, "weights", ErrorWeights(self.weights))
         if self.goal is Goal.FIT_FOR_USE and self.weights is not ErrorWeights.UNIFORM:
-            raise SpecError("error weights belong to the total-error and hybrid goals; fit-for-use sums no errors.")
+            raise SpecError(
+                "weights-without-sum",
+                "The objective has error weights, and its goal is fit-for-use.",
+                "Fit-for-use sums no errors.",
+                "Remove the weights, or choose the goal total-error or hybrid.",
+                "No plan was made.",
+                place="objective.weights",
+            )
         if (self.goal is Goal.HYBRID) != (self.trade is not None):
-            raise SpecError("the hybrid goal, and only that, needs a trade: what a unit of variance costs in Δ².")
+            raise SpecError(
+                "trade-misfit",
+                f"The goal is {self.goal.value!r}, and the trade is {self.trade!r}.",
+                "The hybrid goal needs a trade, the Δ² that one unit of variance is worth, and no other goal has one.",
+                "Give a trade with the hybrid goal, and only with it.",
+                "No plan was made.",
+                place="objective.trade",
+            )
         if self.trade is not None and not 0 < self.trade < math.inf:
-            raise SpecError(f"a trade is a positive finite number; got {self.trade!r}.")
+            raise SpecError(
+                "trade-not-positive",
+                f"The trade is {self.trade!r}.",
+                "A trade must be a positive finite number.",
+                "Give a number above 0.",
+                "No plan was made.",
+                place="objective.trade",
+            )
 
 
 @final
@@ -197,14 +266,42 @@ class CellBudgets:
         object.__setattr__(self, "attributes", tuple(self.attributes))
         object.__setattr__(self, "values", tuple(self.values))
         if not self.attributes or len(set(self.attributes)) != len(self.attributes):
-            raise SpecError("cell budgets are given by one or more attributes, none twice.")
+            raise SpecError(
+                "cell-budget-attributes-unusable",
+                "The cell budgets name no attribute, or one of them twice.",
+                "",
+                "Name one or more attributes, each once.",
+                "No plan was made.",
+                place="privacy.cell_budgets.attributes",
+            )
         for x in self.values:
             if not is_real(x) or not 0 <= x <= 1:
-                raise SpecError(f"a cell's relative budget is a number from 0 to 1; got {x!r}.")
+                raise SpecError(
+                    "cell-budget-out-of-range",
+                    f"A relative budget of a cell is {x!r}.",
+                    "It must be a number from 0 to 1.",
+                    "Give the largest budget as 1, and the others relative to it.",
+                    "No plan was made.",
+                    place="privacy.cell_budgets.values",
+                )
             if 0 < x < LEAST_SHARE:
-                raise SpecError(f"a cell's relative budget is 0, or at least {LEAST_SHARE:g}; got {x!r}.")
+                raise SpecError(
+                    "cell-budget-too-small",
+                    f"A relative budget of a cell is {x!r}.",
+                    f"It must be 0, or at least {LEAST_SHARE:g}.",
+                    "Give 0 to count no record of the cell, or a larger budget.",
+                    "No plan was made.",
+                    place="privacy.cell_budgets.values",
+                )
         if not self.values or max(self.values) != 1:
-            raise SpecError("cell budgets are relative to the largest, which must be 1.")
+            raise SpecError(
+                "cell-budget-without-one",
+                "The largest of the relative budgets of cells is not 1.",
+                "Cell budgets are relative to the largest one.",
+                "Divide all of them by the largest.",
+                "No plan was made.",
+                place="privacy.cell_budgets.values",
+            )
         object.__setattr__(self, "values", tuple(float(x) for x in self.values))
 
     def shares(self, domain: Domain) -> tuple[Axes, tuple[float, ...]]:
@@ -271,27 +368,64 @@ class SmallDatabase:
         try:
             object.__setattr__(self, "region", Region(self.region))
         except ValueError:
-            raise SpecError(f"a region is 'at-most' or 'exactly'; got {self.region!r}.") from None
+            raise SpecError(
+                "region-unknown",
+                f"The region of the small database is {self.region!r}.",
+                "",
+                "Choose 'at-most' or 'exactly'.",
+                "No plan was made.",
+                place="projection.region",
+            ) from None
         try:
             object.__setattr__(self, "variant", Variant(self.variant))
         except ValueError:
-            raise SpecError(f"a variant is 'full' or 'paper'; got {self.variant!r}.") from None
+            raise SpecError(
+                "variant-unknown",
+                f"The variant of the projection mechanism is {self.variant!r}.",
+                "",
+                "Choose 'full' or 'paper'.",
+                "No plan was made.",
+                place="projection.variant",
+            ) from None
         if self.variant is Variant.PAPER and (self.region is not Region.AT_MOST or self.temperature):
-            raise SpecError("the variant of the paper has a region of its own and no temperature; leave both out.")
+            raise SpecError(
+                "paper-variant-with-own-settings",
+                "The variant 'paper' has a region or a temperature.",
+                "This variant fixes the region and uses no temperature.",
+                "Remove region and temperature, or choose the variant 'full'.",
+                "No plan was made.",
+                place="projection.variant",
+            )
         if self.region is Region.HULL:
             raise SpecError(
-                "the hull of plus and minus all columns, of the paper, gives no histogram and is never nearer; the "
-                "region of a publication is 'at-most' or 'exactly'."
+                "hull-region",
+                "The region is 'hull', the hull of plus and minus all columns.",
+                "Its answers are those of no histogram, and are never more accurate.",
+                "Choose 'at-most' or 'exactly'.",
+                "No plan was made.",
+                place="projection.region",
             )
         for what, number in (("size", self.size), ("index", self.index)):
             if number is not None and (type(number) is not int or not 1 <= number <= MOST_PEOPLE):
                 raise SpecError(
-                    f"the {what} of a small database is a whole number of 1 or more; got {shown(number)}. "
-                    "The size must be public: it is not looked up in the data."
+                    "small-number-unusable",
+                    f"The {what} of the small database is {shown(number)}.",
+                    f"It must be a whole number from 1 to {MOST_PEOPLE:,}, and public: fitnoise does not look "
+                    "it up in the data.",
+                    "Give such a number.",
+                    "No plan was made.",
+                    place={"size": "size", "index": "projection.index"}[what],
                 )
         t = self.temperature
         if t is not None and (not is_plain(t) or not 0 <= t <= WARMEST):
-            raise SpecError(f"a temperature is a number from 0 to {WARMEST:g}; got {t!r}.")
+            raise SpecError(
+                "temperature-out-of-range",
+                f"The temperature is {t!r}.",
+                f"It must be a number from 0 to {WARMEST:g}.",
+                "Give such a number, or leave it out.",
+                "No plan was made.",
+                place="projection.temperature",
+            )
 
 
 def aligned(domain: Domain, values: NDArray[Any], own: Sequence[str], onto: Sequence[str]) -> NDArray[Any]:
@@ -364,11 +498,25 @@ class Publication:
         self._check_shares()
         self._check_promise()
         if not 0 < self.delta < 1:
-            raise SpecError(f"delta lies strictly between 0 and 1, such as 1e-6; got {self.delta!r}.")
+            raise _delta_out_of_range(self.delta).with_place("privacy.delta").with_outcome("No plan was made.")
         if isinstance(self.gap, bool) or (self.gap is not None and not 1e-10 <= self.gap <= 10):
-            raise SpecError(f"gap is a relative distance to the proven bound, from 1e-10 to 10; got {self.gap!r}.")
+            raise SpecError(
+                "gap-out-of-range",
+                f"The gap is {self.gap!r}.",
+                "It must be a relative distance to the proven bound, from 1e-10 to 10.",
+                "Give such a number, such as 0.01, or leave it out.",
+                "No plan was made.",
+                place="accuracy.gap",
+            )
         if self.cap is not None and self.budget is not None:
-            raise SpecError("a budget is spent exactly, so a cap beside it says nothing; give one of the two.")
+            raise SpecError(
+                "cap-and-budget",
+                "The publication has a budget and a cap.",
+                "A plan spends a budget exactly, so the cap has no effect.",
+                "Give only one of them.",
+                "No plan was made.",
+                place="budget",
+            )
         self._check_also()
         self._check_units()
         self._check_finite()
@@ -379,21 +527,25 @@ class Publication:
         """Amounts are summed, and nothing else is asked or said of them."""
         asked = used_attributes(self.workload) if self.workload.tables else set()
         budgets = () if self.cell_budgets is None or self.free else self.cell_budgets.attributes
-        reasons = {
-            f"records of one {self.unit.name} keep to no pattern in it": self.unit.pattern.names,
-            "cell budgets go by other attributes": budgets,
-            "and not in a small database": asked if self.small is not None else set(),
+        uses = {
+            "once_per, per_value, separation or fixed names it": self.unit.pattern.names,
+            "cell budgets go by it": budgets,
+            "a table for a small database shows it": asked if self.small is not None else set(),
         }
-        self._refuse_amounts(reasons)
+        self._refuse_amounts(uses)
 
-    def _refuse_amounts(self, reasons: Mapping[str, Iterable[str]]) -> None:
-        """Raise SpecError for what is not done with amounts, where it is asked of one."""
-        for why, names in reasons.items():
+    def _refuse_amounts(self, uses: Mapping[str, Iterable[str]]) -> None:
+        """Raise SpecError for a use of an amount that is neither a sum nor a mean."""
+        for use, names in uses.items():
             some = set(self.workload.domain.steps).intersection(names)
             if some:
                 raise SpecError(
-                    f"{min(some)!r} is an amount, of which nothing but sums is asked: {why}. Declare another attribute "
-                    "on the same column for that, such as a Binned one. No plan was made."
+                    "amount-unsupported",
+                    f"The attribute {min(some)!r} is an amount, and {use}.",
+                    "Of an amount, fitnoise publishes only sums and means.",
+                    "Declare another attribute on the same column for this use, such as a Binned one.",
+                    "No plan was made.",
+                    place=min(some),
                 )
 
     def _check_units(self) -> None:
@@ -402,75 +554,151 @@ class Publication:
         for i, unit in enumerate(self.other_units):
             before = (self.unit, *self.other_units[:i])
             if unit in before:
-                raise SpecError(f"the privacy unit {unit.describe()!r} is named twice.")
+                raise SpecError(
+                    "unit-twice",
+                    f"The privacy unit {unit.describe()!r} is named twice.",
+                    "",
+                    "Name each privacy unit once.",
+                    "No plan was made.",
+                    place="privacy.also",
+                )
             alike = next((u for u in before if look_alike(u.name, unit.name)), None)
             if alike is not None and alike != replace(unit, neighbours=alike.neighbours):
                 raise SpecError(
-                    f"the privacy units {alike.describe()!r} and {unit.describe()!r} read alike: give each a name of "
-                    "its own, or the same name, the same most records, the same id, the same once_per, per_value, "
-                    "separation and fixed, the same merge, and another neighbour relation."
+                    "units-look-alike",
+                    f"The names of the privacy units {alike.describe()!r} and {unit.describe()!r} read the same.",
+                    "Units of one name may differ only in their neighbours.",
+                    "Give each unit a name that reads differently, or let the two differ only in their neighbours.",
+                    "No plan was made.",
+                    place="privacy.also",
                 )
             if alike is None and unit.pattern:
                 raise SpecError(
-                    f"records of a further unit {unit.describe()!r} keep to a pattern, and are priced as if they did "
-                    "not: say that of the first unit, and leave it out here."
+                    "further-unit-with-pattern",
+                    f"The further unit {unit.describe()!r} has once_per, per_value, separation or fixed.",
+                    "The price of a further unit does not use them.",
+                    "State them of the first unit, and remove them here.",
+                    "No plan was made.",
+                    place="privacy.also",
                 )
             if alike is None and unit.id is not None:
                 raise SpecError(
-                    f"a further unit {unit.describe()!r} has an id of its own, and records are counted by one id: give "
-                    "it to the first unit, which is the one that is protected by counting; of others say how many "
-                    "records one has."
+                    "further-unit-with-id",
+                    f"The further unit {unit.describe()!r} has an id.",
+                    "Only the first unit has an id, by which fitnoise counts records.",
+                    "Give the id to the first unit, and max_records to the further unit.",
+                    "No plan was made.",
+                    place="privacy.also",
                 )
 
     def _check_small(self) -> None:
         """What goes with a small database."""
         if self.small is None:
             return
-        refused = {
-            "a budget, such as an epsilon with its delta: its error depends on it": self.budget is None,
-            "privacy = 'zcdp', since its noise is Gaussian": self.privacy is not Privacy.ZCDP,
-            "the fit-for-use goal; targets only weigh tables": self.objective.goal is not Goal.FIT_FOR_USE,
-            "no cell budgets": self.cell_budgets is not None,
-            "no plans beside": bool(self.beside),
-        }
-        for what, wrong in refused.items():
-            if wrong:
-                raise SpecError(f"the projection mechanism needs {what}.")
-        own = self.budget is not None and self.budget.epsilon is not None
-        if self.small.variant is Variant.PAPER and self.small.index is None and not own:
+        if self.budget is None:
             raise SpecError(
-                "the index of the paper is ⌊ε n⌋: give the budget as an epsilon with its delta, or an index."
+                "projection-needs-budget",
+                "The publication has a size, and no budget.",
+                "The error of the projection mechanism depends on the budget.",
+                "Give a budget, such as an epsilon with its delta.",
+                "No plan was made.",
+                place="budget",
+            )
+        refused = {
+            "privacy.definition": (self.privacy is not Privacy.ZCDP, "pure noise", "Set privacy = 'zcdp'."),
+            "objective.goal": (
+                self.objective.goal is not Goal.FIT_FOR_USE,
+                "this goal",
+                "Use the goal fit-for-use: targets are relative to each other here.",
+            ),
+            "privacy.cell_budgets": (self.cell_budgets is not None, "cell budgets", "Remove cell_budgets."),
+            "privacy.beside": (bool(self.beside), "plans beside it", "Remove beside."),
+        }
+        for key, (wrong, what, action) in refused.items():
+            if wrong:
+                raise SpecError(
+                    "projection-unsupported",
+                    f"The projection mechanism does not support {what}.",
+                    "",
+                    action,
+                    "No plan was made.",
+                    place=key,
+                )
+        if self.small.variant is Variant.PAPER and self.small.index is None and self.budget.epsilon is None:
+            raise SpecError(
+                "paper-variant-needs-index",
+                "The variant 'paper' has no index, and the budget is no epsilon.",
+                "The index of the paper is ⌊ε n⌋.",
+                "Give the budget as an epsilon with its delta, or give an index.",
+                "No plan was made.",
+                place="projection.index",
             )
         if self.small.region is Region.EXACTLY and not self.adjacency.fixes_size:
             raise SpecError(
-                "where the number of records is exactly known, it is public: neighbours replace one record then, of "
-                "units with one record each, and no record is dropped. Ask for the region 'at-most', or for "
-                "replace-one neighbours."
+                "exact-size-not-fixed",
+                "The region is 'exactly', and a neighbour of the data can have another number of records.",
+                "An exact size needs replace-one neighbours, units of one record, and no dropped record.",
+                "Choose the region 'at-most', or replace-one neighbours.",
+                "No plan was made.",
+                place="projection.region",
             )
 
     def _check_also(self) -> None:
         """What further tables share with these, and what is said once for all."""
         object.__setattr__(self, "also", tuple(self.also))
         if not self.workload.tables and not self.finite:
-            raise SpecError("a publication asks for tables or for questions with finitely many answers; got neither.")
+            raise SpecError(
+                "nothing-to-publish",
+                "The specification has no table and no question with finitely many answers.",
+                "",
+                "Add a table ([[tables]]) or a question ([[finite]]).",
+                "No plan was made.",
+                place="tables",
+            )
         if not self.workload.tables and (self.also or self.budget is not None or self.small is not None):
-            raise SpecError("a publication without tables has no further ones, no budget for them, and no size.")
+            raise SpecError(
+                "tables-missing",
+                "The specification has further tables, a budget or a size, and no table.",
+                "",
+                "Add a table ([[tables]]), or remove also, budget and size.",
+                "No plan was made.",
+                place="tables",
+            )
         taken = set(self.workload.tables.names)
         for other in self.also:
             if (other.workload.domain, other.unit, other.source) != (self.workload.domain, self.unit, self.source):
-                raise SpecError("tables of one release are about the same records: one domain, one unit, one source.")
+                raise SpecError(
+                    "parts-of-different-records",
+                    "Further tables have another domain, unit or source than the first tables.",
+                    "All tables of one release are about the same records.",
+                    "Use one domain, one unit and one source.",
+                    "No plan was made.",
+                    place="also",
+                )
             once = (other.cap, other.beside, other.free, other.finite, other.also, other.other_units)
             if any(once) or not other.workload.tables:
                 raise SpecError(
-                    "further tables of a publication have a workload, and say nothing of caps, of plans beside, of "
-                    "questions or of units: that is said once for all."
+                    "part-with-shared-settings",
+                    "Further tables have a cap, plans beside, free, questions, units or further tables, or "
+                    "have no tables.",
+                    "The publication states these once for all of its tables.",
+                    "Give them to the publication, and give each further part its tables.",
+                    "No plan was made.",
+                    place="also",
                 )
             twice = sorted(taken & set(other.workload.tables.names))
             if twice:
-                raise SpecError(f"the name {twice[0]!r} is given twice; tables need names of their own.")
+                raise _name_twice(twice[0])
             taken |= set(other.workload.tables.names)
         if self.also and (self.free or Privacy.AUTO in {p.privacy for p in (self, *self.also)}):
-            raise SpecError("tables of several parts are not free, and each part says which privacy it promises.")
+            raise SpecError(
+                "parts-free-or-auto",
+                "The publication has further tables, and is free or has privacy = 'auto'.",
+                "Tables of several parts cannot be free, and each part states its own kind of privacy.",
+                "Remove free, and choose 'zcdp' or 'pure' for each part.",
+                "No plan was made.",
+                place="also",
+            )
 
     def _check_finite(self) -> None:
         object.__setattr__(self, "finite", tuple(self.finite))
@@ -478,25 +706,41 @@ class Publication:
             return
         if self.cell_budgets is not None:
             raise SpecError(
-                "a finite answer costs its ε for every record, whatever its cell, so it goes with no cell budgets: "
-                "release it in a publication of its own."
+                "cell-budgets-with-questions",
+                "The publication has cell budgets and a question with finitely many answers.",
+                "A question costs its ε for every record, in any cell.",
+                "Release the question in a publication of its own.",
+                "No plan was made.",
+                place="privacy.cell_budgets",
             )
         names = [q.name for q in self.finite]
         taken = sorted(
             {n for n in names if names.count(n) > 1 or any(n in p.workload.tables.numbered for p in (self, *self.also))}
         )
         if taken:
-            raise SpecError(f"the name {taken[0]!r} is given twice; questions and tables need names of their own.")
+            raise _name_twice(taken[0])
         if self.finite and self.free:
-            raise SpecError("a question with finitely many answers costs its ε, so a publication with one is not free.")
+            raise SpecError(
+                "free-with-questions",
+                "The publication is free, and has a question with finitely many answers.",
+                "Such a question always costs its ε.",
+                "Remove free, or release the question in a publication of its own.",
+                "No plan was made.",
+                place="privacy.free",
+            )
         for query in self.finite:
             query.check(self.domain)
             asked = {a for m in query.margins(self.domain) for a in m}
-            self._refuse_amounts({"a question of finitely many answers is about other attributes": asked})
+            self._refuse_amounts({"a question with finitely many answers is about it": asked})
             if query.question is Question.LEFT_OUT and self.unit.id is None:
                 raise SpecError(
-                    f"the question {query.name!r} asks of how many persons some records are not counted, and without "
-                    "an id nobody knows whose a record is: give the privacy unit an id, or leave the question out."
+                    "left-out-question-needs-id",
+                    f"The question {query.name!r} counts the persons who have more records than are counted, "
+                    "and the unit has no id.",
+                    "Counting persons needs an id.",
+                    "Set privacy.id, or remove the question.",
+                    "No plan was made.",
+                    place="privacy.id",
                 )
             query.graph(self.workload.domain, self.adjacency)
 
@@ -504,38 +748,84 @@ class Publication:
         pairwise = self.unit.neighbours is Neighbours.REPLACE_ONE
         if pairwise and (self.cell_budgets is not None or self.beside):
             raise SpecError(
-                "cell budgets, and charges beside other plans, are about single records: they need add-or-remove-one "
-                "neighbours."
+                "single-record-options",
+                "The publication has cell budgets or plans beside it, and replace-one neighbours.",
+                "Both are about single records.",
+                "Use add-or-remove-one neighbours, or remove cell_budgets and beside.",
+                "No plan was made.",
+                place="privacy.neighbours",
             )
         if self.budget is not None and self.objective.goal is Goal.HYBRID:
-            raise SpecError("a hybrid weighs privacy against error; a budget fixes privacy: use the total-error goal.")
+            raise SpecError(
+                "budget-with-hybrid",
+                "The goal is hybrid, and the publication has a budget.",
+                "A hybrid weighs privacy against error, and a budget fixes the privacy.",
+                "Choose the goal total-error, or remove the budget.",
+                "No plan was made.",
+                place="objective.goal",
+            )
         if self.cell_budgets is not None:
             domain = self.workload.domain
             for a in self.cell_budgets.attributes:
                 if isinstance(domain[a], Level):
                     raise SpecError(
-                        f"cell budgets by {a!r}, a level of {domain.home(a)!r}, are not planned: give budgets by "
-                        f"{domain.home(a)!r}, one for every leaf. No plan was made."
+                        "cell-budgets-by-level",
+                        f"The cell budgets are by {a!r}, which is a level of {domain.home(a)!r}.",
+                        "",
+                        f"Give budgets by {domain.home(a)!r}, one for every leaf.",
+                        "No plan was made.",
+                        place="privacy.cell_budgets.attributes",
                     )
             cells = math.prod(domain[a].size for a in self.cell_budgets.attributes)
             if len(self.cell_budgets.values) != cells:
                 raise SpecError(
-                    f"the attributes {list(self.cell_budgets.attributes)} have {cells} combinations of values; "
-                    f"{len(self.cell_budgets.values)} cell budgets were given."
+                    "cell-budgets-misfit",
+                    f"The attributes {list(self.cell_budgets.attributes)} have {cells} combinations of values, "
+                    f"and there are {len(self.cell_budgets.values)} cell budgets.",
+                    "",
+                    "Give one budget for each combination of values.",
+                    "No plan was made.",
+                    place="privacy.cell_budgets.values",
                 )
         object.__setattr__(self, "beside", tuple(self.beside))
         for name in self.beside:
             if not isinstance(name, str) or re.fullmatch("[0-9a-f]{64}", name) is None:
-                raise SpecError(f"a plan is named by its SHA-256, 64 hexadecimal digits; got {name!r}.")
+                raise SpecError(
+                    "plan-hash-malformed",
+                    f"The plan beside this one is named {name!r}.",
+                    "A plan is named by its SHA-256, 64 hexadecimal digits in lower case.",
+                    "Copy the hash of the plan.",
+                    "No plan was made.",
+                    place="privacy.beside",
+                )
         if self.beside and self.unit.id is not None:
             raise SpecError(
-                f"plans beside others are for the very same records; which of a {self.unit.name} are counted follows "
-                "from the attributes and from the most records of each plan. Leave beside out: charges add up then."
+                "beside-with-id",
+                f"The publication has plans beside it, and the unit {self.unit.name!r} has an id.",
+                "Such plans use the same records, and each plan chooses the counted records of one "
+                f"{self.unit.name} itself.",
+                "Remove beside: charges then add up.",
+                "No plan was made.",
+                place="privacy.beside",
             )
         if self.free and not self.beside:
-            raise SpecError("only what stands beside other plans can be free; name them.")
+            raise SpecError(
+                "free-needs-beside",
+                "The publication is free, and names no plan beside it.",
+                "Only a release on the same records as other plans can be free.",
+                "Name these plans in beside, or remove free.",
+                "No plan was made.",
+                place="privacy.free",
+            )
         if len(set(self.beside)) != len(self.beside):
-            raise SpecError("a plan is named twice beside this one.")
+            raise SpecError(
+                "plan-twice",
+                "A plan is named twice beside this one.",
+                "",
+                "Name each plan once.",
+                "No plan was made.",
+                place="privacy.beside",
+            )
 
     def _check_pattern(self) -> None:
         """What records of a unit have in common is said in attributes of the domain."""
@@ -543,29 +833,45 @@ class Publication:
         for what, said in pattern.said.items():
             for a in said:
                 if a not in set(domain):
-                    level = f": {a!r} is a level of {domain.home(a)!r}" if a in domain else ""
+                    level = f", a level of {domain.home(a)!r}" if a in domain else ""
                     raise SpecError(
-                        f"{what} says of {a!r} what records of one {self.unit.name} have in common, and no attribute "
-                        f"of the domain is called so{level}; it has {list(domain)}. It goes by the cells of attributes."
+                        "pattern-attribute-unknown",
+                        f"The key {what} names {a!r}{level}.",
+                        f"It must name attributes of the domain: {list(domain)}.",
+                        "Name one of these attributes.",
+                        "No plan was made.",
+                        place=f"privacy.{what}",
                     )
         for a, _ in pattern.separation:
             if not domain[a].ordered or domain[a].beside:
                 why = "has cells beside its order" if domain[a].ordered else "has no order"
                 raise SpecError(
-                    f"records of one {self.unit.name} are apart in {a!r}, says separation, which {why}: separation "
-                    "needs an ordered attribute or one of bins, without cells for missing values. Name another, or say "
-                    "once_per."
+                    "separation-needs-order",
+                    f"The key separation names {a!r}, which {why}.",
+                    "Separation needs an ordered or a binned attribute without cells for missing values.",
+                    "Name another attribute, or use once_per.",
+                    "No plan was made.",
+                    place="privacy.separation",
                 )
         if pattern and self.cell_budgets is not None:
             raise SpecError(
-                f"cell budgets are about records that share a cell, and those of a {self.unit.name} keep to a pattern: "
-                "give no cell budgets, or no once_per, per_value, separation or fixed."
+                "cell-budgets-with-pattern",
+                f"The publication has cell budgets, and the unit {self.unit.name!r} has once_per, "
+                "per_value, separation or fixed.",
+                "Cell budgets are about records that share a cell.",
+                "Remove the cell budgets, or remove these keys.",
+                "No plan was made.",
+                place="privacy.cell_budgets",
             )
         if pattern and self.small is not None:
             raise SpecError(
-                f"the noise for a small database is chosen for records of a {self.unit.name} that may be alike, and "
-                "those keep to a pattern: leave out once_per, per_value, separation and fixed, which costs more, or "
-                "the size."
+                "projection-with-pattern",
+                f"The publication has a size, and the unit {self.unit.name!r} has once_per, per_value, "
+                "separation or fixed.",
+                "The projection mechanism cannot use them: it protects equal records of one unit.",
+                "Remove these keys, which costs more privacy, or remove the size.",
+                "No plan was made.",
+                place="size",
             )
 
     def _check_merge(self) -> None:
@@ -574,14 +880,24 @@ class Publication:
         for a in self.unit.merge:
             if a not in domain.steps:
                 raise SpecError(
-                    f"merge says that {a!r} is added up over records of one {self.unit.name}, and no amount of the "
-                    f"domain is called so; its amounts are {list(domain.steps)}. Declare it as an Amount, or leave it "
-                    "out. No plan was made."
+                    "merge-needs-amount",
+                    f"The key merge names {a!r}, which is not an amount of the domain.",
+                    f"The amounts of the domain are {list(domain.steps)}.",
+                    "Declare it as an amount, or remove it from merge.",
+                    "No plan was made.",
+                    place="privacy.merge",
                 )
             try:
                 uncut(domain[a].coding)
             except DomainError as e:
-                raise SpecError(f"merge adds up {a!r}: {e} No plan was made.") from None
+                raise SpecError(
+                    "merge-amount-unusable",
+                    f"The key merge names {a!r}, and this amount cannot be added up. {e.given}",
+                    e.needed,
+                    e.action,
+                    "No plan was made.",
+                    place="privacy.merge",
+                ) from None
 
     def _check_shares(self) -> None:
         """Shares of records are counted for tables with Gaussian noise."""
@@ -595,8 +911,12 @@ class Publication:
         for what, said in refused.items():
             if said and self.unit.parts > 1:
                 raise SpecError(
-                    f"count = 'shares' is for tables with Gaussian noise, whose numbers are then shares of a "
-                    f"{self.unit.name}; it does not go with {what}: leave that out, or count records. No plan was made."
+                    "shares-unsupported",
+                    f"The key count is 'shares', and the publication has {what}.",
+                    "Shares are for tables with Gaussian noise.",
+                    f"Remove {what}, or use count = 'records'.",
+                    "No plan was made.",
+                    place="privacy.count",
                 )
 
     def _check_series(self) -> None:
@@ -607,8 +927,13 @@ class Publication:
         period = domain.get(self.series) if self.series in set(domain) else None
         if not isinstance(period, (Ordered, Categorical)) or period.beside:
             raise SpecError(
-                f"the periods of a series are the values of an ordered or a categorical attribute of the domain, in "
-                f"order of time, without cells for missing values; {self.series!r} is none."
+                "series-attribute-unusable",
+                f"The attribute {self.series!r} cannot be the periods of a series.",
+                "Periods are the values of an ordered or categorical attribute in order of time, without "
+                "cells for missing values.",
+                "Name such an attribute of the domain.",
+                "No plan was made.",
+                place="series.attribute",
             )
         refused = {
             "questions with finitely many answers": bool(self.finite),
@@ -616,65 +941,105 @@ class Publication:
             "plans beside it": bool(self.beside),
             "a small database": self.small is not None,
             "cell budgets": self.cell_budgets is not None,
-            "another objective than fit-for-use": self.objective.goal is not Goal.FIT_FOR_USE,
-            "another promise than zcdp": self.privacy is not Privacy.ZCDP,
+            "a goal other than fit-for-use": self.objective.goal is not Goal.FIT_FOR_USE,
+            "a definition of privacy other than zcdp": self.privacy is not Privacy.ZCDP,
             "neighbours that replace a record": self.unit.neighbours is Neighbours.REPLACE_ONE,
             "sums and means of amounts": bool(used_attributes(self.workload) & set(domain.steps)),
-            "an amount whose range goes by the periods": any(
+            "an amount whose range depends on the period": any(
                 classified_by(domain[a].coding) == self.series for a in domain.steps
             ),
         }
         for what, said in refused.items():
             if said:
-                raise SpecError(f"a series is released period by period, which is not done with {what}: leave it out.")
+                raise SpecError(
+                    "series-unsupported",
+                    f"The publication is a series, and has {what}.",
+                    "A series is released period by period, which does not support this.",
+                    "Remove it, or remove the series.",
+                    "No plan was made.",
+                    place="series",
+                )
         for t in parts:
             name = t.name if isinstance(t, Table) else t.describe()
             if not isinstance(t, Table) or t.matrix is not None or self.series not in t.attributes:
                 raise SpecError(
-                    f"every table of a series is asked for by its name and shows {self.series!r}, so that it grows "
-                    f"with the periods; {name!r} does not. Sums over periods are asked of the release."
+                    "series-table-without-periods",
+                    f"The table {name!r} does not show {self.series!r}, or is a pattern or a matrix.",
+                    "Every table of a series is a single table that shows the periods.",
+                    f"Show {self.series!r} in it; compute sums over periods from the release.",
+                    "No plan was made.",
+                    place="tables",
                 )
             if t.view(self.series) not in (EACH, AtMost()) and not isinstance(
                 t.view(self.series), (Average, Change, ToDate)
             ):
                 raise SpecError(
-                    f"a table of a series shows {self.series!r} value by value, as totals up to each (prefix or "
-                    f"to_date), as changes or as averages; {name!r} does otherwise. Other sums over periods are "
-                    "asked of the release."
+                    "series-view-unsupported",
+                    f"The table {name!r} shows {self.series!r} in a way that a series does not support.",
+                    "A series shows its periods by value, as prefix, to_date, change or average.",
+                    "Use one of these; compute other sums over periods from the release.",
+                    "No plan was made.",
+                    place="tables",
                 )
             number, of = t.target.number, t.target.reference
             own = isinstance(number, By) and number.attribute == self.series
             if own or isinstance(number, BySize) or isinstance(of, PublicTotal) or t.target.kind is Kind.MAX_DEVIATION:
                 raise SpecError(
-                    f"the target of {name!r} depends on how many periods there are, or differs by them; in a series it "
-                    "is one for all: give a margin, a standard error, a variance, or a cv of one count."
+                    "series-target-varies",
+                    f"The target of {name!r} depends on the number of periods, or differs between periods.",
+                    "In a series one target holds for all periods.",
+                    "Give a margin, a standard error, a variance, or a cv of one count.",
+                    "No plan was made.",
+                    place="tables",
                 )
 
     def _check_promise(self) -> None:
         """What goes with pure ε, with ρ-zCDP, and with a choice between them."""
-        for what, limit in (("budget", self.budget), ("cap", self.cap)):
+        for key, what, limit in (("budget", "budget", self.budget), ("privacy.cap", "cap", self.cap)):
             pure = limit is not None and limit.pure is not None
             if pure and self.privacy is not Privacy.PURE:
                 raise SpecError(
-                    f"the {what} is an epsilon without delta, which only pure differential privacy can keep: ask for "
-                    "privacy = 'pure', or give a delta."
+                    "pure-limit-needs-pure",
+                    f"The {what} is an epsilon without delta, and privacy is {self.privacy.value!r}.",
+                    "Only pure differential privacy can keep such a limit.",
+                    "Set privacy = 'pure', or give a delta.",
+                    "No plan was made.",
+                    place=key,
                 )
             if limit is not None and not pure and self.privacy is Privacy.PURE:
-                raise SpecError(f"the {what} of a pure publication is an epsilon, and there is no delta beside it.")
+                raise SpecError(
+                    "pure-needs-epsilon",
+                    f"The {what} is not an epsilon without delta, and privacy is 'pure'.",
+                    "Pure differential privacy has an epsilon and no delta.",
+                    f"Give the {what} as an epsilon, without delta.",
+                    "No plan was made.",
+                    place=key,
+                )
         if self.privacy is Privacy.ZCDP:
             return
         refused = {
-            "a hybrid": self.objective.goal is Goal.HYBRID,
-            "a cell budget": self.cell_budgets is not None,
-            "a charge beside other plans": bool(self.beside),
+            "objective.goal": ("the goal hybrid", self.objective.goal is Goal.HYBRID),
+            "privacy.cell_budgets": ("cell_budgets", self.cell_budgets is not None),
+            "privacy.beside": ("beside", bool(self.beside)),
         }
-        for what, said in refused.items():
-            if said:
-                raise SpecError(f"{what} needs Gaussian noise: it goes with privacy = 'zcdp' only.")
+        for key, (what, stated) in refused.items():
+            if stated:
+                raise SpecError(
+                    "zcdp-only",
+                    f"The publication has {what}, and privacy is {self.privacy.value!r}.",
+                    "This needs Gaussian noise.",
+                    f"Set privacy = 'zcdp', or remove {what}.",
+                    "No plan was made.",
+                    place=key,
+                )
         if self.privacy is Privacy.PURE and self.gap is not None:
             raise SpecError(
-                "no bound is known that pure strategies reach, so no gap to it can be asked for; leave gap out: the "
-                "plan states its ratio to what is proven."
+                "pure-without-gap",
+                "The publication has a gap, and privacy is 'pure'.",
+                "There is no known bound that pure strategies reach.",
+                "Remove the gap: the plan states its ratio to the proven bound.",
+                "No plan was made.",
+                place="accuracy.gap",
             )
 
     @cached_property

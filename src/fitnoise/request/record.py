@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from fitnoise.errors import SpecError
-from fitnoise.request.complaints import complaints, toml_complaint
+from fitnoise.request.complaints import complaints, not_toml, several_problems, unreadable_file
 from fitnoise.request.parts import Part
 
 _Words = Annotated[str, Field(min_length=1)]
@@ -42,20 +42,26 @@ def load_words(path: str | Path) -> RecordSpec:
     Raises:
         SpecError: the file cannot be read, has no such table, or says something there that is not known.
     """
-    path = Path(path)
+    path, outcome = Path(path), "No record was made."
     try:
         text = path.read_text(encoding="utf-8-sig")
-        try:
-            document = tomllib.loads(text)
-        except ValueError as error:
-            raise ValueError(toml_complaint(text, error)) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise SpecError(f"the words of {path.name!r} cannot be read: {reason}. No record was made.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise unreadable_file(f"The file {path.name!r}", error, outcome) from None
+    try:
+        document = tomllib.loads(text)
+    except ValueError as error:
+        raise not_toml(f"The file {path.name!r}", text, error, outcome) from None
     if not isinstance(document.get("record"), dict):
-        raise SpecError(f"{path.name!r} has no table [record] for the words of a record. No record was made.")
+        raise SpecError(
+            "record-table-missing",
+            f"The file {path.name!r} has no table [record].",
+            "It holds the words of a record.",
+            "Add this table, or name another file.",
+            outcome,
+            place="record",
+        )
     try:
         return RecordSpec.model_validate(document["record"])
     except ValidationError as error:
-        told = "; ".join(complaints(error.errors(), document["record"]))
-        raise SpecError(f"the table [record] of {path.name!r} cannot be used: {told}. No record was made.") from None
+        found = complaints(error.errors(), document["record"])
+        raise several_problems([x.with_place(f"record.{x.place}") for x in found], outcome) from None

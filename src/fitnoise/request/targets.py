@@ -52,7 +52,14 @@ def checked_confidence(confidence: float | Fraction) -> float:
     """
     number = is_real(confidence) or isinstance(confidence, Fraction)
     if not number or not 0 < float(confidence) < 1:
-        raise WorkloadError(f"a confidence lies strictly between 0 and 1, such as 0.95; got {confidence!r}.")
+        raise WorkloadError(
+            "confidence-out-of-range",
+            f"The confidence is {confidence!r}.",
+            "It must lie strictly between 0 and 1.",
+            "Give such a number, such as 0.95.",
+            "Nothing was planned.",
+            place="confidence",
+        )
     return float(confidence)
 
 
@@ -112,7 +119,14 @@ class By(ByValue):
         header, rows = read_rows(path, "the file of targets", WorkloadError)
         for name in (attribute, column):
             if name not in header:
-                raise WorkloadError(f"the file of targets {path.name!r} needs a column {name!r}; it has {header}.")
+                raise WorkloadError(
+                    "target-column-missing",
+                    f"The file of targets {path.name!r} has no column {name!r}.",
+                    f"Its columns are {header}.",
+                    "Add the column to the file, or name one of these.",
+                    "Nothing was planned.",
+                    place=name,
+                )
         found: dict[str, float] = {}
         for row in rows:
             code, said = row[attribute] or "", row[column] or ""
@@ -121,8 +135,13 @@ class By(ByValue):
             number = _number(path, f"{attribute} {code!r}", said, values)
             if found.setdefault(code, number) != number:
                 raise WorkloadError(
-                    f"the file of targets {path.name!r} has two numbers for the {attribute} {code!r}, {found[code]!r} "
-                    f"and {number!r}; each has one."
+                    "target-twice",
+                    f"The file of targets {path.name!r} has the numbers {found[code]!r} and {number!r} for the "
+                    f"{attribute} {code!r}.",
+                    "",
+                    "Give one number for each value.",
+                    "Nothing was planned.",
+                    place=attribute,
                 )
         return cls(attribute, found, default)
 
@@ -132,15 +151,22 @@ def _number(path: Path, whose: str, said: str, classes: Mapping[str, float] | No
     if classes is not None:
         if said not in classes:
             raise WorkloadError(
-                f"the file of targets {path.name!r} has {whose} in the class {said!r}, of which no number is given; "
-                f"there are {sorted(classes)}."
+                "target-class-missing",
+                f"The file of targets {path.name!r} has {whose} in the class {said!r}, which has no number.",
+                f"The classes with a number are {sorted(classes)}.",
+                "Add the class to values, or correct the file.",
+                "Nothing was planned.",
+                place="values",
             )
         return classes[said]
     result = number(said)
     if result is None:
         raise WorkloadError(
-            f"the file of targets {path.name!r} says {said!r} of {whose}, which is no number; give numbers for classes "
-            "with values."
+            "target-not-a-number",
+            f"The file of targets {path.name!r} has {said!r} for {whose}, which is not a number.",
+            "",
+            "Give numbers in the file, or a number for each class in values.",
+            "Nothing was planned.",
         )
     return result
 
@@ -172,11 +198,32 @@ class BySize:
         for name in ("coefficient", "least", "most"):
             x = getattr(self, name)
             if x is not None and not (is_real(x) and 0 < x < math.inf):
-                raise WorkloadError(f"the {name} of a target by size is a positive finite number; got {x!r}.")
+                raise WorkloadError(
+                    "size-target-not-positive",
+                    f"The {name} of a target by size is {x!r}.",
+                    "It must be a positive finite number.",
+                    "Give a number above 0.",
+                    "Nothing was planned.",
+                    place=name,
+                )
         if not (is_real(self.power) and math.isfinite(self.power)):
-            raise WorkloadError(f"the power of a target by size is a finite number; got {self.power!r}.")
+            raise WorkloadError(
+                "size-power-not-finite",
+                f"The power of a target by size is {self.power!r}.",
+                "It must be a finite number.",
+                "Give such a number, such as -1.",
+                "Nothing was planned.",
+                place="power",
+            )
         if self.least is not None and self.most is not None and self.least > self.most:
-            raise WorkloadError(f"the least target by size, {self.least!r}, is above the most, {self.most!r}.")
+            raise WorkloadError(
+                "size-limits-reversed",
+                f"The least target by size, {self.least!r}, is above the most, {self.most!r}.",
+                "",
+                "Give a least target that is not above the most.",
+                "Nothing was planned.",
+                place="least",
+            )
 
     def of(self, cells: NDArray[Any] | int) -> NDArray[np.float64]:
         """The number for tables of so many numbers, elementwise.
@@ -202,7 +249,14 @@ class PublicTotal:
 
     def __post_init__(self) -> None:
         if not (is_real(self.total) and 0 < self.total < math.inf):
-            raise WorkloadError(f"a public total is a positive number; got {self.total!r}.")
+            raise WorkloadError(
+                "public-total-not-positive",
+                f"The public total is {self.total!r}.",
+                "It must be a positive finite number.",
+                "Give a number above 0.",
+                "Nothing was planned.",
+                place="reference",
+            )
 
 
 @final
@@ -229,7 +283,11 @@ class Target:
     def __post_init__(self) -> None:
         if self.kind not in list(Kind):
             raise WorkloadError(
-                f"a target is one of {', '.join(Kind)}; got {self.kind!r}. Name one of these. Nothing was planned."
+                "target-kind-unknown",
+                f"The kind of a target is {self.kind!r}.",
+                "",
+                f"Name one of {', '.join(Kind)}.",
+                "Nothing was planned.",
             )
         object.__setattr__(self, "kind", Kind(self.kind))
         if self.confidence is not None:
@@ -243,15 +301,33 @@ class Target:
         for x in numbers:
             if not (is_real(x) and 0 < x < math.inf):
                 raise WorkloadError(
-                    f"a {self.kind.value} is a positive finite number; got {x!r}. "
-                    "An exact answer (zero error) would cost an unlimited amount of privacy: no number is held exact. "
-                    "Ask for a small one, whose cost the plan states. Nothing was planned."
+                    "target-not-positive",
+                    f"A {self.kind.value} is {x!r}.",
+                    "It must be a positive finite number: an exact answer (zero error) would cost unlimited privacy.",
+                    "Give a small positive number; the plan states its cost.",
+                    "Nothing was planned.",
+                    place=self.kind.value,
                 )
         if (self.reference is not None) != (self.kind is Kind.CV):
-            raise WorkloadError("a coefficient of variation, and only that, needs a reference count.")
+            raise WorkloadError(
+                "reference-misfit",
+                f"The target is {'a cv without' if self.kind is Kind.CV else f'a {self.kind.value} with'} a "
+                "reference count.",
+                "A coefficient of variation (cv) needs a reference count, and no other target has one.",
+                "Give a reference with cv, and only with it.",
+                "Nothing was planned.",
+                place="reference",
+            )
         known = self.reference is None or isinstance(self.reference, PublicTotal)
         if not known and not (is_real(self.reference) and 0 < self.reference < math.inf):
-            raise WorkloadError(f"a reference count is a positive number; got {self.reference!r}.")
+            raise WorkloadError(
+                "reference-not-positive",
+                f"The reference count is {self.reference!r}.",
+                "It must be a positive finite number.",
+                "Give a number above 0.",
+                "Nothing was planned.",
+                place="reference",
+            )
 
     def level(self, default: float) -> float:
         """The confidence it is meant at: its own, or the workload's."""

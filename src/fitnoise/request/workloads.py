@@ -137,8 +137,11 @@ class Each(View):
         """The identity; WorkloadError of an amount, whose cells no record is in."""
         if isinstance(attribute, Amount):
             raise WorkloadError(
-                "an amount is not shown by its values: ask for its sum (sum = …) or its mean (mean = …), or declare a "
-                "Binned attribute on the same column for how many records lie where."
+                "amount-by-value",
+                "The table shows an amount by its values.",
+                "Of an amount, a table can have the sum (sum = …) or the mean (mean = …).",
+                "Use sum or mean, or declare a Binned attribute on the same column to count records in bins.",
+                "Nothing was planned.",
             )
         return op.Identity(attribute.size)
 
@@ -163,7 +166,12 @@ class AtMost(View):
         """Cumulative sums; WorkloadError when the attribute has no order."""
         if not attribute.ordered:
             raise WorkloadError(
-                "prefix needs an attribute with an order (Ordered or Binned); a categorical one has none."
+                "prefix-needs-order",
+                "The prefix is of an attribute without an order.",
+                "Prefix needs an ordered or a binned attribute.",
+                "Show the attribute by value, or recode it.",
+                "Nothing was planned.",
+                place="prefix",
             )
         if not attribute.beside:
             return op.Prefix(attribute.size)
@@ -187,12 +195,24 @@ class Ranges(View):
     def _cells(self, attribute: Attribute) -> tuple[tuple[int, int], ...]:
         if not attribute.ordered:
             raise WorkloadError(
-                "ranges need an attribute with an order (Ordered or Binned); recode a categorical one instead."
+                "ranges-need-order",
+                "The ranges are of an attribute without an order.",
+                "Ranges need an ordered or a binned attribute.",
+                "Recode the attribute instead.",
+                "Nothing was planned.",
+                place="ranges",
             )
         if self.bounds is None:
             n = attribute.own_size
             if n > 2048:
-                raise WorkloadError(f"all ranges of {n} values are {n * (n + 1) // 2} queries; name the ranges wanted.")
+                raise WorkloadError(
+                    "too-many-ranges",
+                    f"All ranges of {n} values are {n * (n + 1) // 2} queries.",
+                    "All ranges are supported for at most 2048 values.",
+                    "Name the ranges to publish.",
+                    "Nothing was planned.",
+                    place="ranges",
+                )
             return tuple((i, j) for i in range(n) for j in range(i, n))
         cells = (Selection(Form.RANGE, (a, b)).cells(attribute) for a, b in self.bounds)
         return tuple((own[0], own[-1]) for own in cells)
@@ -244,7 +264,7 @@ class Recode(View):
             try:
                 found.append(values.cells(attribute))
             except DomainError as error:
-                raise DomainError(f"group {name!r}: {error}") from None
+                raise error.with_place(f"recode.{name}") from None
         spans = [(own[0], -own[-1], g) for g, own in zip(self.groups, found, strict=True) if g[1].is_range(attribute)]
         _refuse_overlap(attribute, sorted(spans, key=lambda span: span[:2]))
         return tuple(found)
@@ -265,7 +285,14 @@ class Recode(View):
         """The groups' names."""
         groups, names = tuple(name for name, _ in self.groups), self._names(attribute)
         if len(set(groups)) != len(groups):
-            raise WorkloadError(f"a recode names a group twice: {list(groups)}.")
+            raise WorkloadError(
+                "group-twice",
+                f"A recode names a group twice: {list(groups)}.",
+                "",
+                "Give each group a name of its own.",
+                "Nothing was planned.",
+                place="recode",
+            )
         _refuse_one_label(groups, names)
         return groups + names
 
@@ -348,12 +375,23 @@ def _following(attribute: Attribute, what: str, steps: int, less: int) -> int:
     """
     if not attribute.ordered and not isinstance(attribute, Categorical):
         raise WorkloadError(
-            f"{what} needs an attribute whose values follow one another: ordered, of bins, or categorical in the order "
-            f"of its codes; of {attribute.kind} it has no meaning."
+            "values-need-sequence",
+            f"The attribute of {what} is {attribute.kind}.",
+            "Its values must follow one another: ordered, binned, or categorical in the order of its codes.",
+            "Name such an attribute.",
+            "Nothing was planned.",
+            place=what,
         )
     n = attribute.own_size
     if n < steps + less:
-        raise WorkloadError(f"{what} over {steps} values needs at least {steps + less} of them; the attribute has {n}.")
+        raise WorkloadError(
+            "too-few-values",
+            f"The attribute of {what} has {n} values.",
+            f"With {what} over {steps} values, it needs at least {steps + less} of them.",
+            "Use fewer steps, or another attribute.",
+            "Nothing was planned.",
+            place=what,
+        )
     return n
 
 
@@ -383,15 +421,33 @@ class Sum(View):
             values, unit = _whole_knots(attribute, attribute.top(self.ceiling))
         elif self.ceiling is not None:
             raise WorkloadError(
-                "a ceiling is one of those of an amount (Amount, ceilings = …); of whole numbers clip the range, or "
-                "declare an amount on the same column."
+                "ceiling-needs-amount",
+                "The table has a ceiling, and sums whole numbers.",
+                "A ceiling is one of those that an amount declares.",
+                "Clip the range of the attribute, or declare an amount on the same column.",
+                "Nothing was planned.",
+                place="ceiling",
             )
         elif isinstance(attribute, Ordered):
             values, unit = [*range(attribute.low, attribute.high + 1)], 1.0
             if not any(values):
-                raise WorkloadError("the only value of the attribute is 0, and so is its sum: leave it out.")
+                raise WorkloadError(
+                    "sum-always-zero",
+                    "The only value of the summed attribute is 0.",
+                    "Its sum is always 0.",
+                    "Leave the sum out.",
+                    "Nothing was planned.",
+                    place="sum",
+                )
         else:
-            raise WorkloadError("a sum needs an attribute of amounts or whole numbers (Amount or Ordered).")
+            raise WorkloadError(
+                "sum-needs-amount",
+                f"The summed attribute is {attribute.kind}.",
+                "A sum needs amounts or whole numbers (Amount or Ordered).",
+                "Name such an attribute.",
+                "Nothing was planned.",
+                place="sum",
+            )
         row = np.array([values + [0] * len(attribute.beside)], dtype=np.int64)
         return op.Scaled(op.Dense(row), np.array([unit]))
 
@@ -411,8 +467,12 @@ class Known(View):
         """One for each own cell; WorkloadError where there is no other."""
         if not attribute.beside:
             raise WorkloadError(
-                "a count of the records with a value (count = …) needs an attribute with cells for missing ones "
-                "(missing = … of the attribute); without such cells it is the number of all records: leave `count` out."
+                "count-needs-missing",
+                "The attribute of count has no cells for missing values.",
+                "Without such cells, the count is the number of all records.",
+                "Leave count out, or declare cells for missing values (missing = … of the attribute).",
+                "Nothing was planned.",
+                place="count",
             )
         return op.Groups(attribute.size, (tuple(range(attribute.own_size)),))
 
@@ -440,13 +500,21 @@ class Mean(View):
         """The ends of the range, each on its own; a knot between them counts at both, in parts."""
         if not isinstance(attribute, Amount):
             raise WorkloadError(
-                "a mean is asked of an amount (Amount); of whole numbers that are shown value by value it follows from "
-                "the release (Release.mean)."
+                "mean-needs-amount",
+                f"The attribute of mean is {attribute.kind}.",
+                "A mean needs an amount.",
+                "Name an amount; the mean of whole numbers shown by value follows from the release (Release.mean).",
+                "Nothing was planned.",
+                place="mean",
             )
         if attribute.by is not None:
             raise WorkloadError(
-                f"the range of the amount goes by {attribute.by!r}, and no target of its mean means the same in all of "
-                "them: ask for its sum and for the number of records, of which Release.mean makes it."
+                "mean-of-ranges-by-class",
+                f"The range of the amount depends on {attribute.by!r}.",
+                "No target of its mean has one meaning for all of these ranges.",
+                "Publish its sum and the number of records: Release.mean computes the mean from them.",
+                "Nothing was planned.",
+                place="mean",
             )
         if not attribute.ceilings:
             return op.Groups(attribute.size, ((0,), (1,)))
@@ -488,8 +556,11 @@ def _weighted(asked: op.Operator, weights: Sequence[Fraction]) -> op.Operator:
     rows = rules.dense(asked).astype(object) * whole
     if np.abs(rows).max() >= EXACT:
         raise WorkloadError(
-            "the ranges of an amount by class are too far apart to be summed in whole numbers below 2^53: choose "
-            "ranges of which the largest is a multiple of the others, or larger steps. Nothing was planned."
+            "class-ranges-too-far-apart",
+            "The ranges of an amount by class differ too much in size to be summed in whole numbers below 2^53.",
+            "",
+            "Choose ranges of which the largest is a multiple of the others, or larger steps.",
+            "Nothing was planned.",
         )
     return op.Scaled(op.Dense(rows.astype(np.int64)), scales)
 
@@ -498,8 +569,12 @@ def _refuse_one_label(labels: tuple[str, ...], names: tuple[str, ...]) -> None:
     """Raise WorkloadError where a row that `missing` adds would be called as another is."""
     for name in set(labels).intersection(names):
         raise WorkloadError(
-            f"two rows would be called {name!r}: a range or group, and a cell that `missing` adds. Rename the cell or "
-            "the group, or leave `missing` out."
+            "row-name-twice",
+            f"Two rows have the name {name!r}: a range or group, and a cell that missing adds.",
+            "",
+            "Rename the cell or the group, or leave missing out.",
+            "Nothing was planned.",
+            place="missing",
         )
 
 
@@ -517,9 +592,13 @@ def _refuse_overlap(attribute: Attribute, spans: Sequence[tuple[int, int, tuple[
             around.pop()
         if around and around[-1][0] < -last:
             raise WorkloadError(
-                f"groups {around[-1][1]!r} and {name!r} overlap: both count {attribute.values[first]!r}, and neither "
-                "lies within the other. Let each range begin after the one before it ends; ranges that are to overlap "
-                "are asked for as `ranges`."
+                "groups-overlap",
+                f"The groups {around[-1][1]!r} and {name!r} both count {attribute.values[first]!r}, and "
+                "neither lies within the other.",
+                "Two ranges of a recode are disjoint, or one lies within the other.",
+                "Let each range start after the one before it ends, or use ranges instead of recode.",
+                "Nothing was planned.",
+                place="recode",
             )
         around.append((-last, name))
 
@@ -662,8 +741,12 @@ class Table:
         labels = self.labels(domain)
         if number.attribute not in labels:
             raise WorkloadError(
-                f"table {self.name!r} has a target by {number.attribute!r}, which is not one of its columns "
-                f"{list(labels)}."
+                "target-attribute-not-shown",
+                f"The table {self.name!r} has a target by {number.attribute!r}, and does not show it.",
+                f"Its columns are {list(labels)}.",
+                "Show the attribute, or give a target by one of these.",
+                "Nothing was planned.",
+                place=number.attribute,
             )
         axis = list(labels).index(number.attribute)
         along = np.array(number.along(labels[number.attribute]), dtype=np.float64)
@@ -698,19 +781,31 @@ class Table:
         for i, (a, view) in enumerate(self.views):
             if type(view) not in VIEWS:
                 raise WorkloadError(
-                    f"table {self.name!r} has a view {type(view).__name__} of {a!r}, which no plan file can say. Build "
-                    "the table with fitnoise.table, from its prefix, ranges, recode, change, average, to_date, count, "
-                    "sum or mean. Nothing was planned."
+                    "view-class-unknown",
+                    f"The table {self.name!r} has a view {type(view).__name__} of {a!r}, which no plan file can hold.",
+                    "",
+                    "Build the table with fitnoise.table, from its prefix, ranges, recode, change, average, "
+                    "to_date, count, sum or mean.",
+                    "Nothing was planned.",
+                    place=a,
                 )
             if a not in self.attributes or a in dict(self.views[:i]):
                 raise WorkloadError(
-                    f"table {self.name!r} has a view of {a!r}, and shows that attribute never or with two views. Give "
-                    "each attribute of the table one view at most. Nothing was planned."
+                    "view-misplaced",
+                    f"The table {self.name!r} has a view of {a!r}, and shows that attribute never or with two views.",
+                    "",
+                    "Give each attribute of the table at most one view.",
+                    "Nothing was planned.",
+                    place=a,
                 )
         if self.matrix is not None and self.attributes:
             raise WorkloadError(
-                f"table {self.name!r} has a matrix and the attributes {list(self.attributes)}; a plan file says one of "
-                "the two. Leave the attributes out. Nothing was planned."
+                "matrix-with-attributes",
+                f"The table {self.name!r} has a matrix and the attributes {list(self.attributes)}.",
+                "A plan file holds one of the two.",
+                "Leave the attributes out.",
+                "Nothing was planned.",
+                place="matrix",
             )
 
     def check(self, domain: Domain) -> None:
@@ -726,24 +821,43 @@ class Table:
         if self.matrix is not None:
             if domain.steps:
                 raise WorkloadError(
-                    "a matrix asks about the cells of a domain, and records lie between those of the amounts "
-                    f"{list(domain.steps)}: ask for sums in tables."
+                    "matrix-with-amounts",
+                    f"The table has a matrix, and the domain has the amounts {list(domain.steps)}.",
+                    "A matrix is about cells, and a record lies between the cells of an amount.",
+                    "Use tables with sum or mean for the amounts.",
+                    "Nothing was planned.",
+                    place="matrix",
                 )
             if self.matrix.shape[1] != domain.size:
                 raise WorkloadError(
-                    f"the matrix has {self.matrix.shape[1]} columns; the domain has {domain.size} cells."
+                    "matrix-width-wrong",
+                    f"The matrix has {self.matrix.shape[1]} columns, and the domain has {domain.size} cells.",
+                    "",
+                    "Give one column for each cell.",
+                    "Nothing was planned.",
+                    place="matrix",
                 )
             zero = np.flatnonzero(~self.matrix.matrix.any(axis=1))
             if zero.size:
                 raise WorkloadError(
-                    f"query {zero[0]} is zero everywhere: its answer is always 0, without error; leave it out."
+                    "query-all-zero",
+                    f"Query {zero[0] + 1} of the matrix is zero in every cell.",
+                    "Its answer is always 0, without error.",
+                    "Leave the query out.",
+                    "Nothing was planned.",
+                    place="matrix",
                 )
         for a in self.attributes:
             self.view(a).operator(domain[a])
         if self.missing and not any(view.left_out(domain[a]) for a, view in self.views):
             raise WorkloadError(
-                f"table {self.name!r} is to show missing values too, and none of its prefixes, ranges and groups "
-                "leaves out a cell for them: leave `missing` out, or declare such cells (missing = … of the attribute)."
+                "missing-without-cells",
+                f"The table {self.name!r} has missing = true, and its prefixes, ranges and groups leave out "
+                "no cell for missing values.",
+                "",
+                "Leave missing out, or declare such cells (missing = … of the attribute).",
+                "Nothing was planned.",
+                place="missing",
             )
         _refuse_two_levels(domain, self.attributes)
         self.targets(domain)
@@ -796,8 +910,12 @@ def _refuse_two_levels(domain: Domain, attributes: Sequence[str]) -> None:
         if other != a:
             deeper = max(a, other, key=domain.depth)
             raise WorkloadError(
-                f"a table shows one level of a hierarchy, and {other!r} and {a!r} are two of {domain.home(a)!r}: "
-                f"{deeper!r} alone tells both."
+                "two-levels",
+                f"The table shows {other!r} and {a!r}, two levels of {domain.home(a)!r}.",
+                "A table shows one level of a hierarchy.",
+                f"Show only {deeper!r}, which determines the other.",
+                "Nothing was planned.",
+                place=a,
             )
 
 
@@ -835,7 +953,13 @@ def _refuse_no_names(given: Iterable[object]) -> None:
     """Raise WorkloadError for what is no attribute's name."""
     for a in given:
         if not isinstance(a, str):
-            raise WorkloadError(f"a table is made of attribute names; got {a!r}.")
+            raise WorkloadError(
+                "attribute-name-not-text",
+                f"The table names an attribute {a!r}.",
+                "Names of attributes are texts.",
+                "Give names of attributes.",
+                "Nothing was planned.",
+            )
 
 
 @checked(WorkloadError, "Nothing was planned.", *_NAMED, "name")
@@ -901,12 +1025,26 @@ def table(
         `table("status", prefix="age", margin=30)` publishes, for each status, every "age at most a" to ±30.
     """
     if not isinstance(missing, bool):
-        raise WorkloadError(f"missing is true or false; got {missing!r}.")
+        raise WorkloadError(
+            "missing-not-boolean",
+            f"The argument missing is {missing!r}.",
+            "",
+            "Give True or False.",
+            "Nothing was planned.",
+            place="missing",
+        )
     spans = {ranges: None} if isinstance(ranges, str) else dict(ranges or {})
     views: dict[str, View] = {a: AtMost(missing) for a in _listed(prefix)}
     counted, summed = _listed(count), _listed(sum)
     if mean is not None and not isinstance(mean, str):
-        raise WorkloadError(f"a mean is of one amount, by its name; got {mean!r}.")
+        raise WorkloadError(
+            "mean-not-a-name",
+            f"The argument mean is {mean!r}.",
+            "",
+            "Give the name of one amount.",
+            "Nothing was planned.",
+            place="mean",
+        )
     averaged = {} if mean is None else {mean: Mean(_reference(mean, reference))}
     for extra in (
         {a: Ranges(None if b is None else _bounds(a, b), missing) for a, b in spans.items()},
@@ -920,27 +1058,57 @@ def table(
     ):
         for a, view in extra.items():
             if a in views:
-                raise WorkloadError(f"attribute {a!r} has two views in one table; publish two tables.")
+                raise WorkloadError(
+                    "two-views",
+                    f"The attribute {a!r} has two views in one table.",
+                    "",
+                    "Publish two tables.",
+                    "Nothing was planned.",
+                    place=a,
+                )
             views[a] = view
     if missing and not any(view.missing for view in views.values()):
         raise WorkloadError(
-            "a table that shows every value shows the missing ones too, and counts of values, sums, means, changes, "
-            "averages and sums to date have no rows for them; leave `missing` out."
+            "missing-without-views",
+            "The table has missing = true, and no prefix, range or recode.",
+            "Only these leave out cells for missing values.",
+            "Leave missing out.",
+            "Nothing was planned.",
+            place="missing",
         )
     _refuse_no_names(attributes)
     if averaged and summed:
-        raise WorkloadError("a table is of sums or of a mean; publish two tables.")
+        raise WorkloadError(
+            "sum-and-mean",
+            "The table has sum and mean.",
+            "",
+            "Publish two tables.",
+            "Nothing was planned.",
+            place="mean",
+        )
     if averaged and change:
         raise WorkloadError(
-            "a change of a mean does not follow from changes of the records that it is made of. Ask for the mean value "
-            "by value; the release makes changes of it (Release.mean(…, month=2) - Release.mean(…, month=1))."
+            "change-of-mean",
+            "The table has change and mean.",
+            "A change of a mean does not follow from the changes of its records.",
+            "Publish the mean by value; compute changes from the release (Release.mean(…, month=2) - "
+            "Release.mean(…, month=1)).",
+            "Nothing was planned.",
+            place="change",
         )
     listed = (*_listed(prefix), *counted, *summed)
     columns = attributes + tuple(a for a in views if a not in attributes)
     columns += tuple(a for i, a in enumerate(listed) if a in listed[:i])
     if len(set(columns)) != len(columns):
         twice = next(a for i, a in enumerate(columns) if a in columns[:i])
-        raise WorkloadError(f"attribute {twice!r} appears twice in one table.")
+        raise WorkloadError(
+            "attribute-twice",
+            f"The attribute {twice!r} appears twice in one table.",
+            "",
+            "Name each attribute once.",
+            "Nothing was planned.",
+            place=twice,
+        )
     said = {
         kind: number
         for kind, number in zip(Kind, (margin, std_error, variance, max_deviation, cv), strict=True)
@@ -949,8 +1117,11 @@ def table(
     if len(said) != 1:
         given = " and ".join(k.value for k in said) or "none"
         raise WorkloadError(
-            f"a table needs exactly one target ({', '.join(k.value for k in Kind)}); got {given}. "
-            "If several must hold, give the strictest."
+            "not-one-target",
+            f"The table has {given} of the targets {', '.join(k.value for k in Kind)}.",
+            "A table needs exactly one target.",
+            "Give one; if several must hold, give the strictest.",
+            "Nothing was planned.",
         )
     ((kind, number),) = said.items()
     target = Target(kind, number, confidence, None if averaged else reference)
@@ -963,8 +1134,12 @@ def _bounds(attribute: str, given: Iterable[Any]) -> tuple[tuple[Any, Any], ...]
     pairs = [x if isinstance(x, (list, tuple)) else () for x in given]
     if not all(len(x) == 2 for x in pairs):
         raise WorkloadError(
-            f"ranges of {attribute!r} are a list of pairs, [[first, last], …] with both ends; got {shown(given)}, of "
-            "which some are none."
+            "ranges-not-pairs",
+            f"The ranges of {attribute!r} are {shown(given)}, and some are not pairs.",
+            "Ranges are a list of pairs, [[first, last], …].",
+            "Give both ends of each range.",
+            "Nothing was planned.",
+            place="ranges",
         )
     return tuple((x, y) for x, y in pairs)
 
@@ -976,7 +1151,14 @@ def _groups(attribute: str, given: Mapping[str, Any]) -> tuple[tuple[str, Select
         try:
             found.append((str(name), Selection.parse(values)))
         except DomainError as error:
-            raise WorkloadError(f"group {name!r} of {attribute!r}: {error}") from None
+            raise WorkloadError(
+                "group-unusable",
+                f"The group {name!r} of {attribute!r} cannot be used. {error.given}",
+                error.needed,
+                error.action,
+                "Nothing was planned.",
+                place=f"recode.{attribute}.{name}",
+            ) from None
     return tuple(found)
 
 
@@ -984,7 +1166,14 @@ def _counts(what: str, given: Mapping[str, int] | None, least: int) -> Iterator[
     """Attributes, and over how many of their values something goes."""
     for a, n in (given or {}).items():
         if not is_whole(n) or n < least:
-            raise WorkloadError(f"{what} of {a!r} goes over a whole number of values, from {least}; got {n!r}.")
+            raise WorkloadError(
+                "steps-unusable",
+                f"The number of values for {what} of {a!r} is {n!r}.",
+                f"It must be a whole number of at least {least}.",
+                "Give such a number.",
+                "Nothing was planned.",
+                place=what,
+            )
         yield a, int(n)
 
 
@@ -993,11 +1182,22 @@ def _ceiling(summed: Sequence[str], ceiling: float | None) -> float | None:
     if ceiling is None:
         return None
     if not is_real(ceiling) or not math.isfinite(ceiling):
-        raise WorkloadError(f"a ceiling is a finite number, one of those that the amount declares; got {ceiling!r}.")
+        raise WorkloadError(
+            "ceiling-not-finite",
+            f"The ceiling is {ceiling!r}.",
+            "It must be a finite number, one of those that the amount declares.",
+            "Give such a number.",
+            "Nothing was planned.",
+            place="ceiling",
+        )
     if len(summed) != 1:
         raise WorkloadError(
-            f"a ceiling is of the sum of one amount; got it with sum = {list(summed)}. Means and products are of the "
-            "whole range: declare an amount of that range on the same column for them."
+            "ceiling-needs-one-sum",
+            f"The table has a ceiling and sum = {list(summed)}.",
+            "A ceiling is of the sum of one amount: means and products use the complete range.",
+            "Declare an amount of that range on the same column for them.",
+            "Nothing was planned.",
+            place="ceiling",
         )
     t = float(ceiling)
     return int(t) if t.is_integer() else t
@@ -1007,8 +1207,13 @@ def _reference(attribute: str, reference: float | PublicTotal | None) -> float:
     """For how many records the target of a mean is meant."""
     if isinstance(reference, PublicTotal) or not is_real(reference) or not 0 < float(reference) < math.inf:
         raise WorkloadError(
-            f"the mean of {attribute!r} needs a reference: the public number of records for which its target is meant, "
-            f"such as reference = 2_000; got {reference!r}. With fewer records a mean is less accurate."
+            "mean-needs-reference",
+            f"The mean of {attribute!r} has the reference {reference!r}.",
+            "It needs the public number of records to which its target refers; with fewer records a "
+            "mean is less accurate.",
+            "Give such a number, such as reference = 2_000.",
+            "Nothing was planned.",
+            place="reference",
         )
     return float(reference)
 
@@ -1038,33 +1243,70 @@ class Family(MadeOnDemand[Table]):
     def __post_init__(self) -> None:
         object.__setattr__(self, "among", tuple(self.among))
         if self.template.matrix is not None:
-            raise WorkloadError("a table with a matrix asks about all cells; it takes no patterns.")
+            raise WorkloadError(
+                "matrix-in-pattern",
+                "A pattern of tables has a matrix.",
+                "A matrix is about all cells.",
+                "Give the matrix a table of its own.",
+                "Nothing was planned.",
+                place="matrix",
+            )
         if not self.among:
-            raise WorkloadError("a pattern of tables needs attributes to choose from; got none.")
+            raise WorkloadError(
+                "pattern-without-attributes",
+                "A pattern of tables has no attributes to choose from.",
+                "",
+                "Name at least one attribute.",
+                "Nothing was planned.",
+                place="among",
+            )
         given = [*self.among, *self.template.attributes]
         if len(set(given)) != len(given):
             twice = next(a for i, a in enumerate(given) if a in given[:i])
-            raise WorkloadError(f"attribute {twice!r} appears twice among those of a pattern of tables.")
+            raise WorkloadError(
+                "pattern-attribute-twice",
+                f"The attribute {twice!r} appears twice in a pattern of tables.",
+                "",
+                "Name each attribute once.",
+                "Nothing was planned.",
+                place="among",
+            )
         if isinstance(self.order, bool) or not isinstance(self.order, int) or not 1 <= self.order <= len(self.among):
             raise WorkloadError(
-                f"a pattern of tables shows 1 to {len(self.among)} of its {len(self.among)} attributes; "
-                f"got {self.order!r}."
+                "pattern-order-out-of-range",
+                f"The pattern shows {self.order!r} of its {len(self.among)} attributes in each table.",
+                f"It must show from 1 to {len(self.among)} of them.",
+                "Give such a whole number.",
+                "Nothing was planned.",
+                place="all",
             )
         if len(self) > MAX_TABLES:
             raise WorkloadError(
-                f"{len(self):,} tables show {self.order} of {len(self.among)} attributes; at most {MAX_TABLES:,} can "
-                "be planned together. Name fewer attributes, or a lower order."
+                "too-many-tables",
+                f"The pattern has {len(self):,} tables: each shows {self.order} of {len(self.among)} attributes.",
+                f"At most {MAX_TABLES:,} tables can be planned together.",
+                "Name fewer attributes, or show fewer in each table.",
+                "Nothing was planned.",
+                place="all",
             )
         number = self.template.target.number
         if isinstance(number, By) and number.attribute not in self.template.attributes:
             raise WorkloadError(
-                f"a target by {number.attribute!r} needs an attribute that every table of the pattern shows: give it "
-                "as one of the attributes beside the pattern."
+                "pattern-target-attribute",
+                f"The pattern has a target by {number.attribute!r}, which some of its tables do not show.",
+                "",
+                "Name this attribute among those that every table of the pattern shows.",
+                "Nothing was planned.",
+                place=number.attribute,
             )
         if self.numbers is not None:
             if len(self.numbers) != len(self):
                 raise WorkloadError(
-                    f"the pattern makes {len(self):,} tables; {len(self.numbers):,} targets were given."
+                    "pattern-targets-misfit",
+                    f"The pattern has {len(self):,} tables and {len(self.numbers):,} targets.",
+                    "",
+                    "Give one target for each table, or one for all.",
+                    "Nothing was planned.",
                 )
             numbers, target = _each_number(self.numbers, self.template.target), self.template.target
             object.__setattr__(self, "numbers", numbers)
@@ -1189,7 +1431,13 @@ def _each_number(given: Iterable[Any], target: Target) -> tuple[float, ...]:
     plain = all(type(x) is float for x in said) and bool(np.isfinite(said).all() and (np.array(said) > 0).all())
     for x in () if plain else said:
         if isinstance(x, (By, BySize)):
-            raise WorkloadError(f"a list of targets has one number for each table; got {x!r}.")
+            raise WorkloadError(
+                "pattern-target-not-a-number",
+                f"A list of targets of a pattern contains {x!r}.",
+                "",
+                "Give one number for each table.",
+                "Nothing was planned.",
+            )
         replace(target, number=x)
     return tuple(float(x) for x in said)
 
@@ -1264,7 +1512,14 @@ def all_tables(
     """
     if isinstance(among, str) or not isinstance(among, Iterable):
         what = "the text " if isinstance(among, str) else ""
-        raise WorkloadError(f"a pattern of tables needs several attributes' names; got {what}{shown(among)}.")
+        raise WorkloadError(
+            "pattern-names-not-listed",
+            f"The attributes of a pattern are given as {what}{shown(among)}.",
+            "",
+            "Give a list of names of attributes.",
+            "Nothing was planned.",
+            place="among",
+        )
     numbers = None
     said: dict[str, Any] = {}
     for kind, number in zip(Kind, (margin, std_error, variance, max_deviation, cv), strict=True):
@@ -1360,21 +1615,40 @@ class Workload:
         if isinstance(tables, (Table, Family)):
             tables = (tables,)
         if not isinstance(tables, Iterable):
-            raise WorkloadError(f"a workload is made of tables (see fitnoise.table); got {shown(tables)}.")
+            raise _not_a_table(shown(tables))
         items = _told_apart(Tables(tables.parts if isinstance(tables, Tables) else tables))
         if not isinstance(domain, Domain):
-            raise WorkloadError(f"a workload needs a Domain; got {type(domain).__name__}.")
+            raise WorkloadError(
+                "not-a-domain",
+                f"The domain of the workload has the type {type(domain).__name__}.",
+                "",
+                "Give a Domain.",
+                "Nothing was planned.",
+            )
         for t in items.parts:
             if type(t) not in (Table, Family):
-                raise WorkloadError(f"a workload is made of tables (see fitnoise.table); got {t!r}.")
+                raise _not_a_table(repr(t))
             name = t.name if isinstance(t, Table) else t.template.name or "-"
             if not name.strip():
-                raise WorkloadError("a table's name must not be empty.")
+                raise WorkloadError(
+                    "table-name-empty",
+                    "The name of a table is empty.",
+                    "",
+                    "Give the table a name, or leave the name out.",
+                    "Nothing was planned.",
+                    place="name",
+                )
             t.check(domain)
             wanted = _varying(t.variances(domain, checked_confidence(confidence)))
             if not ((wanted >= LEAST_VARIANCE) & (wanted <= 1 / LEAST_VARIANCE)).all():
                 which = f"table {t.name!r}" if isinstance(t, Table) else t.describe()
-                raise WorkloadError(f"a target of {which} is too small or too large for double precision.")
+                raise WorkloadError(
+                    "target-out-of-range",
+                    f"A target of {which} is too small or too large for double precision.",
+                    "",
+                    "Give a target of a size between these extremes.",
+                    "Nothing was planned.",
+                )
         files = items.slugs()
         if len(set(files)) != len(files):
             _refuse_twins(items, files)
@@ -1395,8 +1669,25 @@ class Workload:
             WorkloadError: there is no such table.
         """
         if name not in self.tables.numbered:
-            raise WorkloadError(f"no table {name!r}; the workload has {some(self.tables.names)}.")
+            raise WorkloadError(
+                "table-unknown",
+                f"There is no table {name!r}.",
+                f"The workload has {some(self.tables.names)}.",
+                "Name one of its tables.",
+                "Nothing was computed.",
+            )
         return self.tables.numbered[name]
+
+
+def _not_a_table(given: str) -> WorkloadError:
+    """Return the error for an object that is no table of a workload."""
+    return WorkloadError(
+        "not-a-table",
+        f"A workload is given {given} as a table.",
+        "A workload consists of tables (fitnoise.table) and patterns of tables (fitnoise.all_tables).",
+        "Give such tables.",
+        "Nothing was planned.",
+    )
 
 
 def some(names: Sequence[str], most: int = 12) -> str:
@@ -1428,8 +1719,12 @@ def _refuse_twins(tables: Tables, files: Sequence[str]) -> None:
     for name, key in zip(tables.names, files, strict=True):
         if key in seen:
             raise WorkloadError(
-                f"tables {seen[key]!r} and {name!r} would be written to the same file {key!r}; "
-                "give one of them another name."
+                "file-name-twice",
+                f"The tables {seen[key]!r} and {name!r} would be written to the same file {key!r}.",
+                "",
+                "Give one of them another name.",
+                "Nothing was planned.",
+                place="name",
             )
         seen[key] = name
 
@@ -1471,17 +1766,33 @@ def matrix_workload(
         if x is not None
     ]
     if len(said) != 1:
-        raise WorkloadError("a matrix workload needs exactly one of variances, std_errors and margins.")
+        raise WorkloadError(
+            "matrix-not-one-target",
+            "The matrix workload does not have exactly one of variances, std_errors and margins.",
+            "",
+            "Give one of them.",
+            "Nothing was planned.",
+        )
     ((kind, numbers),) = said
     values = np.asarray(numbers)
     if values.dtype.kind not in "iuf" or values.shape not in ((), (m,)):
         raise WorkloadError(
-            f"targets of {m} queries are one number or {m} numbers; got shape {values.shape} of {values.dtype}."
+            "matrix-targets-misfit",
+            f"The targets of {m} queries have the shape {values.shape} and the type {values.dtype}.",
+            f"They must be one number, or {m} numbers.",
+            "Give one target for all queries, or one for each.",
+            "Nothing was planned.",
         )
     number: float | By = float(values) if values.ndim == 0 else By(QUERY, [float(v) for v in values])
     where = domain if domain is not None else Domain(cell=Ordered(0, d - 1))
     if QUERY in where or QUERY in RESERVED:
-        raise WorkloadError(f"an attribute may not be called {QUERY!r} in a matrix workload.")
+        raise WorkloadError(
+            "attribute-name-reserved",
+            f"The domain of the matrix workload has an attribute {QUERY!r}.",
+            "The published table has a column of this name.",
+            "Give the attribute another name.",
+            "Nothing was planned.",
+        )
     return Workload(where, [Table(name, (), Target(kind, number), matrix=dense)], confidence)
 
 

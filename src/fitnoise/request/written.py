@@ -45,8 +45,12 @@ def named_attribute_document(name: str, a: Attribute) -> dict[str, Any]:
     """
     if type(a) not in (Categorical, Ordered, Binned, Amount, Hierarchy):
         raise SpecError(
-            f"the attribute {name!r} is of the class {type(a).__name__}, which no specification can declare. Declare "
-            "it as Categorical, Ordered, Binned, Amount or Hierarchy. No data were read."
+            "attribute-class-unknown",
+            f"The attribute {name!r} has the class {type(a).__name__}, which no specification can declare.",
+            "",
+            "Declare it as Categorical, Ordered, Binned, Amount or Hierarchy.",
+            "No data were read.",
+            place=name,
         )
     return attribute_document(a)
 
@@ -181,8 +185,11 @@ def _plain_number(number: Any) -> float:
     """A number as a float; SpecError of all else, which would be written as a number."""
     if not is_real(number):
         raise SpecError(
-            f"a target or a reference count is of the class {type(number).__name__}, which no specification can say. "
-            "Give a number, By, BySize or PublicTotal. No data were read."
+            "target-class-unknown",
+            f"A target or a reference count has the class {type(number).__name__}, which no specification can declare.",
+            "",
+            "Give a number, By, BySize or PublicTotal.",
+            "No data were read.",
         )
     return float(number)
 

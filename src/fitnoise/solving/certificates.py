@@ -77,7 +77,11 @@ class Certificate:
     def __post_init__(self) -> None:
         if not (0 < self.bound <= self.value * (1 + 1e-9) < float("inf")):
             raise PlanError(
-                "a certificate needs 0 < bound ≤ value; the weights or the strategy are not what they claim to be."
+                "certificate-contradicts-itself",
+                "The certificate has a bound above its value, or a bound that is not positive.",
+                "A certificate needs 0 < bound ≤ value.",
+                "Plan again: the weights or the strategy are not what they claim to be.",
+                "Nothing was proven.",
             )
 
     @property
@@ -240,12 +244,22 @@ class Admissible:
                 and all(len(x) == len(room) and all(0 <= v < k for v, k in zip(x, room, strict=True)) for x in way)
             ):
                 raise PlanError(
-                    "the evidence is about values that no unit's records can have; the plan proves nothing."
+                    "evidence-values-impossible",
+                    "The evidence uses values that the records of no unit can have.",
+                    "",
+                    "Verify an unaltered plan, or plan again.",
+                    "The plan proves nothing.",
                 )
             inside = 1 <= len(cells) <= self.most and cells[0] >= 0 and cells[-1] < n
             grown = all(a < b for a, b in itertools.pairwise(cells))
             if not inside or not grown or not all(self.together[i, j] for i, j in itertools.combinations(cells, 2)):
-                raise PlanError("the evidence is about records that no unit can have; the plan proves nothing.")
+                raise PlanError(
+                    "evidence-records-impossible",
+                    "The evidence uses a set of records that no unit can have.",
+                    "",
+                    "Verify an unaltered plan, or plan again.",
+                    "The plan proves nothing.",
+                )
 
 
 Kinds = tuple[tuple[int, bool, float], ...]
@@ -287,9 +301,21 @@ class Apart:
         """Raise PlanError for sets of records that no unit has."""
         weights = [w for _, _, w in kinds]
         if not all(1 <= m <= self.most for m, _, _ in kinds) or not all(0 <= w < math.inf for w in weights):
-            raise PlanError("the evidence is about more records than a unit can have; the plan proves nothing.")
+            raise PlanError(
+                "evidence-too-many-records",
+                "The evidence uses more records than a unit can have, or a weight that is not a number of at least 0.",
+                "",
+                "Verify an unaltered plan, or plan again.",
+                "The plan proves nothing.",
+            )
         if not 0 < sum(weights) < math.inf:
-            raise PlanError("the evidence weighs no set of records; the plan proves nothing.")
+            raise PlanError(
+                "evidence-without-weight",
+                "The weights of all sets of records in the evidence add up to 0, or to no finite number.",
+                "",
+                "Verify an unaltered plan, or plan again.",
+                "The plan proves nothing.",
+            )
 
 
 ONE: Kinds = ((1, True, 1.0),)
@@ -357,14 +383,14 @@ def lower_bound(decomposition: Decomposition, evidence: Evidence, terms: Terms) 
     with np.errstate(over="ignore"):
         p, w = _weights(d, evidence, terms)
     if not (np.isfinite(p).all() and np.isfinite(w).all()):
-        raise PlanError("targets or budgets are too small for double precision; the plan proves nothing.")
+        raise _bound_not_finite()
     if evidence.sets is not None and terms.sets is not None:
         nu = _nu_of_sets(d, p, w, evidence.sets, terms.sets)
     else:
         nu = _nu(d, p, w, evidence.pairs, None if terms.apart is None else (terms.apart, evidence.together))
     proven = nu * nu if terms.trade is None else 2 * nu - float(evidence.numbers.sum())
     if not math.isfinite(proven):
-        raise PlanError("targets or budgets are too small for double precision; the plan proves nothing.")
+        raise _bound_not_finite()
     return proven
 
 
@@ -380,6 +406,17 @@ def _weights(d: Decomposition, evidence: Evidence, terms: Terms) -> tuple[Floats
     return p, evidence.numbers / d.variances + terms.trade * terms.weights
 
 
+def _bound_not_finite() -> PlanError:
+    """Return the error for a proven bound that doubles cannot hold."""
+    return PlanError(
+        "bound-not-finite",
+        "Targets or budgets are too small for double precision.",
+        "",
+        "Choose larger targets or budgets.",
+        "The plan proves nothing.",
+    )
+
+
 def check_evidence(d: Decomposition, evidence: Evidence, terms: Terms) -> None:
     """Raise PlanError for weights that prove nothing: negative, not finite, of the wrong shape or all zero."""
     kinds = evidence.pairs if evidence.sets is None else evidence.sets
@@ -388,26 +425,54 @@ def check_evidence(d: Decomposition, evidence: Evidence, terms: Terms) -> None:
     if terms.apart is not None:
         terms.apart.check(evidence.together)
     elif evidence.together != ONE:
-        raise PlanError("the evidence is about sets of records that no unit has; the plan proves nothing.")
+        raise PlanError(
+            "evidence-separation-unexpected",
+            "The evidence uses sets of records in different cells, and this plan has no such units.",
+            "",
+            "Verify an unaltered plan, or plan again.",
+            "The plan proves nothing.",
+        )
     if evidence.sets is not None:
         if terms.sets is None or evidence.pairs is not None:
-            raise PlanError("the evidence is about sets of records that no unit has; the plan proves nothing.")
+            raise PlanError(
+                "evidence-sets-unexpected",
+                "The evidence uses sets of records, and this plan has no such units.",
+                "",
+                "Verify an unaltered plan, or plan again.",
+                "The plan proves nothing.",
+            )
         terms.sets.check(evidence.sets)
     total_only = terms.weights is not None and terms.trade is None
     _check("q", evidence.numbers, 0 if total_only else len(d.variances), positive=terms.weights is None)
     if evidence.pairs is not None:
         first, second = evidence.pairs.first, evidence.pairs.second
         if min(first.min(), second.min() - NOBODY) < 0 or max(first.max(), second.max()) >= d.cells:
-            raise PlanError("a pair of records names a cell that does not exist; the plan proves nothing.")
+            raise PlanError(
+                "evidence-cell-missing",
+                "A pair of records in the evidence names a cell that does not exist.",
+                "",
+                "Verify an unaltered plan, or plan again.",
+                "The plan proves nothing.",
+            )
         if not terms.alone and (second == NOBODY).any():
             raise PlanError(
-                "no record comes or goes alone here, as the evidence would have it; the plan proves nothing."
+                "evidence-single-record",
+                "The evidence uses a single record, and neighbours differ here in a pair of records.",
+                "",
+                "Verify an unaltered plan, or plan again.",
+                "The plan proves nothing.",
             )
 
 
 def _check(name: str, w: Floats, n: int, *, positive: bool) -> None:
     if w.shape != (n,) or not np.isfinite(w).all() or (w < 0).any() or (positive and w.sum() <= 0):
-        raise PlanError(f"dual weights {name} must be {n} numbers ≥ 0, not all 0; the plan proves nothing.")
+        raise PlanError(
+            "dual-weights-unusable",
+            f"The dual weights {name} are not {n} finite numbers of at least 0, or all of them are 0.",
+            "",
+            "Verify an unaltered plan, or plan again.",
+            "The plan proves nothing.",
+        )
 
 
 def _nu(d: Decomposition, p: Floats, w: Floats, pairs: Pairs | None, together: tuple[Apart, Kinds] | None) -> float:
@@ -646,15 +711,33 @@ def ky_fan_upper(queries: Floats, factor: Floats, k: int) -> float:
     """
     _ky_fan_asked(queries, k)
     if factor.ndim != 2 or len(factor) != len(queries) or not factor.size or not np.isfinite(factor).all():
-        raise PlanError(f"the noise on {len(queries)} answers has a finite factor with as many rows; got another.")
+        raise PlanError(
+            "noise-factor-misfit",
+            f"The factor of the noise does not have {len(queries)} rows of finite numbers, one for each answer.",
+            "",
+            "Give a finite factor with one row for each answer.",
+            "Nothing was proven.",
+        )
     left, s, _ = sl.svd(factor, full_matrices=False)
     n = max(factor.shape)
     if s[-1] <= n * EPS * s[0]:
-        raise PlanError("the factor of the noise is singular; give one with independent columns. Nothing is proven.")
+        raise PlanError(
+            "noise-factor-singular",
+            "The factor of the noise is singular.",
+            "",
+            "Give a factor with independent columns.",
+            "Nothing was proven.",
+        )
     inside = left.T @ queries
     lengths = (queries**2).sum(axis=0)
     if (((queries - left @ inside) ** 2).sum(axis=0) > OUTSIDE**2 * lengths).any():
-        raise PlanError("some cell moves answers in a direction that gets no noise; this is no private mechanism.")
+        raise PlanError(
+            "cell-without-noise",
+            "Some cell changes the answers in a direction that receives no noise.",
+            "A private mechanism needs noise in every direction that a record can change.",
+            "Give a factor whose columns span all queries.",
+            "Nothing was proven.",
+        )
     sensitivity = float(((inside / s[:, None]) ** 2).sum(axis=0).max())
     rounding = SLACK + 8 * len(s) * EPS * float(s[0] / s[-1])
     return float((s[:k] ** 2).sum()) * sensitivity * (1 + rounding)
@@ -689,9 +772,21 @@ def ky_fan_gram_certificate(
     n, t = len(gram), len(variances)
     _check("q", weights, n, positive=True)
     if gram.shape != (n, n) or mixes.shape != (n, t) or t > k or not np.isfinite(mixes).all():
-        raise PlanError(f"spikes of a design for {n} cells are at most k mixtures of that many columns; got others.")
+        raise PlanError(
+            "design-shapes-differ",
+            f"The spikes of the design do not fit its {n} cells.",
+            "A design has at most k spikes, each a mixture of one finite number for each cell.",
+            "Give the Gram matrix and the spikes of one design.",
+            "Nothing was proven.",
+        )
     if not (0 < tail < math.inf and (variances >= tail).all() and np.isfinite(variances).all()):
-        raise PlanError("the variances of a design are finite, and no spike is below the positive tail; got others.")
+        raise PlanError(
+            "design-variances-unusable",
+            "The variances of the design are not finite, its tail is not positive, or a spike is below the tail.",
+            "",
+            "Give finite variances, and no spike below the positive tail.",
+            "Nothing was proven.",
+        )
     root = np.sqrt(weights / weights.sum())
     values = np.asarray(sl.eigvalsh(root[:, None] * gram * root)[::-1], dtype=np.float64)
     bound = ((1 - SLACK) * _dual_ky_fan_squared(values, float(root**2 @ gram.diagonal()), min(k, n))) ** 2
@@ -702,7 +797,13 @@ def ky_fan_gram_certificate(
         try:
             lower = sl.cholesky(mixes.T @ images, lower=True)
         except np.linalg.LinAlgError as error:
-            raise PlanError("the spikes of a design are not independent; nothing is proven.") from error
+            raise PlanError(
+                "design-spikes-dependent",
+                "The spikes of the design are not independent.",
+                "",
+                "Give independent spikes.",
+                "Nothing was proven.",
+            ) from error
         above, turns = sl.eigh((lower.T * (variances - tail)) @ lower)
         above = np.maximum(above, 0.0)
         inside = turns.T @ sl.solve_triangular(lower, images.T, lower=True)
@@ -714,4 +815,10 @@ def ky_fan_gram_certificate(
 
 def _ky_fan_asked(queries: Floats, k: int) -> None:
     if not is_whole(k) or k < 1 or queries.ndim != 2 or not queries.size or not np.isfinite(queries).all():
-        raise PlanError(f"a Ky Fan certificate is for a matrix of finite numbers and k ≥ 1; got k = {k!r}.")
+        raise PlanError(
+            "certificate-arguments-unusable",
+            f"The queries are not a matrix of finite numbers, or k = {k!r} is not a whole number of at least 1.",
+            "",
+            "Give a matrix of finite numbers, and k ≥ 1.",
+            "Nothing was proven.",
+        )

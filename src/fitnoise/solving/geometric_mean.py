@@ -76,8 +76,11 @@ class _Search:
         at = attempt(problem, self.weights)
         if at is None:
             raise PlanError(
-                "the problem cannot be evaluated in floating point even at equal weights: the targets or the queries "
-                "differ too much in size. Bring them closer together. Nothing was planned."
+                "equal-weights-not-finite",
+                "The problem cannot be evaluated in floating point, even at equal weights.",
+                "Targets and queries must be of comparable size.",
+                "Bring the targets or the queries closer together in size.",
+                "Nothing was planned.",
             )
         self.best = Incumbent()
         self._accept(self.weights, at.value)

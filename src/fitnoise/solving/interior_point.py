@@ -99,7 +99,13 @@ class Search:
             q = q * problem.natural(q, at.value)[0]
             at = attempt(problem, np.concatenate([p, q]))
         if at is None:
-            raise PlanError("the weights to start from cannot be evaluated in floating point. Nothing was planned.")
+            raise PlanError(
+                "starting-weights-not-finite",
+                "The weights at the start cannot be evaluated in floating point.",
+                "Targets and queries must be of comparable size.",
+                "Bring the targets or the queries closer together in size.",
+                "Nothing was planned.",
+            )
         self.steps = 0
         self.best = Incumbent()
         self.unit = max(at.value.lower, 1e-3 * at.value.upper)

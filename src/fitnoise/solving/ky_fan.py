@@ -243,7 +243,13 @@ def split(eigenvalues: ArrayLike, k: int) -> tuple[int, float]:
     values = np.sort(np.asarray(eigenvalues, dtype=np.float64).ravel())[::-1]
     k = min(checked_whole("the index of a Ky Fan norm", k), len(values))
     if not len(values):
-        raise WorkloadError("a spectrum has at least one eigenvalue; got none. Nothing was computed.")
+        raise WorkloadError(
+            "spectrum-empty",
+            "The spectrum has no eigenvalue.",
+            "",
+            "Give at least one eigenvalue.",
+            "Nothing was computed.",
+        )
     rest = np.cumsum(values[::-1])[::-1][:k] / np.arange(k, 0, -1)
     t = int(np.argmax(rest >= values[:k] * (1 - TIE)))  # true at t = k − 1 at the latest
     return t, float(rest[t])
@@ -427,8 +433,11 @@ class _Search:
         """The cheapest covariance and the highest bound."""
         if self.primal is None or self.dual is None:
             raise PlanError(
-                "the queries could not be evaluated in floating point; no design was made. Scale them so that they "
-                "are of similar size."
+                "queries-not-finite",
+                "The queries cannot be evaluated in floating point.",
+                "",
+                "Scale the queries so that they are of similar size.",
+                "No design was made.",
             )
         return self.primal, self.dual
 
@@ -643,9 +652,21 @@ def ky_fan_design(
     a = _matrix(queries)
     size = float(np.abs(a).max())
     if size == 0:
-        raise WorkloadError("the queries are all 0: they need no noise, and no design was made.")
+        raise WorkloadError(
+            "queries-all-zero",
+            "All entries of the queries are 0.",
+            "Such queries need no noise.",
+            "Give queries that count at least one cell.",
+            "No design was made.",
+        )
     if not SMALLEST <= size <= LARGEST:
-        raise WorkloadError(f"the squares of queries of size {size:.1e} leave floating point; scale the queries.")
+        raise WorkloadError(
+            "queries-out-of-range",
+            f"The largest entry of the queries is {size:.1e}, and its square leaves floating point.",
+            "",
+            "Scale the queries.",
+            "No design was made.",
+        )
     kept = _distinct(a)
     columns = a[:, kept] / size
     basis = _column_space(columns)
@@ -653,8 +674,11 @@ def ky_fan_design(
     inside = basis.T @ columns
     if (((columns - basis @ inside) ** 2).sum(axis=0) > OUTSIDE**2 * (columns**2).sum(axis=0)).any():
         raise WorkloadError(
-            "some cell moves answers so little, beside others, that its direction is lost to rounding: it would get no "
-            "noise. Scale the queries so that columns are of similar size. No design was made."
+            "column-lost-to-rounding",
+            "Some column of the queries is so much smaller than others that its direction is lost to rounding.",
+            "Each direction must receive noise.",
+            "Scale the queries so that their columns are of similar size.",
+            "No design was made.",
         )
     k = min(k, rank)
     rows = _Rows(inside, k)
@@ -718,8 +742,11 @@ def _limits(tolerance: float, evaluations: int, seconds: float | None) -> None:
         or (seconds is not None and not seconds > 0)
     ):
         raise WorkloadError(
-            "a search needs a positive tolerance, at least one evaluation and positive seconds or None; got "
-            f"{tolerance!r}, {evaluations!r} and {seconds!r}. Nothing was made."
+            "search-limits-unusable",
+            f"The limits of the search are {tolerance!r}, {evaluations!r} and {seconds!r}.",
+            "A search needs a positive tolerance, at least one evaluation, and positive seconds or None.",
+            "Give limits of these kinds.",
+            "No design was made.",
         )
 
 
@@ -756,8 +783,11 @@ def _rank(values: Floats, longer: int) -> int:
     unclear = relative[(relative > ROUNDING * longer) & (relative < UNCLEAR)]
     if len(unclear):
         raise WorkloadError(
-            f"the rank of the queries is not clear: a singular value is {unclear[0]:.1e} of the largest. Scale "
-            "cells or queries that are far smaller than others, or merge cells that are nearly the same. None was made."
+            "rank-unclear",
+            f"The rank of the queries is unclear: one singular value is {unclear[0]:.1e} of the largest.",
+            "",
+            "Scale cells or queries that are far smaller than others, or merge cells that are nearly equal.",
+            "No design was made.",
         )
     return int((relative >= UNCLEAR).sum())
 

@@ -147,8 +147,11 @@ class _Recursion:
     def __init__(self, problem: Problem, progress: Progress | None) -> None:
         if not affordable(problem):
             raise PlanError(
-                "a table is too tall for its matrix to be written out, or the tables have too many margins; plan "
-                "without refinement."
+                "refinement-too-large",
+                "A table is too tall to write out its matrix, or the tables have too many margins.",
+                "",
+                "Plan without refinement.",
+                "Nothing was refined.",
             )
         self.progress = progress
         scale = np.sqrt(problem.spread(np.ones(problem.cells + problem.constraints))[0])
@@ -187,7 +190,13 @@ class _Recursion:
                 break
             start = None
         if best is None:
-            raise PlanError("the optimum cannot be refined in floating point; plan without it. No plan was made.")
+            raise PlanError(
+                "refinement-not-finite",
+                "The optimum cannot be refined in floating point.",
+                "",
+                "Plan without refinement.",
+                "No plan was made.",
+            )
         told = f"profile lexicographically least to level {len(best.levels)}, then any: {why}"
         return replace(best, complete=False, status=told)
 

@@ -141,8 +141,11 @@ def candidates(tables: Sequence[int], sizes: Sequence[int], most: int, *, cells:
     own = sorted({int(a) for a in tables})
     if not own or len(sizes) > MOST_ATTRIBUTES or not 0 <= own[0] <= own[-1] < 1 << len(sizes):
         raise WorkloadError(
-            f"candidates need at least one table about some of at most {MOST_ATTRIBUTES} attributes with sizes; "
-            f"got {len(own)} tables and {len(sizes)} sizes."
+            "candidates-unusable",
+            f"There are {len(own)} tables and {len(sizes)} sizes of attributes.",
+            f"Candidates need a table, at most {MOST_ATTRIBUTES} attributes, and a size for each attribute of a table.",
+            "Give tables of attributes that have sizes.",
+            "Nothing was computed.",
         )
     whole = reduce(lambda a, b: a | b, own)
     unions = sorted({a | b for a, b in itertools.combinations(own, 2)} - {whole}, key=lambda b: (_size(b, sizes), b))
@@ -428,15 +431,30 @@ def _checked(
     c = np.asarray(numbers, dtype=np.float64)
     if n.shape[0] != u.shape[1] or c.shape != u.shape[:1] or not c.size:
         raise WorkloadError(
-            f"information is (sectors, candidates), shares are (tables, sectors) and numbers one per table; got shapes "
-            f"{n.shape}, {u.shape} and {c.shape}."
+            "margin-shapes-differ",
+            f"The shapes of information, shares and numbers are {n.shape}, {u.shape} and {c.shape}.",
+            "They must be (sectors, candidates), (tables, sectors) and (tables,).",
+            "Give arrays of these shapes.",
+            "Nothing was computed.",
         )
     if not np.isfinite(c).all() or not (c > 0).all() or n.data.min(initial=0.0) < 0 or u.data.min(initial=0.0) < 0:
-        raise WorkloadError("weights and targets are positive and finite, information and shares at least 0.")
+        raise WorkloadError(
+            "margin-weights-out-of-range",
+            "A target is not positive and finite, or an entry of information or shares is below 0.",
+            "",
+            "Give positive finite targets, and information and shares of at least 0.",
+            "Nothing was computed.",
+        )
     needed = np.asarray(u.sum(axis=0)).ravel() > 0
     n, u = sp.csr_array(n[needed]), sp.csr_array(u[:, needed])
     if not (np.asarray(n.sum(axis=1)).ravel() > 0).all():
-        raise WorkloadError("some table needs a margin that no candidate contains; add candidates that do.")
+        raise WorkloadError(
+            "margin-without-candidate",
+            "Some table needs a margin that no candidate contains.",
+            "",
+            "Add candidates that contain it.",
+            "Nothing was computed.",
+        )
     return n, u, c
 
 
@@ -517,5 +535,11 @@ def least_worst(
 def _orders(orders: ArrayLike, information: sp.csr_array) -> NDArray[np.int64]:
     out = np.asarray(orders, dtype=np.int64)
     if out.shape != information.shape[1:]:
-        raise WorkloadError(f"{information.shape[1]} candidates need one order each; got shape {out.shape}.")
+        raise WorkloadError(
+            "candidate-orders-misfit",
+            f"There are {information.shape[1]} candidates, and the orders have the shape {out.shape}.",
+            "",
+            "Give one order for each candidate.",
+            "Nothing was computed.",
+        )
     return out

@@ -127,14 +127,22 @@ class Queries:
         operators = [r if isinstance(r, Operator) else op.plain(np.asarray(r)) for r, _ in tables]
         if len({r.shape[1] for r in operators}) != 1:
             raise WorkloadError(
-                f"queries must all be about the same cells; got {[r.shape[1] for r in operators]} of them."
+                "queries-of-different-cells",
+                f"The queries are about different numbers of cells: {[r.shape[1] for r in operators]}.",
+                "",
+                "Give queries about the same cells.",
+                "Nothing was planned.",
             )
         numbers = []
         for r, (_, given) in zip(operators, tables, strict=True):
             c = np.asarray(given, dtype=np.float64)
             if c.shape not in {(), r.shape[:1]} or not np.isfinite(c).all() or not (c > 0).all():
                 raise WorkloadError(
-                    f"{r.shape[0]} queries need one positive finite number, or one each; got shape {c.shape}."
+                    "query-targets-unusable",
+                    f"The targets of {r.shape[0]} queries are not positive and finite, or have the shape {c.shape}.",
+                    "",
+                    "Give one positive finite number, or one for each query.",
+                    "Nothing was planned.",
                 )
             numbers.append(np.array(np.broadcast_to(c, r.shape[:1])))
         return cls(tuple(operators), tuple(numbers))
@@ -457,7 +465,7 @@ def _squared(a: Operator) -> Operator:
         case _Ranges() | op.Identity() | op.Total() | op.Prefix() | op.Intervals() | op.Groups():
             return a  # entries are 0 and 1
         case _:
-            raise WorkloadError(f"there is no rule for the squared entries of {type(a).__name__}.")
+            raise rules.no_rule("squared entries", a)
 
 
 @final
@@ -892,7 +900,13 @@ def _search(
 def _asking(queries: Queries) -> int:
     """The number of cells, of queries that look at any."""
     if not any(_looked_at(a).any() for a in queries.operators):
-        raise WorkloadError("all queries are 0 for every cell: there is nothing to be accurate about.")
+        raise WorkloadError(
+            "queries-count-nothing",
+            "All queries are 0 in every cell.",
+            "",
+            "Give queries that count at least one cell.",
+            "Nothing was planned.",
+        )
     return queries.cells
 
 

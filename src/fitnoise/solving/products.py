@@ -266,9 +266,12 @@ def _kind(
     whole = stacked[:, cells] if always else np.vstack([np.ones(len(cells)), stacked[:, cells]])
     if len(cells) == 1 or np.linalg.matrix_rank(whole) < len(cells):
         raise WorkloadError(
-            f"in product form what is asked of {name!r} must tell {len(cells)} groups of its values apart, and their "
-            "counts must follow from it: ask for it value by value too, or by groups that do not overlap. Nothing was "
-            "planned."
+            "product-groups-dependent",
+            f"The queries about {name!r} do not determine the counts of its {len(cells)} groups of values.",
+            "A plan in product form needs these counts.",
+            f"Show {name!r} value by value too, or by groups that do not overlap.",
+            "Nothing was planned.",
+            place=name,
         )
     return Kind(axes, even=False, always=always, merged=merged, views={v: x[:, cells] for v, x in views.items()})
 
@@ -319,10 +322,23 @@ class Weights:
         given, theta = evidence.cells, evidence.numbers
         fits = evidence.pairs is None and given.shape == (count,) and theta.shape == (tables,)
         if not (fits and np.isfinite(given).all() and np.isfinite(theta).all() and min([0, *given, *theta]) >= 0):
-            raise PlanError(f"dual weights must be {count} + {tables} numbers ≥ 0; the plan proves nothing.")
+            raise PlanError(
+                "product-weights-unusable",
+                f"The dual weights are not {count} numbers for cells and {tables} for tables, each finite "
+                "and at least 0.",
+                "",
+                "Verify an unaltered plan, or plan again.",
+                "The plan proves nothing.",
+            )
         parts = np.split(given, np.cumsum([len(v) for v in own])[:-1]) if own else []
         if (chosen and theta.sum() <= 0) or any(v.sum() <= 0 for v in parts if len(v)):
-            raise PlanError("dual weights must not all be 0; the plan proves nothing.")
+            raise PlanError(
+                "product-weights-zero",
+                "The dual weights of the tables, or those of one factor, are all 0.",
+                "",
+                "Verify an unaltered plan, or plan again.",
+                "The plan proves nothing.",
+            )
         left = iter([v / v.sum() if len(v) else v for v in parts])
         p = [next(left) for _ in out.p]
         if not chosen:

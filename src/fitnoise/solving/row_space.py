@@ -60,9 +60,11 @@ def row_space(decomposition: Decomposition) -> RowSpace:
     """
     if decomposition.sizes or decomposition.cells > CELLS_LIMIT:
         raise WorkloadError(
-            f"a database looked at as a whole has at most {CELLS_LIMIT:,} joint cells of the attributes that its "
-            f"tables show; this one has {decomposition.cells:,}. Coarsen an attribute, or ask for fewer. Nothing was "
-            "planned."
+            "too-many-cells-for-projection",
+            f"The tables show attributes with {decomposition.cells:,} joint cells.",
+            f"The projection mechanism takes at most {CELLS_LIMIT:,} joint cells.",
+            "Coarsen an attribute, or show fewer attributes.",
+            "Nothing was planned.",
         )
     (group,) = decomposition.groups
     basis = group.basis.astype(np.float64)
@@ -83,5 +85,11 @@ def row_space(decomposition: Decomposition) -> RowSpace:
             triangle = np.atleast_2d(sl.qr(np.concatenate([triangle, part]), mode="r")[0][: len(basis)])
     sizes = np.abs(triangle.diagonal())
     if triangle.shape[0] < len(basis) or sizes.min() <= 1e-12 * sizes.max():
-        raise WorkloadError("the queries are dependent in floating point; give them in integers. Nothing was planned.")
+        raise WorkloadError(
+            "queries-dependent",
+            "The queries are dependent in floating point.",
+            "",
+            "Give the queries in whole numbers.",
+            "Nothing was planned.",
+        )
     return RowSpace(triangle @ basis, triangle, decomposition.rows, math.sqrt(moved))

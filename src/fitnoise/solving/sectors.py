@@ -310,10 +310,12 @@ def decompose(
     shape = tuple(width[a] for a in bound)
     if math.prod(shape) > MAX_STRUCTURED_CELLS:
         raise WorkloadError(
-            f"the attributes {bound} are asked for by ranges, recodes, per-value targets or a matrix, and have "
-            f"{math.prod(shape):,} joint cells; at most {MAX_STRUCTURED_CELLS:,} can be planned exactly. "
-            f"Coarsen one of them, or ask for it value by value with one target. {ways_out(workload.domain, bound)}"
-            "Nothing was planned."
+            "too-many-structured-cells",
+            f"The attributes {bound} have ranges, recodes, targets by value or a matrix, and "
+            f"{math.prod(shape):,} joint cells.",
+            f"An exact plan takes at most {MAX_STRUCTURED_CELLS:,} such cells.",
+            f"Coarsen one of them, or show it by value with one target. {ways_out(workload.domain, bound)}".rstrip(),
+            "Nothing was planned.",
         )
     tables = _Tables(workload, free, bound).groups()
     sizes = np.array([width[a] for a in free], dtype=np.int64)
@@ -408,16 +410,15 @@ def ways_out(domain: Domain, bound: Sequence[str]) -> str:
     amounts = [a for a in bound if a in domain.steps]
     if amounts:
         return (
-            f"The amounts {amounts} have at least 2 joint cells each, however they are asked for, and are not shown "
-            "value by value: ask for fewer of them, or give some a group of tables of their own (also = ...). "
+            f"Each of the amounts {amounts} has at least 2 joint cells in any table, and no table shows it "
+            "value by value. Show fewer of them, or give some a group of tables of their own (also = …). "
         )
     for home in map(domain.home, bound):
         if isinstance(domain[home], Hierarchy):
             return (
-                f"Of {home!r}, levels with different numbers of places are planned together at any size where they "
-                "and all other attributes are shown value by value, and nothing else "
-                "is structured: show others by groups as values, or give each level a group of tables of its own "
-                "(also = ...). "
+                f"Levels of {home!r} with different numbers of places have no such limit where all attributes are "
+                "shown value by value and nothing else is structured. Show the others by groups as values, or give "
+                "each level a group of tables of its own (also = …). "
             )
     return ""
 
@@ -427,9 +428,13 @@ def afford(needed: float, what: str) -> None:
     there = physical_memory()
     if needed > there:
         raise WorkloadError(
-            f"{what} needs at least {needed / 2**30:,.1f} GiB of memory; this machine has {there / 2**30:,.1f}. "
-            "Coarsen an attribute that is asked for by ranges, recodes or per-value targets, publish it in tables that "
-            "share fewer of these attributes, or plan on a larger machine. Nothing was planned."
+            "too-little-memory",
+            f"This machine has {there / 2**30:,.1f} GiB of memory, and {what} needs at least "
+            f"{needed / 2**30:,.1f} GiB.",
+            "",
+            "Coarsen an attribute that has ranges, recodes or targets by value, let fewer tables share "
+            "such attributes, or plan on a larger machine.",
+            "Nothing was planned.",
         )
 
 
@@ -626,8 +631,11 @@ class _Knots:
         between = 3 ** sum(len(pieces) > 1 for pieces in self.steps)  # times as large is what multiplies counts there
         if not small or largest_entry(out) * between >= SAFE:
             raise WorkloadError(
-                "the ranges of the amounts have too many steps to be measured together in 64-bit whole numbers: "
-                "declare larger steps, or sum them up in tables of their own. Nothing was planned."
+                "too-many-amount-steps",
+                "The amounts have too many steps between the ends of their ranges to be measured together.",
+                "Sums are measured in 64-bit whole numbers.",
+                "Declare larger steps, or give some amounts a group of tables of their own (also = …).",
+                "Nothing was planned.",
             )
         return out.reshape(len(out), -1).astype(np.int64)
 
@@ -674,7 +682,13 @@ def _sectors(
     rank = np.argsort(np.argsort(first))[kind]  # groups in the order of their first sectors
     names = np.sort(first)
     if bases is not None and len(bases) != len(names):
-        raise WorkloadError(f"the tables need {len(names)} groups of sectors; bases for {len(bases)} were given.")
+        raise WorkloadError(
+            "bases-misfit",
+            f"There are bases for {len(bases)} groups of sectors, and the tables have {len(names)} such groups.",
+            "",
+            "Give one basis for each group.",
+            "Nothing was planned.",
+        )
     inside = np.empty(total, dtype=np.intp)  # the place of each sector in its group
     by_group = np.argsort(rank, kind="stable")
     count = np.bincount(rank)
@@ -729,8 +743,11 @@ def _margins(
     pairs = sum(len(g.tables) * 2.0 ** g.axes.shape[1] for g in tables)
     if pairs > MAX_MARGINS:
         raise WorkloadError(
-            f"the tables have {pairs:,.0f} margins in all, counted table by table; at most {MAX_MARGINS:,} can be "
-            "planned. Publish fewer tables, or tables of fewer attributes. Nothing was planned."
+            "too-many-margins",
+            f"The tables have {pairs:,.0f} margins, counted table by table.",
+            f"A plan takes at most {MAX_MARGINS:,} margins.",
+            "Publish fewer tables, or tables of fewer attributes.",
+            "Nothing was planned.",
         )
     rows = [np.sort(g.axes, axis=1) for g in tables]
     known: list[dict[tuple[int, ...], Indices]] = [{(): np.zeros(len(r), dtype=np.intp)} for r in rows]
@@ -825,7 +842,13 @@ def lift(rows: Array, basis: NDArray[np.int64]) -> tuple[Floats, float]:
         WorkloadError: a row is not over the basis to 1e-7 of its largest entry.
     """
     if basis.ndim != 2 or basis.shape[1] != rows.shape[1]:
-        raise WorkloadError("a basis does not have one column per cell.")
+        raise WorkloadError(
+            "basis-shape-wrong",
+            "A basis does not have one column for each cell.",
+            "",
+            "Give a basis with one column for each cell.",
+            "Nothing was planned.",
+        )
     if ((basis == 0) | (basis == 1)).all() and (basis.sum(axis=0) <= 1).all() and basis.any(axis=1).all():
         out = rows[:, basis.argmax(axis=1)].astype(np.float64)  # disjoint groups of equal columns
     else:
@@ -838,8 +861,12 @@ def lift(rows: Array, basis: NDArray[np.int64]) -> tuple[Floats, float]:
     off = np.abs(out @ basis - rows).max(axis=1)
     if not (off <= 1e-7 * np.abs(rows).max(axis=1)).all():
         raise WorkloadError(
-            "the queries cannot be written over the basis of their sector: they are too nearly dependent, or the basis "
-            "belongs to other queries. Drop queries that are almost combinations of others. Nothing was planned."
+            "queries-not-in-basis",
+            "The queries of a sector are not combinations of its basis: they are nearly dependent, or "
+            "the basis belongs to other queries.",
+            "",
+            "Remove queries that are almost combinations of others.",
+            "Nothing was planned.",
         )
     return np.ascontiguousarray(out), float(off.max())
 

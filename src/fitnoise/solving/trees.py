@@ -143,7 +143,7 @@ class Quotient:
             s.insert(0, self.up(v[0], level))
             much = 1 + weights[level - 1] * s[0]
             if not (much > 0).all():  # rounding alone can do this
-                raise PlanError("the weights of levels are too far apart: tables could not be rebuilt. No plan is.")
+                raise level_weights_too_far_apart()
             v.insert(0, s[0] / much)
         out = [v[0]]
         for level in range(1, deep + 1):
@@ -375,8 +375,25 @@ def bound(problem: ByLevel, evidence: Evidence) -> float:
     with np.errstate(all="ignore"):
         proven = root(problem, evidence, FINE).lower * (1 - LOWERED)
     if not math.isfinite(proven):
-        raise PlanError("dual weights are too far apart in size; the plan proves nothing.")
+        raise PlanError(
+            "dual-weights-too-far-apart",
+            "The dual weights differ too much in size for floating point.",
+            "",
+            "Verify an unaltered plan, or plan again.",
+            "The plan proves nothing.",
+        )
     return proven
+
+
+def level_weights_too_far_apart() -> PlanError:
+    """Return the error for weights of levels that rounding makes unusable."""
+    return PlanError(
+        "level-weights-too-far-apart",
+        "The weights of levels differ too much in size to rebuild the tables from the answers.",
+        "",
+        "Bring the targets of the levels closer together in size.",
+        "No plan was made.",
+    )
 
 
 def check(problem: ByLevel, evidence: Evidence) -> None:
@@ -387,13 +404,25 @@ def check(problem: ByLevel, evidence: Evidence) -> None:
             total = given.sum()
         fits = given.shape == wanted.shape and math.isfinite(total) and bool((given > FAINTEST * total).all())
         if not fits or evidence.pairs is not None:
-            raise PlanError(f"dual weights {name} must be {len(wanted)} numbers > 0; the plan proves nothing.")
+            raise PlanError(
+                "tree-weights-unusable",
+                f"The dual weights {name} are not {len(wanted)} numbers above 0 of comparable size.",
+                "",
+                "Verify an unaltered plan, or plan again.",
+                "The plan proves nothing.",
+            )
     told, asked = evidence.kinds, like.kinds
     same = told is None and asked is None
     if told is not None and asked is not None:
         same = told.shape == asked.shape and bool((told > 0).all()) and math.isfinite(told.sum())
     if not same:
-        raise PlanError("dual weights of kinds of neighbours must be as many numbers > 0 as there are; none is proven.")
+        raise PlanError(
+            "neighbour-weights-unusable",
+            "The dual weights of the kinds of neighbours are not one positive number for each kind.",
+            "",
+            "Verify an unaltered plan, or plan again.",
+            "The plan proves nothing.",
+        )
 
 
 def root(problem: ByLevel, evidence: Evidence, grid: tuple[float, float]) -> Root:

@@ -18,10 +18,9 @@ from typing import final
 
 import numpy as np
 
-from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.solving.certificates import Evidence
-from fitnoise.solving.trees import ByLevel, Quotient
+from fitnoise.solving.trees import ByLevel, Quotient, level_weights_too_far_apart
 
 
 @final
@@ -61,7 +60,7 @@ class Known:
             rest.insert(0, tree.up(rest[0] + spread, level))
             much = 1 + x[level - 1] * c
             if not (much > 0).all():  # rounding alone can do this
-                raise PlanError("the weights of levels are too far apart: tables could not be rebuilt. No plan is.")
+                raise level_weights_too_far_apart()
             own.insert(0, c / much)
             slope.insert(0, mean)
             below.insert(0, c)
