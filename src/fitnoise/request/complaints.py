@@ -10,6 +10,7 @@ from typing import Any
 from pydantic_core import ErrorDetails
 
 from fitnoise.errors import FitnoiseError, SpecError
+from fitnoise.kernel.codings import number
 from fitnoise.request.attributes import KINDS
 from fitnoise.request.parts import BACKSLASH
 
@@ -53,7 +54,7 @@ def several_problems(problems: Sequence[SpecError], outcome: str = OUTCOME) -> S
     """
     if len(problems) == 1:
         return problems[0].with_outcome(outcome)
-    listed = [f"{number}. {_described(problem)}" for number, problem in enumerate(problems[:MAX_LISTED], 1)]
+    listed = [f"{place}. {_described(problem)}" for place, problem in enumerate(problems[:MAX_LISTED], 1)]
     more = len(problems) - MAX_LISTED
     error = SpecError(
         "several-problems",
@@ -125,15 +126,14 @@ def comma_complaint(text: str) -> str:
     return f"; {DECIMAL_POINT}" if _COMMA.fullmatch(text) else ""
 
 
-def number_advice(text: str) -> str:
-    """Return what to write instead of a text that is no number, as a sentence.
+def number_advice(text: str, otherwise: str) -> str:
+    """Return what to write instead of a text that is not the number it should be, as a sentence.
 
     Args:
         text: The text.
+        otherwise: The sentence for a text without a decimal comma.
     """
-    if _COMMA.fullmatch(text):
-        return f"{DECIMAL_POINT[0].upper()}{DECIMAL_POINT[1:]}."
-    return "Write the number in digits."
+    return f"{DECIMAL_POINT[0].upper()}{DECIMAL_POINT[1:]}." if _COMMA.fullmatch(text) else otherwise
 
 
 def complaints(errors: Sequence[ErrorDetails], document: Any) -> list[SpecError]:
@@ -156,14 +156,17 @@ def complaints(errors: Sequence[ErrorDetails], document: Any) -> list[SpecError]
             kinds = wanted.setdefault(place, (e["input"], []))[1]
             kinds.append(_WANTED[e["type"]].format(**e.get("ctx", {})))
     for place, (given, kinds) in wanted.items():
-        number = isinstance(given, str) and any("number" in kind for kind in kinds)
         one_of = " or ".join(dict.fromkeys(kinds))
+        advice = f"Write {one_of}."
+        if isinstance(given, str) and any("number" in kind for kind in kinds):
+            plain = number(given) is not None
+            advice = number_advice(given, "Write the number without quotes." if plain else advice)
         found.append(
             SpecError(
                 "wrong-type",
                 f"{_subject(place)} is {_shown(given)}.",
                 f"It must be {one_of}.",
-                number_advice(given) if number else f"Write {one_of}.",
+                advice,
                 OUTCOME,
                 place=_path(place),
             )

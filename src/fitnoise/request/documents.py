@@ -342,9 +342,9 @@ class CostSpec(Part):
     def build(self, delta: float | None) -> Budget:
         """The budget; `delta` goes with an epsilon that does not say its own; None, with a pure one."""
         implied = delta if self.epsilon is not None else None
-        epsilon = None if self.epsilon is None else exact_number(str(self.epsilon))
+        epsilon = None if self.epsilon is None else _exact("epsilon", self.epsilon)
         return Budget(
-            rho=None if self.rho is None else exact_number(str(self.rho)),
+            rho=None if self.rho is None else _exact("rho", self.rho),
             mu=self.mu,
             epsilon=epsilon if epsilon is None or (implied is None and self.delta is None) else float(epsilon),
             delta=implied if self.delta is None else self.delta,
@@ -369,9 +369,17 @@ def exact_number(text: str) -> Fraction:
         "not-an-exact-number",
         f"The text {reprlib.repr(text)} is not a number of at least 0.",
         "It must be a number such as 0.05, or a fraction such as '1/28'.",
-        number_advice(text),
+        number_advice(text, "Write such a number or fraction."),
         "No data were read.",
     )
+
+
+def _exact(key: str, given: float | str) -> Fraction:
+    """Return the number of a key, exactly; an error names the key."""
+    try:
+        return exact_number(str(given))
+    except SpecError as error:
+        raise error.with_place(key) from None
 
 
 _Bound = int | float | date | str
@@ -688,7 +696,7 @@ class FiniteSpec(Part):
                     )
             where.append(tuple((a, _selection(v)) for a, v in condition.items()))
         prior = None if self.prior is None else tuple(self.prior)
-        cost = exact_number(str(self.epsilon))
+        cost = _exact("epsilon", self.epsilon)
         return FiniteQuery(
             name=self.name,
             question=self.query,
@@ -698,7 +706,7 @@ class FiniteSpec(Part):
             where=tuple(where),
             prior=prior,
             aim=self.aim,
-            at=None if self.at is None else exact_number(str(self.at)),
+            at=None if self.at is None else _exact("at", self.at),
         )
 
 

@@ -612,7 +612,7 @@ class Publication:
                 "Use the goal fit-for-use: targets are relative to each other here.",
             ),
             "privacy.cell_budgets": (self.cell_budgets is not None, "cell budgets", "Remove cell_budgets."),
-            "privacy.beside": (bool(self.beside), "plans beside it", "Remove beside."),
+            "privacy.beside": (bool(self.beside), "plans on the same records", "Remove `privacy.beside`."),
         }
         for key, (wrong, what, action) in refused.items():
             if wrong:
@@ -679,8 +679,8 @@ class Publication:
             if any(once) or not other.workload.tables:
                 raise SpecError(
                     "part-with-shared-settings",
-                    "Further tables have a cap, plans beside, free, questions, units or further tables, or "
-                    "have no tables.",
+                    "Further tables have a cap, plans on the same records, free, questions, units or further "
+                    "tables, or have no tables.",
                     "The publication states these once for all of its tables.",
                     "Give them to the publication, and give each further part its tables.",
                     "No plan was made.",
@@ -749,9 +749,9 @@ class Publication:
         if pairwise and (self.cell_budgets is not None or self.beside):
             raise SpecError(
                 "single-record-options",
-                "The publication has cell budgets or plans beside it, and replace-one neighbours.",
+                "The publication has cell budgets or plans on the same records, and replace-one neighbours.",
                 "Both are about single records.",
-                "Use add-or-remove-one neighbours, or remove cell_budgets and beside.",
+                "Use add-or-remove-one neighbours, or remove `cell_budgets` and `beside`.",
                 "No plan was made.",
                 place="privacy.neighbours",
             )
@@ -792,7 +792,7 @@ class Publication:
             if not isinstance(name, str) or re.fullmatch("[0-9a-f]{64}", name) is None:
                 raise SpecError(
                     "plan-hash-malformed",
-                    f"The plan beside this one is named {name!r}.",
+                    f"A plan on the same records is named {name!r}.",
                     "A plan is named by its SHA-256, 64 hexadecimal digits in lower case.",
                     "Copy the hash of the plan.",
                     "No plan was made.",
@@ -800,27 +800,26 @@ class Publication:
                 )
         if self.beside and self.unit.id is not None:
             raise SpecError(
-                "beside-with-id",
-                f"The publication has plans beside it, and the unit {self.unit.name!r} has an id.",
-                "Such plans use the same records, and each plan chooses the counted records of one "
-                f"{self.unit.name} itself.",
-                "Remove beside: charges then add up.",
+                "composed-plans-with-id",
+                f"The publication names plans on the same records, and the unit {self.unit.name!r} has an id.",
+                f"Each of these plans chooses by itself which records of one {self.unit.name} are counted.",
+                "Remove `privacy.beside`: charges then add up.",
                 "No plan was made.",
                 place="privacy.beside",
             )
         if self.free and not self.beside:
             raise SpecError(
-                "free-needs-beside",
-                "The publication is free, and names no plan beside it.",
+                "free-needs-composed-plans",
+                "The publication is free, and names no plan on the same records.",
                 "Only a release on the same records as other plans can be free.",
-                "Name these plans in beside, or remove free.",
+                "Name these plans in `privacy.beside`, or remove `privacy.free`.",
                 "No plan was made.",
                 place="privacy.free",
             )
         if len(set(self.beside)) != len(self.beside):
             raise SpecError(
                 "plan-twice",
-                "A plan is named twice beside this one.",
+                "A plan on the same records is named twice.",
                 "",
                 "Name each plan once.",
                 "No plan was made.",
@@ -1020,7 +1019,7 @@ class Publication:
         refused = {
             "objective.goal": ("the goal hybrid", self.objective.goal is Goal.HYBRID),
             "privacy.cell_budgets": ("cell_budgets", self.cell_budgets is not None),
-            "privacy.beside": ("beside", bool(self.beside)),
+            "privacy.beside": ("plans on the same records", bool(self.beside)),
         }
         for key, (what, stated) in refused.items():
             if stated:
@@ -1028,7 +1027,7 @@ class Publication:
                     "zcdp-only",
                     f"The publication has {what}, and privacy is {self.privacy.value!r}.",
                     "This needs Gaussian noise.",
-                    f"Set privacy = 'zcdp', or remove {what}.",
+                    f"Set privacy = 'zcdp', or remove {key}.",
                     "No plan was made.",
                     place=key,
                 )

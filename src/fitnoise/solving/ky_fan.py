@@ -675,7 +675,7 @@ def ky_fan_design(
     if (((columns - basis @ inside) ** 2).sum(axis=0) > OUTSIDE**2 * (columns**2).sum(axis=0)).any():
         raise WorkloadError(
             "column-lost-to-rounding",
-            "Some column of the queries is so much smaller than others that its direction is lost to rounding.",
+            "Rounding hides the direction of some column of the queries, which is far smaller than others.",
             "Each direction must receive noise.",
             "Scale the queries so that their columns are of similar size.",
             "No design was made.",
