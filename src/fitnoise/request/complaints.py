@@ -193,7 +193,8 @@ def _explained(place: tuple[str | int, ...], error: ErrorDetails) -> SpecError:
     kind, context = error["type"], error.get("ctx", {})
     raised = context.get("error")
     if isinstance(raised, SpecError):  # of a validator of ours
-        return raised if raised.place is None and not place else raised.with_place(_path((*place, *_steps(raised))))
+        path = _path((*place, *_steps(raised)))
+        return raised if path is None else raised.with_place(path)
     if kind == "missing":
         return SpecError(
             "key-missing",
