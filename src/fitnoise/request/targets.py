@@ -321,7 +321,7 @@ class Target:
         known = self.reference is None or isinstance(self.reference, PublicTotal)
         if not known and not (is_real(self.reference) and 0 < self.reference < math.inf):
             raise WorkloadError(
-                "reference-not-positive",
+                "target-reference-not-positive",
                 f"The reference count is {self.reference!r}.",
                 "It must be a positive finite number.",
                 "Give a number above 0.",
