@@ -711,11 +711,7 @@ ERRORS = {
     "a plan below a file": (8, ["plan", "spec.toml", "-o", "people.csv/plan.json"], "[release.folder-not-writable]"),
     "no plan": (8, ["release", "nowhere.json", *RELEASE[2:]], "[release.file-not-readable]"),
     "a plan that is none": (4, ["release", "people.csv", *RELEASE[2:]], "[plan.plan-not-json]"),
-    "no data": (
-        6,
-        ["release", "plan.json", "nowhere.csv", *RELEASE[3:]],
-        "The data file 'nowhere.csv' does not exist.",
-    ),
+    "no data": (6, ["release", "plan.json", "nowhere.csv", *RELEASE[3:]], "[data.data-file-missing]"),
     "data of no known kind": (6, ["release", "plan.json", "spec.toml", *RELEASE[3:]], "Nothing was "),
     "a ledger that is none": (7, [*RELEASE[:4], "people.csv", *RELEASE[5:]], "it is not a ledger"),
     "a ledger in no folder": (7, [*RELEASE[:4], "nowhere/l.db", *RELEASE[5:]], "does not exist: make it first"),
