@@ -6,7 +6,6 @@ from pathlib import Path
 
 from starlette.testclient import TestClient
 
-from fitnoise.errors import FitnoiseError
 from fitnoise.interfaces.studio import planner, state, workers
 from fitnoise.interfaces.studio.app import application
 from fitnoise.interfaces.studio.folder import Folder, digest
@@ -48,7 +47,7 @@ class Here:
         answer = planner.answered(question, lambda _: None)
         if answer["kind"] != "done":
             assert answer["kind"] == "refused", answer
-            raise FitnoiseError(answer["text"])
+            raise workers.error_of(answer)
         return answer
 
     def stop(self):

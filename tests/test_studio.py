@@ -101,7 +101,7 @@ def test_any_edit_leaves_the_certified_plan_behind(client, at_once):
     assert client.post("/tables", {"number.0": "5"}).status_code == 200
     assert client.folder.certified() is None
     refused = client.post(f"/release/{number}", typed="people")
-    assert (refused.status_code, "certify it again" in refused.text) == (409, True)
+    assert (refused.status_code, "Certify the plan again" in refused.text) == (409, True)
     assert client.post("/release", data=client.number("people.csv"), out="r").status_code == 409
     assert "No plan is certified" in client.page("/release")
     assert not (client.folder.root / "budget.sqlite").exists()
@@ -123,12 +123,12 @@ def test_releases_that_are_refused_before_they_are_asked(client, at_once):
     client.certified()
     people, spec = client.number("people.csv"), client.number("spec.toml")
     for fields, message in (
-        ({"out": "r"}, "choose the data"),
-        ({"data": spec, "out": "r"}, "choose one of what is listed"),
-        ({"data": "999", "out": "r"}, "choose one of what is listed"),
-        ({"data": people, "out": "../r"}, "a name is of letters"),
+        ({"out": "r"}, "Choose the data"),
+        ({"data": spec, "out": "r"}, "choose from the list"),
+        ({"data": "999", "out": "r"}, "choose from the list"),
+        ({"data": people, "out": "../r"}, "Choose another name"),
         ({"data": people, "out": "spec.toml"}, "exists already"),
-        ({"data": people, "out": "r", "ledger": spec}, "choose one of what is listed"),
+        ({"data": people, "out": "r", "ledger": spec}, "choose from the list"),
     ):
         refused = client.post("/release", fields)
         assert (refused.status_code, message in refused.text) == (422, True), refused.text
@@ -142,11 +142,11 @@ def test_an_intent_is_bound_to_its_name_time_and_data(tmp_path, monkeypatch, at_
         number = client.asked()
         for typed in ("", "People", "people "):
             refused = client.post(f"/release/{number}", typed=typed)
-            assert (refused.status_code, "type the name of the source" in refused.text) == (422, True)
+            assert (refused.status_code, "Type the name of the source" in refused.text) == (422, True)
         assert client.post("/release/" + "0" * 32, typed="people").status_code == 422
         now[0] += releasing.VALID
         refused = client.post(f"/release/{number}", typed="people")
-        assert (refused.status_code, "more than ten minutes ago" in refused.text) == (422, True)
+        assert (refused.status_code, "was not requested in the last ten minutes" in refused.text) == (422, True)
         number = client.asked()
         (client.folder.root / "people.csv").write_text("area,age\nn,1\n")
         assert client.post(f"/release/{number}", typed="people").status_code == 204
@@ -163,7 +163,7 @@ def test_what_data_were_refused_for_is_told_and_not_stored(tmp_path, monkeypatch
         number = client.asked()
         client.post(f"/release/{number}", typed="people")
         said = capsys.readouterr().out
-        assert "has records whose values are missing or outside" in said
+        assert "records have missing values or values outside the domain" in said
         found = client.studio.releases.where(number)
         assert (found.state, found.told, found.entry) == ("refused", True, None)
         client.studio.releases._texts[number] = said
@@ -206,14 +206,14 @@ def test_an_intent_is_bound_to_its_ledger_and_its_place(client, at_once, tmp_pat
     number = client.asked()
     plan = Plan.from_json((root / "plans" / f"{client.folder.certified()}.json").read_text())
     fn.release(plan, root / "people.csv", ledger=book)
-    refused(number, "the ledger was changed")  # it was not there
+    refused(number, "The ledger changed")  # it was not there
     number = client.asked(ledger=client.number("budget.sqlite"))
     fn.release(plan, root / "people.csv", ledger=book, again=True)
-    refused(number, "the ledger was changed")  # another charge
+    refused(number, "The ledger changed")  # another charge
     number = client.asked(ledger=client.number("budget.sqlite"))
     book.unlink()
     fn.release(plan, root / "people.csv", ledger=book)
-    refused(number, "the ledger was changed")  # another ledger
+    refused(number, "The ledger changed")  # another ledger
     number = client.asked(ledger=client.number("budget.sqlite"))
     (tmp_path / "elsewhere").mkdir()
     (root / "release").symlink_to(tmp_path / "elsewhere")
@@ -248,7 +248,7 @@ def test_data_are_no_list_of_codes(tmp_path, monkeypatch, at_once):
         os.link(root / "own.csv", root / "again" / "other.csv")
         for name in ("own.csv", "again", "again/other.csv"):
             refused = client.post("/release", {"data": client.number(name), "out": "r"})
-            assert (refused.status_code, "a file of codes of the specification and data" in refused.text) == (422, True)
+            assert (refused.status_code, "is a file of codes and is also among the data" in refused.text) == (422, True)
         assert client.post("/release", {"data": client.number("people.csv"), "out": "r"}).status_code == 200
 
 
@@ -295,7 +295,7 @@ def test_two_tabs_do_not_undo_each_other(client):
     assert client.post("/tables", {"number.0": "6", "turn": "3", **one}).status_code == 200  # it knows its own change
     assert client.post("/tables", {"number.0": "7", "turn": "2", **one}).status_code == 204  # an older one of it
     other = client.post("/tables", {"number.1": "8", "turn": "1", "tab": "2", "base": base})
-    assert (other.status_code, "in another tab" in other.text) == (409, True)
+    assert (other.status_code, "Another tab or another program changed the draft" in other.text) == (409, True)
     assert [t["margin"] for t in tomllib.loads(client.folder.text())["tables"]] == [6, 9.5]
     assert client.post("/tables", {"number.1": "8", "turn": "2", "tab": "2"}).status_code == 200
     stale = client.post("/tables", {"number.0": "5", "turn": "4", **one})
@@ -325,7 +325,7 @@ def test_a_draft_that_says_nothing_yet_says_what_is_missing(tmp_path, monkeypatc
         for path, fields in steps:
             assert client.post(path, fields).status_code == 200
         said = client.post("/tables").text
-        assert "the privacy unit is named" in said
+        assert "The name of the privacy unit is" in said
         client.post("/protect", {"privacy.unit": "person", "privacy.max_records": "1", "data.source": "people"})
         client.post("/protect", {"title": "People"})
         client.post("/tables", {"accuracy.gap": "1e-4"})
@@ -356,7 +356,7 @@ def test_jobs_queue_and_are_told(client):
     told = " ".join(Page(client.page("/prove")).texts)
     assert "zcdp" in told
     assert "each line is a plan of its own" in told
-    assert "there is no such table in the plan" in told
+    assert "The plan has no such table" in told
     assert client.post("/jobs/1/stop").status_code == 200
 
 
@@ -509,7 +509,7 @@ def test_an_error_that_is_not_ours_is_told_without_its_text(client, monkeypatch)
     monkeypatch.setattr(client.studio.folder, "key", fail)
     for reply in (client.http.get("/protect"), client.post("/tables", {"number.0": "5"})):
         assert reply.status_code == 500
-        assert "an error inside fitnoise (ValueError)" in reply.text
+        assert "error inside fitnoise (ValueError)" in reply.text
         assert "secret" not in reply.text
         assert "Traceback" not in reply.text
     assert 'id="alert"' in client.post("/tables", {"number.0": "6"}).text  # the script shows it
@@ -625,7 +625,7 @@ def test_a_release_in_its_own_process_stops_before_the_charge_or_not_at_all(tmp_
         wait(lambda: all(x.where(number).state != "releasing" for x in (releases, second)))
         where = releases.where(number)
         assert (where.state, where.told, where.entry) == ("refused", True, None)
-        wait(lambda: "it was stopped" in releases.where(number).text)
+        wait(lambda: "The operator stopped the release" in releases.where(number).text)
         number = client.asked()
         releases.confirm(number, "people", client.folder.certified())
         wait(lambda: releases.where(number).state != "releasing")
@@ -862,7 +862,7 @@ def broken():
 def test_a_release_that_nobody_asked_for_is_nowhere(client):
     with pytest.raises(ReleaseError, match="there is no such release"):
         client.studio.releases.where("x")
-    assert "there is no such release" in client.page("/release/../x".replace("..", "0" * 32).replace("/x", ""))
+    assert "The studio knows no such release" in client.page("/release/../x".replace("..", "0" * 32).replace("/x", ""))
 
 
 def test_the_command_says_what_it_lacks_and_how_to_open_it(tmp_path, monkeypatch, capsys):

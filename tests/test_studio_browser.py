@@ -108,7 +108,7 @@ def test_the_demo_from_a_margin_to_a_question(page, place):
     assert float(page.input_value('[id="number.0"]')) < 15
     page.fill('[id="number.0"]', "none")
     page.wait_for_selector("#alert .wrong")
-    assert page.inner_text("#alert").startswith("the margin of table 1 is a number above 0")
+    assert page.inner_text("#alert").startswith("The value of the margin of table 1 is ")
     page.told = [x for x in page.told if "422" not in x]  # the browser says that a form was refused
     page.fill('[id="number.0"]', "14")
     page.wait_for_function("() => !document.querySelector('#alert').innerText")
@@ -315,7 +315,7 @@ def test_a_release_is_one_whatever_its_page_does(page, place, ends):
     page.fill("#typed", "people")
     page.click("#release-once")
     page.wait_for_selector("#alert .wrong")
-    assert "another release is under way" in page.inner_text("#alert")
+    assert "Another release is running" in page.inner_text("#alert")
     page.goto(f"{page.address}release/{number}")
     os.kill(process.pid, signal.SIGKILL if ends == "killed" else signal.SIGCONT)
     page.wait_for_function("() => !document.querySelector('#where').innerText.startsWith('Releasing')")
@@ -340,7 +340,7 @@ def test_of_two_tabs_the_later_is_told_and_keeps_what_was_written(page, place):
     page.wait_for_selector("#save")
     other.fill('[id="number.1"]', "8")
     other.wait_for_selector("#alert .wrong")
-    assert "in another tab" in other.inner_text("#alert")
+    assert "Another tab or another program changed the draft" in other.inner_text("#alert")
     assert other.input_value('[id="number.1"]') == "8"
     tables = load(place / ".studio" / "draft.toml")["tables"]
     assert [t["margin"] for t in tables] == [5, 9.5]
@@ -403,7 +403,7 @@ def test_sums_up_to_a_ceiling_are_asked_for_of_customers(page, place):
     page.fill("#ceilings-1", "50, much")
     page.click("#apply-1")
     page.wait_for_selector("#alert .wrong")
-    assert page.inner_text("#alert").startswith("a ceiling is a number, such as 20 or 0.5; got 'much'")
+    assert page.inner_text("#alert").startswith("The value of a ceiling is 'much'.")
     assert page.input_value("#ceilings-1") == "50, much"
     page.fill("#ceilings-1", "50, 100")
     page.click("#apply-1")
@@ -481,28 +481,28 @@ REFUSED = {
         "#apply",
         {"privacy.max_records": "whole number", "privacy.delta": "number above 0"},
     ),
-    "protect, a cap": ({"cap": "5,5"}, "#apply", {"cap.kind": "choose the measure"}),
+    "protect, a cap": ({"cap": "5,5"}, "#apply", {"cap.kind": "Choose the measure"}),
     "describe": (
         {"low-1": "old", "high-1": "1.5"},
         "#apply-1",
-        {"low-1": "low is a whole number", "high-1": "high is a whole number"},
+        {"low-1": "must be a whole number", "high-1": "must be a whole number"},
     ),
-    "describe, missing": ({"missing-1": "unknown"}, "#apply-1", {"missing-1": "write `cell = code, code`"}),
-    "describe, codes": ({"codes-0": "n = North\ns"}, "#apply-0", {"codes-0": "some codes have a label"}),
-    "describe, a name": ({"name": "area"}, "#add", {"name": "there is an attribute"}),
+    "describe, missing": ({"missing-1": "unknown"}, "#apply-1", {"missing-1": "Write `cell = code, code`"}),
+    "describe, codes": ({"codes-0": "n = North\ns"}, "#apply-0", {"codes-0": "Some codes have a label"}),
+    "describe, a name": ({"name": "area"}, "#add", {"name": "has an attribute"}),
     "tables": (
         {"accuracy.confidence": "0,95", "number.1": "-1"},
         "#apply",
-        {"number.1": "the margin of table 2 is a number above 0", "accuracy.confidence": "decimal point"},
+        {"number.1": "The value of the margin of table 2", "accuracy.confidence": "decimal point"},
     ),
-    "tables, another": ({"number": "few"}, "#add", {"number": "the margin is a number above 0"}),
+    "tables, another": ({"number": "few"}, "#add", {"number": "The value of the margin is"}),
     "file": ({"text": "margin = 5,5"}, "#apply", {"text": "decimal point"}),
     "ledger": (
         {"cap": "much", "typed": "nobody"},
         "#set-cap",
-        {"cap": "a number such as 0.05", "typed": "type the name of the source"},
+        {"cap": "a number such as 0.05", "typed": "Type the name of the source"},
     ),
-    "release": ({"out": "a/b"}, "#ask", {"data-{first}": "choose the data", "out": "a name is of letters"}),
+    "release": ({"out": "a/b"}, "#ask", {"data-{first}": "Choose the data", "out": "Choose another name"}),
     "report/{release}": ({"question": "count("}, "#ask", {"question": ""}),
 }
 """For each page: the values written, the button, and the refused fields with words of the reason."""

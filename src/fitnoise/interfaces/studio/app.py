@@ -24,7 +24,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from fitnoise.errors import FitnoiseError, LedgerError
+from fitnoise.errors import FitnoiseError, LedgerError, ReleaseError
 from fitnoise.interfaces.exports.export import export
 from fitnoise.interfaces.pages.fragments import report as told_report
 from fitnoise.interfaces.pages.fragments import style
@@ -37,7 +37,7 @@ from fitnoise.interfaces.studio import forms
 from fitnoise.interfaces.studio.folder import SPEC, Changed, Folder, digest, named_files
 from fitnoise.interfaces.studio.guard import Form
 from fitnoise.interfaces.studio.refusals import Refusals, Refused, refused_at
-from fitnoise.interfaces.studio.releasing import NO_DATA, head_of, released_before
+from fitnoise.interfaces.studio.releasing import head_of, no_data, released_before
 from fitnoise.interfaces.studio.state import Studio
 from fitnoise.interfaces.studio.wording import page, told
 from fitnoise.interfaces.studio.workers import Replaced
@@ -104,7 +104,7 @@ def _wrong(studio: Studio, error: FitnoiseError) -> Response:
 
 def _mistake(error: Exception) -> str:
     """What is told of an error that is not ours: its kind, and not its text, which may hold anything."""
-    return f"an error inside fitnoise ({type(error).__name__}). Reload the page to see how things are."
+    return f"There is an error inside fitnoise ({type(error).__name__}). Reload the page to see the present state."
 
 
 def _go(place: str) -> Response:
@@ -286,12 +286,14 @@ def written(studio: Studio, request: Request, form: Form) -> Response:
     else:
         ending = {"xlsx": ".xlsx", "tex": ".tex", "package": ""}.get(kind)
         if ending is None:
-            raise Refused(
-                {
-                    "kind": "choose what to write: a report, whole tables, a workbook, LaTeX or a data package. "
-                    "Nothing was written."
-                }
-            )
+            with refused_at("kind"):
+                raise ReleaseError(
+                    "export-kind-not-chosen",
+                    "No kind of file is chosen.",
+                    "It must be a report, integer tables, a workbook, LaTeX or a data package.",
+                    "Choose the kind.",
+                    "Nothing was written.",
+                )
         place = studio.folder.target(
             _free(studio.folder, f"{base}-{'package' if kind == 'package' else 'tables'}", ending)
         )
@@ -452,7 +454,13 @@ def ask_release(studio: Studio, request: Request, form: Form) -> Response:
     """Bind plan, data and place together, for one use within ten minutes."""
     folder, plan = studio.folder, studio.folder.certified()
     if plan is None:
-        raise Changed("no plan is certified for the specification as it is: certify one. Nothing was measured.")
+        raise Changed(
+            "plan-not-certified",
+            "No plan is certified for the specification in its present form.",
+            "A release needs a certified plan.",
+            "Certify a plan.",
+            "Nothing was measured.",
+        )
     made = Plan.from_json(read_text(folder.plan(plan)))
     given, codes = form.get("ledger", ""), named_files(folder.text())
     table, out = form.get("table", "").strip() or None, form.get("out", "").strip()
@@ -463,12 +471,18 @@ def ask_release(studio: Studio, request: Request, form: Form) -> Response:
             known = folder.data()
             data = tuple(dict.fromkeys(folder.named(x, known) for x in form.all("data")))
             if not data:
-                raise FitnoiseError(NO_DATA)
+                raise no_data()
         with refusals.at("ledger"):
             if given:
                 book = folder.named(given, folder.ledgers())
             elif folder.ledgers():
-                raise FitnoiseError("choose the ledger. Nothing was measured.")
+                raise FitnoiseError(
+                    "ledger-not-chosen",
+                    "No ledger is chosen, and the folder has ledgers.",
+                    "A release is charged in one ledger.",
+                    "Choose the ledger.",
+                    "Nothing was measured.",
+                )
             head_of(folder, book)
         with refusals.at("out"):
             folder.target(out)
@@ -524,14 +538,24 @@ def set_cap(studio: Studio, request: Request, form: Form) -> Response:
         i = int(place) if place.isascii() and place.isdigit() and len(place) < 6 else len(accounts)
         with refused_at("account"):
             if i >= len(accounts):
-                raise LedgerError("choose one of the accounts. Nothing was changed.")
+                raise LedgerError(
+                    "account-not-chosen",
+                    "No account of the ledger is chosen.",
+                    "A cap belongs to one account.",
+                    "Choose one of the accounts.",
+                    "Nothing was changed.",
+                )
         with Refusals() as refusals:
             with refusals.at("cap"):
                 cap = exact_number(form.get("cap", "").strip())
             with refusals.at("typed"):
                 if form.get("typed", "") != accounts[i].source:
                     raise LedgerError(
-                        f"to set a cap, type the name of the source, {accounts[i].source!r}. Nothing was changed."
+                        "source-name-not-typed",
+                        f"The typed text is not the name of the source, {accounts[i].source!r}.",
+                        "To set a cap, its name must be typed.",
+                        "Type the name of the source.",
+                        "Nothing was changed.",
                     )
         book.set_cap(accounts[i], rho=cap, reason=form.get("reason", ""))
     return _go(f"/ledger?ledger={form['ledger']}")

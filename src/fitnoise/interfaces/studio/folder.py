@@ -97,12 +97,21 @@ class Folder:
 
     def __init__(self, root: Path, others: Sequence[str] = ()) -> None:
         if not root.is_dir():
-            raise ReleaseError(f"there is no folder {str(root)!r}: make it, or name another. Nothing was opened.")
+            raise ReleaseError(
+                "studio-folder-missing",
+                f"The folder {str(root)!r} does not exist.",
+                "The studio works in a folder.",
+                "Make the folder, or name another one.",
+                "Nothing was opened.",
+            )
         wrong = [x for x in others if not re.fullmatch(r"(env|spark):.+", x)]
         if wrong:
             raise ReleaseError(
-                f"data beside the folder are named as env:NAME or spark:TABLE; got {wrong[0]!r}. Files are picked from "
-                "the folder. Nothing was opened."
+                "studio-data-address-invalid",
+                f"The data {wrong[0]!r} are given outside the folder.",
+                "Such data must be named as env:NAME or spark:TABLE.",
+                "Put files into the folder, and choose them there.",
+                "Nothing was opened.",
             )
         self.root = root.resolve()
         self.own = self.root / OWN
@@ -113,7 +122,11 @@ class Folder:
             self.own.chmod(0o700)
         except OSError as error:
             raise ReleaseError(
-                f"{OWN!r} cannot be made in {self.root.name!r} ({error.strerror}). Nothing was opened."
+                "studio-place-not-made",
+                f"The folder {OWN!r} cannot be made in {self.root.name!r} ({error.strerror}).",
+                "The studio keeps its drafts there.",
+                "Remove what has this name, or make the folder writable.",
+                "Nothing was opened.",
             ) from None
         self._names: list[str] = list(others)
         self._lock = threading.RLock()
@@ -139,7 +152,13 @@ class Folder:
             known = number.isascii() and number.isdigit() and int(number[:9]) < len(self._names)
             name = self._names[int(number[:9])] if known else None
         if name is None or name not in among:
-            raise ReleaseError("choose one of what is listed: it is not there, or not any more. Nothing was opened.")
+            raise ReleaseError(
+                "choice-not-listed",
+                "The choice is not in the list, or not any more.",
+                "",
+                "Reload the page, and choose from the list.",
+                "Nothing was opened.",
+            )
         return name
 
     def inside(self, name: str) -> Path:
@@ -150,7 +169,14 @@ class Folder:
         """
         path = self.root / name
         if not self._within(path) or (path.is_dir() and not self._all_within(path)):
-            raise ReleaseError(f"{name!r} is not there, or leads out of the folder. Nothing was opened.")
+            raise ReleaseError(
+                "path-outside-folder",
+                f"The path {name!r} does not exist, or leads out of the folder.",
+                "The studio opens files inside its folder only.",
+                "Move the files into the folder.",
+                "Nothing was opened.",
+                place=name,
+            )
         return path
 
     def _all_within(self, folder: Path) -> bool:
@@ -203,10 +229,20 @@ class Folder:
         """
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,99}", name) or name.endswith((".", " ")):
             raise ReleaseError(
-                f"a name is of letters from a to z, digits, and - _ . within; got {name!r}. Nothing was written."
+                "new-name-invalid",
+                f"The new name is {name!r}.",
+                "A name may have the letters a to z, digits, hyphens, underscores, dots and inner spaces.",
+                "Choose another name.",
+                "Nothing was written.",
             )
         if os.path.lexists(self.root / name):
-            raise ReleaseError(f"{name!r} exists already; choose another name. Nothing was written.")
+            raise ReleaseError(
+                "new-name-taken",
+                f"The name {name!r} exists already.",
+                "The studio does not overwrite files.",
+                "Choose another name.",
+                "Nothing was written.",
+            )
         return self.root / name
 
     def headed(self) -> list[str]:
@@ -239,9 +275,12 @@ class Folder:
         except Exception:  # noqa: S110 - whatever a damaged file makes of its reader
             pass
         raise ReleaseError(
-            f"the columns of {name!r} cannot be told: only the first line of a CSV file is read, and shown if it can "
-            "be its header (names, each once; no numbers or dates), or the schema of a Parquet file. Nothing else was "
-            "read."
+            "columns-not-listed",
+            f"The columns of {name!r} cannot be listed.",
+            "The studio reads the schema of a Parquet file, or a first line of a CSV file with different names, no "
+            "numbers and no dates.",
+            "Name the attributes yourself.",
+            "Nothing else was read.",
         )
 
     # --- the specification --------------------------------------------------------------------------
@@ -258,7 +297,14 @@ class Folder:
             if place is None:
                 return BEGUN
             if not self._within(place):
-                raise ReleaseError(f"{place.name!r} leads out of the folder. Nothing was opened.")
+                raise ReleaseError(
+                    "specification-outside-folder",
+                    f"The file {place.name!r} leads out of the folder.",
+                    "The studio opens files inside its folder only.",
+                    "Replace the link by a file.",
+                    "Nothing was opened.",
+                    place=place.name,
+                )
             return read_text(place).removeprefix("\ufeff")
 
     def accept(self, text: str, base: str) -> None:
@@ -274,8 +320,11 @@ class Folder:
         with self._lock:
             if digest(self.text()) != base:
                 raise Changed(
-                    "the draft was changed meanwhile, in another tab or by another program: reload the page, and "
-                    "change it there. Nothing was changed."
+                    "draft-changed-elsewhere",
+                    "Another tab or another program changed the draft meanwhile.",
+                    "A change must start from the present draft.",
+                    "Reload the page, and make the change there.",
+                    "Nothing was changed.",
                 )
             if not self._draft.exists():
                 replace_file(self.own / "base", self._spec_digest().encode())
@@ -292,8 +341,12 @@ class Folder:
                 return
             if self.moved():
                 raise Changed(
-                    f"{SPEC} was changed since this draft was begun, by another program. Discard the draft to take "
-                    "what it says now, or move that file away to keep the draft. Nothing was written."
+                    "specification-changed-elsewhere",
+                    f"Another program changed {SPEC} after this draft was started.",
+                    "The draft must start from the present file.",
+                    "Discard the draft to take the file, or move the file away to keep the draft.",
+                    "Nothing was written.",
+                    place=SPEC,
                 )
             replace_file(self.root / SPEC, self.text().encode())
             self.discard()
@@ -350,8 +403,12 @@ class Folder:
             place = self.root / name
             if place.is_file() and any(place.samefile(x) for x in found):
                 raise ReleaseError(
-                    f"{name!r} is a file of codes of the specification and data as well. Codes are public and known "
-                    "before: read off the data, they would tell which of them occur. Nothing was measured."
+                    "codes-file-among-data",
+                    f"The file {name!r} is a file of codes and is also among the data.",
+                    "Codes are public; read from the data, they would show which of them occur.",
+                    "Choose other data, or another file of codes.",
+                    "Nothing was measured.",
+                    place=name,
                 )
 
     # --- plans and places of its own ----------------------------------------------------------------
@@ -359,7 +416,13 @@ class Folder:
     def plan(self, plan: str) -> Path:
         """Where the plan of a hash is, or would be."""
         if not re.fullmatch(r"[0-9a-f]{64}", plan):
-            raise ReleaseError("a plan is named by its hash. Nothing was opened.")
+            raise ReleaseError(
+                "plan-hash-invalid",
+                "The name of the plan is not a hash.",
+                "The studio names plans by 64 hexadecimal digits.",
+                "Certify the plan again.",
+                "Nothing was opened.",
+            )
         if os.path.lexists(self.root / PLANS):
             self.inside(PLANS)
         return self.root / PLANS / f"{plan}.json"
@@ -409,8 +472,12 @@ def publication_of(text: str, root: Path) -> Any:
             given = getattr(attribute, key, None)
             if given is not None and home not in (home / given).resolve().parents:
                 raise SpecError(
-                    f"in domain.{name}: {key} = {given!r} leads out of the folder; the studio reads files of codes "
-                    "that lie in it. No data were read."
+                    "codes-file-outside-folder",
+                    f"The key {key} of domain.{name} is {given!r}, which leads out of the folder.",
+                    "The studio reads files of codes inside its folder only.",
+                    "Move the file into the folder.",
+                    "No data were read.",
+                    place=f"domain.{name}.{key}",
                 )
     return spec.publication(home)
 

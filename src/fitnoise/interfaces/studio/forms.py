@@ -80,7 +80,9 @@ def parse(text: str) -> Document:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         why = toml_complaint(text, error) if isinstance(error, ValueError) else str(error)
-        raise SpecError(f"the draft is not valid TOML: {why}. Nothing was changed.") from None
+        raise SpecError(
+            "draft-not-toml", f"The draft is not valid TOML: {why}.", "", "Correct this line.", "Nothing was changed."
+        ) from None
     _checked(document)
     if isinstance(document.get("privacy"), str):
         document["privacy"] = {"definition": document["privacy"]}
@@ -98,7 +100,13 @@ def write(document: Document) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise SpecError("a text has half a character in it, a surrogate. Nothing was changed.") from None
+        raise SpecError(
+            "draft-text-with-surrogate",
+            "A text of the draft has half of a surrogate pair.",
+            "UTF-8 cannot write this text.",
+            "Remove this character.",
+            "Nothing was changed.",
+        ) from None
     return text
 
 
@@ -120,7 +128,13 @@ def _checked(document: Document) -> None:
         elif isinstance(x, str) and "\0" in x:
             wrong = "holds a text with a null character"
         if wrong:
-            raise SpecError(f"the draft {wrong}; correct it in the file. Nothing was changed.")
+            raise SpecError(
+                "draft-not-readable",
+                f"The draft {wrong}.",
+                "The studio cannot write such a draft.",
+                "Correct the draft in the file.",
+                "Nothing was changed.",
+            )
 
 
 # --- fields ----------------------------------------------------------------------------------------------------------
@@ -149,7 +163,14 @@ def put(document: Document, path: Sequence[str], value: Any) -> None:
     for key in above:
         inner = inner.setdefault(key, {})
         if not isinstance(inner, MutableMapping):
-            raise SpecError(f"{key} is no table of keys in the draft; correct it in the file. Nothing was changed.")
+            raise SpecError(
+                "draft-key-not-a-table",
+                f"The key {key} of the draft is not a table of keys.",
+                "",
+                "Correct the draft in the file.",
+                "Nothing was changed.",
+                place=key,
+            )
     if value is None:
         inner.pop(last, None)
     else:
@@ -171,7 +192,13 @@ def real(text: str, what: str) -> float:
     """
     x = _read(text)
     if not (math.isfinite(x) and x > 0):
-        raise SpecError(f"{what} is a number above 0, such as 15 or 0.5; got {_got(text)}. Nothing was changed.")
+        raise SpecError(
+            "form-number-not-positive",
+            f"The value of {what} is {_got(text)}.",
+            "It must be a number above 0.",
+            "Enter a number such as 15 or 0.5.",
+            "Nothing was changed.",
+        )
     return x
 
 
@@ -183,7 +210,13 @@ def signed(text: str, what: str) -> float:
     """
     x = _read(text)
     if not math.isfinite(x):
-        raise SpecError(f"{what} is a number, such as 20 or 0.5; got {_got(text)}. Nothing was changed.")
+        raise SpecError(
+            "form-number-invalid",
+            f"The value of {what} is {_got(text)}.",
+            "It must be a number.",
+            "Enter a number such as 20 or 0.5.",
+            "Nothing was changed.",
+        )
     return x
 
 
@@ -200,7 +233,13 @@ def whole(text: str, what: str) -> int:
         SpecError: it is none.
     """
     if not re.fullmatch(r"-?[0-9]{1,18}", text.strip()):
-        raise SpecError(f"{what} is a whole number, such as 1; got {_short(text)}. Nothing was changed.")
+        raise SpecError(
+            "form-integer-invalid",
+            f"The value of {what} is {_short(text)}.",
+            "It must be a whole number.",
+            "Enter a whole number such as 1.",
+            "Nothing was changed.",
+        )
     return int(text)
 
 
@@ -216,7 +255,14 @@ def _got(text: str) -> str:
 def _chosen(form: Form, name: str, among: Sequence[str]) -> str:
     value = form.get(name, "")
     if value not in among:
-        raise SpecError(f"{name} is one of {', '.join(among)}; got {_short(value)}. Nothing was changed.")
+        raise SpecError(
+            "form-choice-invalid",
+            f"The value of {name} is {_short(value)}.",
+            f"It must be one of {', '.join(among)}.",
+            "Choose one of these.",
+            "Nothing was changed.",
+            place=name,
+        )
     return value
 
 
@@ -258,7 +304,14 @@ def _merge(out: Document, form: Form) -> None:
         return
     wrong = next((x for x in chosen if x not in known[0]), None)
     if wrong is not None:
-        raise SpecError(f"there is no amount {_short(wrong)} to add up. Nothing was changed.")
+        raise SpecError(
+            "form-merge-unknown",
+            f"The amount {_short(wrong)} is not in the draft.",
+            "Only amounts of the draft can be added up.",
+            "Reload the page, and choose an amount.",
+            "Nothing was changed.",
+            place="privacy.merge",
+        )
     put(out, ("privacy", "merge"), [x for x in known[0] if x in chosen] or None)
 
 
@@ -297,7 +350,12 @@ def _cost(out: Document, path: Sequence[str], form: Form, name: str) -> None:
         with refused_at(f"{name}.kind"):
             if text not in ("", cost_shown(out, path)[1]):
                 raise SpecError(
-                    f"{name}: choose the measure of {_short(text)}: {', '.join(COSTS)}. Nothing was changed."
+                    "form-measure-missing",
+                    f"The number {_short(text)} of {name} has no measure.",
+                    f"The measure must be one of {', '.join(COSTS)}.",
+                    "Choose the measure.",
+                    "Nothing was changed.",
+                    place=name,
                 )
         put(out, path, None)
         return
@@ -308,7 +366,14 @@ def _cost(out: Document, path: Sequence[str], form: Form, name: str) -> None:
     if "/" not in text:
         value = real(text, name)
     elif kind == "mu":
-        raise SpecError(f"{name}: mu is written in decimals, such as 0.5. Nothing was changed.")
+        raise SpecError(
+            "form-mu-not-decimal",
+            f"The value of {name} is {_short(text)}, a fraction.",
+            "The measure mu needs a decimal number.",
+            "Enter a decimal number such as 0.5.",
+            "Nothing was changed.",
+            place=name,
+        )
     said = at(out, path)
     rest = {k: v for k, v in said.items() if k not in COSTS} if isinstance(said, Mapping) else {}
     if kind != "epsilon":
@@ -329,10 +394,23 @@ def add_attribute(document: Document, name: str, kind: str) -> Document:
         with refusals.at("name"):
             checked_name(name)
             if not isinstance(known, MutableMapping) or name in known:
-                raise SpecError(f"there is an attribute {name!r} already. Nothing was changed.")
+                raise SpecError(
+                    "form-attribute-exists",
+                    f"The draft has an attribute {name!r} already.",
+                    "Each attribute needs its own name.",
+                    "Choose another name.",
+                    "Nothing was changed.",
+                    place=name,
+                )
         with refusals.at("type"):
             if kind not in KINDS:
-                raise SpecError(f"attributes are {', '.join(KINDS)}; got {_short(kind)}. Nothing was changed.")
+                raise SpecError(
+                    "form-type-unknown",
+                    f"The type of the attribute is {_short(kind)}.",
+                    f"It must be one of {', '.join(KINDS)}.",
+                    "Choose one of these.",
+                    "Nothing was changed.",
+                )
     known[name] = {"type": kind}
     return out
 
@@ -381,7 +459,9 @@ def name_at(document: Mapping[str, Any], place: str) -> str:
 def _place(text: str, most: int, what: str) -> int:
     i = int(text) if re.fullmatch(r"[0-9]{1,6}", text) else most
     if i >= most:
-        raise SpecError(f"there is no such {what} in the draft. Reload the page. Nothing was changed.")
+        raise SpecError(
+            "form-entry-missing", f"The draft has no such {what}.", "", "Reload the page.", "Nothing was changed."
+        )
     return i
 
 
@@ -397,7 +477,14 @@ def describe(document: Document, name: str, form: Form, files: Sequence[str] = (
     out = copy.deepcopy(document)
     own = out["domain"][name]
     if not isinstance(own, dict):
-        raise SpecError(f"domain.{name} is no table of keys in the draft; correct it in the file. Nothing was changed.")
+        raise SpecError(
+            "draft-attribute-not-a-table",
+            f"The attribute domain.{name} of the draft is not a table of keys.",
+            "",
+            "Correct the draft in the file.",
+            "Nothing was changed.",
+            place=f"domain.{name}",
+        )
     if "column" in form and form["column"] != own.get("column", ""):
         put(own, ("column",), form["column"].strip() or None)
     known = {"categorical": _codes, "ordered": _ordered, "binned": _binned, "amount": _amount, "hierarchy": _hierarchy}
@@ -468,9 +555,15 @@ def _hierarchy(own: Document, form: Form, files: Sequence[str]) -> None:
     counted = "children" in form and form["children"] != fields_of(own)["children"]
     if counted:
         with refused_at("children"):
-            numbers = [whole(x, "a number of places") for x in form["children"].split(",") if x.strip()]
+            numbers = [whole(x, "children") for x in form["children"].split(",") if x.strip()]
         if files and numbers:
-            raise SpecError("places are told by numbers, or by a file: choose one. Nothing was changed.")
+            raise SpecError(
+                "form-places-twice",
+                "The places are given by numbers and by a file.",
+                "A hierarchy needs one of them.",
+                "Remove the numbers, or choose no file.",
+                "Nothing was changed.",
+            )
         put(own, ("children",), numbers or None)
     if files or (counted and "children" in own):
         own.pop("places", None)
@@ -483,7 +576,13 @@ def _codes(own: Document, form: Form, files: Sequence[str]) -> None:
     pasted = form.get("codes", "").replace("\r\n", "\n").strip("\n")
     if files:
         if pasted not in ("", codes_text(own)):
-            raise SpecError("codes are written here, or taken from a file: choose one. Nothing was changed.")
+            raise SpecError(
+                "form-codes-twice",
+                "The codes are given in the form and by a file.",
+                "An attribute needs one of them.",
+                "Remove the codes, or choose no file.",
+                "Nothing was changed.",
+            )
         own.pop("codes", None)
         own.pop("labels", None)
         own["codes_file"] = files[0]
@@ -534,14 +633,23 @@ def _listed(text: str) -> tuple[list[Any], list[str] | None]:
     for line in filter(str.strip, text.split("\n")):
         found = _LINE.fullmatch(line)
         if found is None:
-            raise SpecError(f"a line of codes cannot be read: {_short(line)}. Nothing was changed.")
+            raise SpecError(
+                "form-code-line-invalid",
+                f"The line {_short(line)} is not a code.",
+                "Each line must hold a code, or code = label.",
+                "Correct this line.",
+                "Nothing was changed.",
+            )
         codes.append(_code(found["code"]))
         labels.append(None if found["label"] is None else _unquoted(found["label"]))
     told = [x for x in labels if x is not None]
     if told and len(told) < len(labels):
         raise SpecError(
-            "some codes have a label and some have none: write `code = label` in every line, or in none. Nothing was "
-            "changed."
+            "form-labels-incomplete",
+            "Some codes have a label, and others do not.",
+            "Either all codes or no codes have labels.",
+            "Write `code = label` in every line, or in no line.",
+            "Nothing was changed.",
         )
     return codes, told or None
 
@@ -558,7 +666,13 @@ def _unquoted(text: str) -> str:
     try:
         return str(json.loads(text))
     except ValueError:
-        raise SpecError(f"a quoted text cannot be read: {_short(text)}. Nothing was changed.") from None
+        raise SpecError(
+            "form-quotes-invalid",
+            f"The quoted text {_short(text)} cannot be read.",
+            "",
+            "Correct the quotes.",
+            "Nothing was changed.",
+        ) from None
 
 
 def cuts_text(own: Mapping[str, Any]) -> str:
@@ -590,7 +704,11 @@ def _missing(text: str) -> dict[str, list[Any]]:
         found = re.fullmatch(r'\s*(?P<cell>"(?:[^"\\]|\\.)*"|[^"=]+?)\s*=\s*(?P<codes>.*?)\s*', line)
         if found is None:
             raise SpecError(
-                f"write `cell = code, code`, such as `unknown = 9, 99`; got {_short(line)}. Nothing was changed."
+                "form-missing-line-invalid",
+                f"The line {_short(line)} is not a cell for missing values.",
+                "Each line must hold a cell and its codes.",
+                "Write `cell = code, code`, such as `unknown = 9, 99`.",
+                "Nothing was changed.",
             )
         codes = found["codes"]
         try:
@@ -600,9 +718,21 @@ def _missing(text: str) -> dict[str, list[Any]]:
                 else [_code(x.strip()) for x in codes.split(",") if x.strip()]
             )
         except (ValueError, RecursionError):
-            raise SpecError(f"codes of a missing value cannot be read: {_short(codes)}. Nothing was changed.") from None
+            raise SpecError(
+                "form-missing-codes-unreadable",
+                f"The codes {_short(codes)} of a missing value cannot be read.",
+                "",
+                "Write the codes with commas between them.",
+                "Nothing was changed.",
+            ) from None
         if not all(isinstance(x, bool | int | str) for x in listed):
-            raise SpecError(f"codes are whole numbers, texts, true or false; got {_short(codes)}. Nothing was changed.")
+            raise SpecError(
+                "form-missing-codes-invalid",
+                f"The codes {_short(codes)} of a missing value have a value of another type.",
+                "Codes must be whole numbers, texts, true or false.",
+                "Correct the codes.",
+                "Nothing was changed.",
+            )
         out[_unquoted(found["cell"])] = listed
     return out
 
@@ -650,7 +780,13 @@ def _margin(table: Any, i: int, form: Form) -> None:
         return
     with refused_at(f"kind.{i}"):
         if chosen not in TARGETS:
-            raise SpecError(f"targets are {', '.join(TARGETS)}; got {_short(chosen)}. Nothing was changed.")
+            raise SpecError(
+                "form-target-unknown",
+                f"The target is {_short(chosen)}.",
+                f"It must be one of {', '.join(TARGETS)}.",
+                "Choose one of these.",
+                "Nothing was changed.",
+            )
     value = real(text, f"the {chosen} of table {i + 1}")
     table.pop(kind, None)
     table[chosen] = _tidy(value)
@@ -667,7 +803,13 @@ def add_table(document: Document, form: Form) -> Document:
             with refusals.at(field):
                 wrong = next((x for x in given if x not in names), None)
                 if wrong is not None:
-                    raise SpecError(f"there is no attribute {_short(wrong)} to show. Nothing was changed.")
+                    raise SpecError(
+                        "form-attribute-unknown",
+                        f"The draft has no attribute {_short(wrong)} to show.",
+                        "",
+                        "Reload the page, and choose an attribute.",
+                        "Nothing was changed.",
+                    )
         with refusals.at("pattern"):
             if form.get("pattern", ""):
                 new["all"] = _chosen(form, "pattern", ("singles", "pairs", "triples"))
@@ -681,7 +823,14 @@ def add_table(document: Document, form: Form) -> Document:
             new["margin"] = _tidy(real(form.get("number", ""), "the margin"))
     listed = out.setdefault("tables", [])
     if not isinstance(listed, list):
-        raise SpecError("tables is no list in the draft; correct it in the file. Nothing was changed.")
+        raise SpecError(
+            "draft-tables-not-a-list",
+            "The value of tables in the draft is not a list.",
+            "",
+            "Correct the draft in the file.",
+            "Nothing was changed.",
+            place="tables",
+        )
     listed.append(new)
     return out
 
@@ -695,16 +844,34 @@ def _of_amount(new: Document, form: Form, names: Sequence[str]) -> None:
             if told:
                 _chosen(form, "told", TOLD)
             elif amount:
-                raise SpecError(f"choose what is told of {_short(amount)}: {', '.join(TOLD)}. Nothing was changed.")
+                raise SpecError(
+                    "form-statistic-missing",
+                    f"The amount {_short(amount)} is chosen, and no statistic.",
+                    f"The statistic must be one of {', '.join(TOLD)}.",
+                    "Choose the statistic.",
+                    "Nothing was changed.",
+                )
         with refusals.at("amount"):
             if told and amount not in names:
-                raise SpecError(f"choose the attribute of which the {told} is told. Nothing was changed.")
+                raise SpecError(
+                    "form-amount-missing",
+                    f"The statistic {told} is chosen, and no attribute for it.",
+                    "A statistic belongs to one attribute.",
+                    "Choose the attribute.",
+                    "Nothing was changed.",
+                )
             if told:
                 new[told] = amount
         for key, text, of in (("ceiling", ceiling, "sum"), ("reference", reference, "mean")):
             with refusals.at(key):
                 if text and told != of:
-                    raise SpecError(f"a {key} is of a {of}; leave it empty, or choose a {of}. Nothing was changed.")
+                    raise SpecError(
+                        "form-option-of-other-statistic",
+                        f"A {key} is given, and the table is not a {of}.",
+                        f"A {key} belongs to a {of}.",
+                        f"Leave the {key} empty, or choose a {of}.",
+                        "Nothing was changed.",
+                    )
                 if text:
                     read = signed(text, f"the {key}") if key == "ceiling" else real(text, f"the {key}")
                     new[key] = _tidy(read)

@@ -27,6 +27,7 @@ from fitnoise.interfaces.reports.plans import free_report
 from fitnoise.interfaces.reports.releases import verification_report, whole_report
 from fitnoise.interfaces.studio.folder import Changed, Folder, publication_of
 from fitnoise.interfaces.studio.wording import told
+from fitnoise.interfaces.studio.workers import error_document
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.planning import what_if
 from fitnoise.planning.choosing import compare
@@ -89,7 +90,13 @@ def certify(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
     key = folder.key(asked["text"])
     publication = publication_of(asked["text"], root)
     if folder.key(asked["text"]) != key:
-        raise Changed("a file of codes was changed while it was read: certify again. Nothing was planned.")
+        raise Changed(
+            "codes-file-changed",
+            "Another program changed a file of codes while the studio read it.",
+            "",
+            "Certify again.",
+            "Nothing was planned.",
+        )
     plan = make_plan(publication, progress=lambda i, g: tell(f"{i}, {g:.1e}"))
     place = folder.plan(plan.hash)
     place.parent.mkdir(exist_ok=True)
@@ -99,7 +106,13 @@ def certify(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
     if not checked.ok:
         place.unlink()
         broken = next(c for c in checked.checks if not c.holds)
-        raise FitnoiseError(f"the plan does not verify: {broken.claim}: {broken.found}. It was not kept.")
+        raise FitnoiseError(
+            "plan-not-verified",
+            f"The plan does not verify: {broken.claim}: {broken.found}.",
+            "",
+            "Certify again; report this fault if it remains.",
+            "The plan was not kept.",
+        )
     folder.certify(key, plan.hash)
     return {"html": proof(plan, verification_report(checked), asked["language"]), "plan": plan.hash}
 
@@ -134,7 +147,13 @@ def sweep(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
     plan = make_plan(publication, progress=lambda i, g: tell(f"{i}, {g:.1e}"))
     names, place = [t.name for t in plan.summaries], str(asked["place"])
     if not (place.isascii() and place.isdigit() and int(place[:9]) < len(names)):
-        raise FitnoiseError("there is no such table in the plan. Nothing was planned.")
+        raise FitnoiseError(
+            "table-not-in-plan",
+            "The plan has no such table.",
+            "",
+            "Reload the page, and choose a table.",
+            "Nothing was planned.",
+        )
     found = what_if.sweep(plan, names[int(place)], progress=lambda k, n, i, g: tell(f"{k}/{n}"))
     return {"html": told("sweep", asked["language"], sweep=found)}
 
@@ -172,10 +191,17 @@ def answered(asked: dict[str, Any], tell: Tell) -> dict[str, Any]:
     try:
         return {"kind": "done", **TASKS[asked["what"]](asked, tell, Path(asked["folder"]))}
     except FitnoiseError as error:
-        return {"kind": "refused", "text": str(error), "error": type(error).__name__}
+        return {"kind": "refused", **error_document(error)}
     except Exception as error:
         traceback.print_exc(file=sys.stderr)
-        return {"kind": "failed", "text": f"an error inside fitnoise ({type(error).__name__}). Nothing was changed."}
+        failed = FitnoiseError(
+            "internal-error",
+            f"The task ended with an error inside fitnoise ({type(error).__name__}).",
+            "",
+            "Reload the page, and try again.",
+            "Nothing was changed.",
+        )
+        return {"kind": "failed", **error_document(failed)}
 
 
 def _lines(stream: TextIO) -> Iterator[dict[str, Any]]:

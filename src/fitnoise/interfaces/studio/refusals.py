@@ -13,11 +13,31 @@ from fitnoise.interfaces.studio.workers import Replaced
 
 @final
 class Refused(SpecError):
-    """Refused values of a form. fields: The reason for each, by the name of its field."""
+    """Refused values of a form: the first error, and the errors of all fields.
 
-    def __init__(self, fields: Mapping[str, str]) -> None:
-        self.fields = dict(fields)
-        super().__init__(" ".join(dict.fromkeys(self.fields.values())))
+    Args:
+        errors: The error of each refused field, by the name of the field; at least one.
+
+    **Guarantees**
+
+    * The code, the sentences and the place are those of the first error.
+    """
+
+    def __init__(self, errors: Mapping[str, FitnoiseError]) -> None:
+        self.errors = dict(errors)
+        first = next(iter(self.errors.values()))
+        super().__init__(first.slug, first.given, first.needed, first.action, first.outcome, place=first.place)
+        self._code = first.code
+
+    @property
+    def code(self) -> str:
+        """The code of the first error."""
+        return self._code
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The text of each error, by the name of its field."""
+        return {name: str(error) for name, error in self.errors.items()}
 
 
 @final
@@ -25,14 +45,14 @@ class Refusals:
     """All values of one form that are refused: what follows the first is looked at, too."""
 
     def __init__(self) -> None:
-        self._fields: dict[str, str] = {}
+        self._errors: dict[str, FitnoiseError] = {}
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None and self._fields:
-            raise Refused(self._fields)
+        if kind is None and self._errors:
+            raise Refused(self._errors)
 
     @contextlib.contextmanager
     def at(self, field: str) -> Iterator[None]:
@@ -42,8 +62,8 @@ class Refusals:
         except (Changed, Replaced):
             raise
         except FitnoiseError as error:
-            for name, why in (error.fields if isinstance(error, Refused) else {field: str(error)}).items():
-                self._fields.setdefault(name, why)
+            for name, own in (error.errors if isinstance(error, Refused) else {field: error}).items():
+                self._errors.setdefault(name, own)
 
 
 @contextlib.contextmanager

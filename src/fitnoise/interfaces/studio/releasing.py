@@ -128,7 +128,24 @@ class Where:
     stopping: bool
 
 
-NO_DATA = "choose the data. Nothing was measured."
+def no_data() -> ReleaseError:
+    """Return the error for a release without data."""
+    return ReleaseError(
+        "data-not-chosen", "No data are chosen.", "A release needs data.", "Choose the data.", "Nothing was measured."
+    )
+
+
+def ledger_changed() -> Changed:
+    """Return the error for a ledger that is not as it was when a release was requested."""
+    return Changed(
+        "ledger-changed-since",
+        "The ledger changed after this release was requested.",
+        "The page may show a wrong balance.",
+        "Request the release again.",
+        "Nothing was measured.",
+    )
+
+
 """The reason for which a release without data is refused."""
 
 
@@ -155,7 +172,7 @@ class Releases:
         """
         self._folder.target(out)
         if not data:
-            raise ReleaseError(NO_DATA)
+            raise no_data()
         self._folder.refuse_codes(data, codes)
         head, book = head_of(self._folder, ledger)
         before, unfinished = released_before(self._folder, ledger, plan)
@@ -204,21 +221,38 @@ class Releases:
             intent, until = self._asked.get(number, (None, 0.0))
             if intent is None or self._clock() >= until:
                 raise ReleaseError(
-                    "this release was not asked for, or more than ten minutes ago: ask again. Nothing was measured."
+                    "release-not-requested",
+                    "This release was not requested in the last ten minutes.",
+                    "A confirmation works once, within ten minutes.",
+                    "Request the release again.",
+                    "Nothing was measured.",
                 )
             if typed != intent.source:
-                raise ReleaseError(f"to release, type the name of the source, {intent.source!r}. Nothing was measured.")
+                raise ReleaseError(
+                    "source-name-not-typed",
+                    f"The typed text is not the name of the source, {intent.source!r}.",
+                    "To release, its name must be typed.",
+                    "Type the name of the source.",
+                    "Nothing was measured.",
+                )
             if certified != intent.plan:
                 raise Changed(
-                    "the specification was changed since this was asked: certify it again. Nothing was measured."
+                    "specification-changed-since",
+                    "The specification changed after this release was requested.",
+                    "",
+                    "Certify the plan again.",
+                    "Nothing was measured.",
                 )
             if head_of(self._folder, intent.ledger) != (intent.head, intent.book):
-                raise Changed(
-                    "the ledger was changed since this was asked, so that what the page says of it may be wrong: ask "
-                    "again. Nothing was measured."
-                )
+                raise ledger_changed()
             if any(self._lives(x) for x in self.numbers()):
-                raise ReleaseError("another release is under way: wait for it. Nothing was measured.")
+                raise ReleaseError(
+                    "another-release-running",
+                    "Another release is running.",
+                    "One release runs at a time.",
+                    "Wait until it ends.",
+                    "Nothing was measured.",
+                )
             for earlier in self.numbers():
                 if not (self._places / earlier / "until").exists():
                     self.where(earlier)  # settles which charges are its own, before there are more
@@ -298,7 +332,9 @@ class Releases:
             LedgerError: its ledger cannot be read.
         """
         if not self.known(number):
-            raise ReleaseError("there is no such release. Nothing was opened.")
+            raise ReleaseError(
+                "release-unknown", "The studio knows no such release.", "", "Reload the page.", "Nothing was opened."
+            )
         place = self._places / number
         lives = self._lives(number)  # first: what a process that is gone has told is all there will be
         document: dict[str, Any] = json.loads(read_text(place / "intent.json"))
@@ -392,7 +428,13 @@ def run(root: Path, number: str) -> None:
 
     def stage(name: str) -> None:
         if name != COUNTED and (place / "stop").exists():
-            raise Stopped("it was stopped. Nothing was measured and nothing was charged.")
+            raise Stopped(
+                "release-stopped",
+                "The operator stopped the release.",
+                "",
+                "To release, request it again.",
+                "Nothing was measured and nothing was charged.",
+            )
         kind = name.partition(",")[0] if name.startswith("counting, ") and name.endswith("%") else name
         with contextlib.suppress(OSError):  # a full disk does not end a release that is paid for
             if kind != said[-1]:
@@ -424,15 +466,27 @@ def _released(
 ) -> Any:
     data = intent["data"]
     if [seen(folder, name, intent["salt"]) for name in data] != intent["seen"]:
-        raise Changed("the data are not those that were asked for: they were changed since. Nothing was measured.")
+        raise Changed(
+            "data-changed-since",
+            "The data changed after the release was requested.",
+            "",
+            "Request the release again.",
+            "Nothing was measured.",
+        )
     folder.refuse_codes(data, intent["codes"])
     if list(head_of(folder, intent["ledger"])) != [intent["head"], intent["book"]]:
-        raise Changed("the ledger was changed since this was asked: ask again. Nothing was measured.")
+        raise ledger_changed()
     others = [x.startswith(BESIDE) for x in data]
     found = [x if beside else folder.inside(x) for x, beside in zip(data, others, strict=True)]
     plan = Plan.from_json(read_text(folder.plan(intent["plan"])))
     if plan.hash != intent["plan"]:
-        raise ReleaseError("the plan is not the one that was asked for. Nothing was measured.")
+        raise ReleaseError(
+            "plan-not-as-requested",
+            "The plan is not the one of the request.",
+            "",
+            "Certify the plan again.",
+            "Nothing was measured.",
+        )
     return release(
         plan,
         found[0] if len(found) == 1 else found,

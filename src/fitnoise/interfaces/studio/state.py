@@ -78,7 +78,9 @@ class Studio:
             now, own = digest(text), self._tabs.get(tab)
             order = int(turn) if turn.isascii() and turn.isdigit() and len(turn) < 10 else 0
             if tab and own is not None and order <= own[0]:
-                raise Replaced("a later change came first. Nothing was changed.")
+                raise Replaced(
+                    "later-change-first", "A later change came first.", "", "Reload the page.", "Nothing was changed."
+                )
             base = now if own is not None and own[1] == now else form.get("base", "")
             new = make(text)
             if new != text or base != now:

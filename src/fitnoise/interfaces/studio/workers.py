@@ -8,9 +8,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
+from fitnoise import errors
 from fitnoise.errors import FitnoiseError
 
 SILENCE = 5.0
@@ -22,6 +24,18 @@ PLANNER = "fitnoise.interfaces.studio.planner"
 @final
 class Replaced(FitnoiseError):
     """A newer question came before the answer."""
+
+
+def error_document(error: FitnoiseError) -> dict[str, Any]:
+    """Return an error as JSON values: its class, its sentences with the slug, its place and its text."""
+    return {"error": type(error).__name__, "parts": error.args, "place": error.place, "text": str(error)}
+
+
+def error_of(document: Mapping[str, Any]) -> FitnoiseError:
+    """Return the error that :func:`error_document` describes; of a class of the studio, as a FitnoiseError."""
+    kind = getattr(errors, document["error"], FitnoiseError)
+    found: FitnoiseError = kind(*document["parts"], place=document["place"])
+    return found
 
 
 def command(module: str, *arguments: str) -> list[str]:
@@ -111,7 +125,9 @@ class Worker:
 
     def _started(self) -> Process:
         if self._closed:
-            raise FitnoiseError("the studio is closing. Nothing was planned.")
+            raise FitnoiseError(
+                "studio-closing", "The studio is closing.", "", "Start the studio again.", "Nothing was planned."
+            )
         if self._process is None:
             self._process, self._spare = self._spare or Process(self._heard), None
         if self._with_spare and self._spare is None and self._process.ready is not None:  # not in the way of the first
@@ -146,12 +162,16 @@ class Worker:
                 self._drop(process)
             else:
                 raise FitnoiseError(
-                    "the planning process ended, twice: is there too little memory? Nothing was planned."
+                    "planning-process-ended",
+                    "The planning process ended twice.",
+                    "The machine may have too little memory.",
+                    "Plan fewer tables, or use a machine with more memory.",
+                    "Nothing was planned.",
                 )
         if answer["kind"] == "stopped":
-            raise Replaced("it was stopped. Nothing was planned.")
+            raise Replaced("planning-stopped", "The task was stopped.", "", "Start it again.", "Nothing was planned.")
         if answer["kind"] != "done":
-            raise FitnoiseError(answer["text"])
+            raise error_of(answer)
         return answer
 
     def _awaited(self, process: Process, n: int) -> dict[str, Any] | None:
@@ -159,7 +179,9 @@ class Worker:
         asked = time.monotonic()
         while n not in process.answers:
             if self._newest != n:
-                raise Replaced("a newer question came. Nothing was planned.")
+                raise Replaced(
+                    "newer-question", "A newer question came.", "", "Wait for its answer.", "Nothing was planned."
+                )
             if process.gone or self._closed:
                 return None
             since = asked if process.ready is None else max(asked, process.ready)
