@@ -99,17 +99,6 @@ def not_toml(what: str, text: str, error: ValueError, outcome: str) -> SpecError
     return SpecError("not-toml", f"{what} is not valid TOML: {error}.", "", advice, outcome)
 
 
-def toml_complaint(text: str, error: ValueError) -> str:
-    """Return the reason why a text is no TOML, and what to write instead where that is known.
-
-    Args:
-        text: The text.
-        error: What the reader of TOML raised for it.
-    """
-    hint = _toml_hint(text, error)
-    return f"{error}; {hint}" if hint else str(error)
-
-
 def _toml_hint(text: str, error: ValueError) -> str:
     """Return what to write instead of a text that is no TOML; nothing where that is unknown."""
     position = re.search(r"\(at line ([0-9]+), column ([0-9]+)\)", str(error))
@@ -119,11 +108,6 @@ def _toml_hint(text: str, error: ValueError) -> str:
     if _ASSIGNED_COMMA.search(_TEXTS.sub("", line)):
         return DECIMAL_POINT
     return BACKSLASH if "\\" in _TEXTS.sub("", line[: int(position[2])]) else ""
-
-
-def comma_complaint(text: str) -> str:
-    """Return a hint, with a semicolon before it, for a number with a decimal comma; nothing for other texts."""
-    return f"; {DECIMAL_POINT}" if _COMMA.fullmatch(text) else ""
 
 
 def number_advice(text: str, otherwise: str) -> str:

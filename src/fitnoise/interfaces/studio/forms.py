@@ -21,7 +21,7 @@ from fitnoise.interfaces.studio.guard import Form
 from fitnoise.interfaces.studio.refusals import Refusals, refused_at
 from fitnoise.kernel.checks import is_plain
 from fitnoise.kernel.codings import number
-from fitnoise.request.complaints import comma_complaint, toml_complaint
+from fitnoise.request.complaints import not_toml, number_advice
 from fitnoise.request.documents import exact_number
 from fitnoise.request.written import toml
 
@@ -78,10 +78,15 @@ def parse(text: str) -> Document:
     """
     try:
         document = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        why = toml_complaint(text, error) if isinstance(error, ValueError) else str(error)
+    except ValueError as error:
+        raise not_toml("The draft", text, error, "Nothing was changed.") from None
+    except RecursionError:
         raise SpecError(
-            "draft-not-toml", f"The draft is not valid TOML: {why}.", "", "Correct this line.", "Nothing was changed."
+            "draft-too-deep",
+            "The draft has too many tables or lists inside one another.",
+            f"They may be at most {DEEPEST} deep.",
+            "Correct the draft.",
+            "Nothing was changed.",
         ) from None
     _checked(document)
     if isinstance(document.get("privacy"), str):
@@ -194,9 +199,9 @@ def real(text: str, what: str) -> float:
     if not (math.isfinite(x) and x > 0):
         raise SpecError(
             "form-number-not-positive",
-            f"The value of {what} is {_got(text)}.",
+            f"The value of {what} is {_short(text)}.",
             "It must be a number above 0.",
-            "Enter a number such as 15 or 0.5.",
+            number_advice(text, "Enter a number such as 15 or 0.5."),
             "Nothing was changed.",
         )
     return x
@@ -212,9 +217,9 @@ def signed(text: str, what: str) -> float:
     if not math.isfinite(x):
         raise SpecError(
             "form-number-invalid",
-            f"The value of {what} is {_got(text)}.",
+            f"The value of {what} is {_short(text)}.",
             "It must be a number.",
-            "Enter a number such as 20 or 0.5.",
+            number_advice(text, "Enter a number such as 20 or 0.5."),
             "Nothing was changed.",
         )
     return x
@@ -245,11 +250,6 @@ def whole(text: str, what: str) -> int:
 
 def _short(text: str) -> str:
     return repr(text if len(text) <= 40 else text[:40] + "…")
-
-
-def _got(text: str) -> str:
-    """Return the text of a field for a message, with a hint where it is a number with a decimal comma."""
-    return f"{_short(text)}{comma_complaint(text)}"
 
 
 def _chosen(form: Form, name: str, among: Sequence[str]) -> str:
