@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 import numpy as np
+from error_sites import CLASSES, error_sites
 from numpy.typing import NDArray
 
 import fitnoise as fn
@@ -53,6 +54,21 @@ def exit_codes() -> Iterator[str]:
     yield from ("| exit code | what happened |", "|---|---|")
     for code, words in sorted(found.items()):
         yield f"| {code} | {'<br>'.join(words)} |"
+
+
+def error_codes() -> Iterator[str]:
+    """Return a table of every error's code, message and exit code, with a heading for each class of errors."""
+    areas: dict[str, type[fn.FitnoiseError]] = {}
+    for error in CLASSES.values():
+        areas.setdefault(error.area, error)
+    for area, error in areas.items():
+        sites = sorted(
+            {(site.code, site.kind.exit_code, site.text) for site in error_sites() if site.kind.area == area}
+        )
+        if sites:
+            yield from (f"## {area}", "", _first(error), "", "| code | message | exit code |", "|---|---|---|")
+            yield from (f"| `{code}` | {_plain(text)} | {exit_code} |" for code, exit_code, text in sites)
+            yield ""
 
 
 def promises() -> Iterator[str]:

@@ -237,3 +237,8 @@ def test_every_public_name_is_explained(site):
     pages = (Page(path.read_text(encoding="utf-8")) for path in (site / "reference").glob("*.html"))
     named = {anchor for page in pages for anchor in page.anchors}
     assert {f"fitnoise.{name}" for name in fn.__all__} <= named
+
+
+def test_every_error_code_is_on_the_page_of_codes():
+    rows = "\n".join(written.error_codes())
+    assert [site.code for site in written.error_sites() if f"| `{site.code}` | " not in rows] == []
