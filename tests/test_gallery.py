@@ -216,4 +216,4 @@ def test_the_generator_is_the_callers():
 def test_refusals_say_what_is_needed(make, says):
     with pytest.raises(WorkloadError, match=says) as refused:
         make()
-    assert str(refused.value).endswith(("No workload was made.", "None were drawn.", "Nothing was made."))
+    assert str(refused.value).endswith(("No workload was made.", "No targets were drawn.", "Nothing was made."))

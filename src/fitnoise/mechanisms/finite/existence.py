@@ -739,14 +739,16 @@ def paper_threshold(
     return least
 
 
-def without_tight_constraints(epsilon: Fraction, least: float | None) -> PlanError:
+def without_tight_constraints(epsilon: Fraction, least: float | None, number: int | None = None) -> PlanError:
     """Return the error for an ε at which the tight-constraints mechanism does not exist.
 
     Args:
         epsilon: ε.
         least: Least entry of z, which is negative; None where it is not known.
+        number: Number of the result with this entry, from 1; None where it is not known.
     """
-    entry = "" if least is None else f", because one of its probabilities would be {least:.6g}"
+    result = "" if number is None else f" of result number {number}"
+    entry = "" if least is None else f", because the probability{result} would be {least:.6g}"
     return PlanError(
         "no-tight-constraints",
         f"The tight-constraints mechanism does not exist at ε = {float(epsilon):.6g}{entry}.",

@@ -98,7 +98,7 @@ def tight_constraints(graph: Graph, epsilon: float | Fraction, certify: Certify 
             exact, f"the least weight is {z.min():.3g}, with an error of up to {error.max():.1g}"
         )
     if not exists:
-        raise without_tight_constraints(exact, float(z.min()))
+        raise without_tight_constraints(exact, float(z.min()), int(np.argmin(z)) + 1)
     # An entry that is proven to be at least 0 may be computed as less, by its error; it is 0 then, to that error.
     z = np.where((z < 0) & (z >= -error), 0.0, z)
     if z.min() < 0:
