@@ -100,7 +100,7 @@ def test_the_command_writes_it_once(tmp_path, capfdbinary):
     by_command("init", "sex", "age=ordered", "-o", str(file))
     assert file.read_text(encoding="utf-8") == begun({"sex": "categorical", "age": "ordered"})
     by_command("init", "age", "-o", str(file))
-    assert "exists; choose another name. Nothing was written." in capfdbinary.readouterr().err.decode()
+    assert "Nothing was written. [release.place-exists]" in capfdbinary.readouterr().err.decode()
     assert file.read_text(encoding="utf-8") == begun({"sex": "categorical", "age": "ordered"})
 
 

@@ -412,8 +412,8 @@ def test_releases_are_combined_on_the_command_line(two_on_disk, capsys, tmp_path
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ([], "say --same-records"),
-        (["--same-records", "--table", "age"], "no table 'age'"),
+        ([], "[release.same-records-not-stated]"),
+        (["--same-records", "--table", "age"], "[release.unknown-table]"),
         (["--same-records", "-o", "release0/x"], "release"),
         (["--same-records", "-o", "full"], "exists already"),
     ],

@@ -44,8 +44,8 @@ ASKED = (
     "asking",
     {
         "labels": {"state": ("Iowa", "Ohio", "Utah")},
-        "told": "'age' and 'state' are never shown together: no number of the release tells of both. "
-        "Nothing was estimated.",
+        "told": "No table of the release shows both 'age' and 'state' in this detail. An estimate needs a table that "
+        "shows its attributes. Ask for one of them. Nothing was estimated.",
     },
 )
 AMOUNTS = ("amounts", {"rows": ["sum", "sum"], "within": True, "near": True, "still_growing": True})
@@ -53,8 +53,8 @@ COMBINED = (
     "combining",
     {
         "narrower": True,
-        "told": "these releases count different records: they differ in the source. Such releases are compared (-, /), "
-        "never combined. Nothing was combined.",
+        "told": "These releases count different records: they differ in the source. Only releases of the same records "
+        "are combined. Compare the releases (-, /). Nothing was combined.",
     },
 )
 SERIES = (

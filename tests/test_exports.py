@@ -251,21 +251,21 @@ STATED = {
     "more releases": (lambda d: d["releases"].append(d["releases"][0]), OF, "another release"),
     "other tables": (lambda d: d.update(of="the whole tables"), OF, "other tables"),
     "another language": (lambda d: d["options"].update(language="en", totals=False), AGAIN, "it differs"),
-    "no such language": (lambda d: d["options"].update(language="fr"), AGAIN, "in en or de"),
-    "no such table": (lambda d: d["options"]["tables"].append("none"), AGAIN, "no table 'none'"),
+    "no such language": (lambda d: d["options"].update(language="fr"), AGAIN, "Choose en or de"),
+    "no such table": (lambda d: d["options"]["tables"].append("none"), AGAIN, "There is no table 'none'"),
     "a table less": (lambda d: d["options"]["tables"].pop(), AGAIN, "it differs"),
-    "tables as a text": (lambda d: d["options"].update(tables="all"), FILES, "damaged"),
+    "tables as a text": (lambda d: d["options"].update(tables="all"), FILES, "does not describe an export"),
     "other bands": (lambda d: d["options"].update(bands=[0.3, 0.1]), FILES, "bands of reliability"),
-    "no bands": (lambda d: d["options"].update(bands=3), FILES, "damaged"),
-    "another word": (lambda d: d["options"].update(more=1), FILES, "damaged"),
+    "no bands": (lambda d: d["options"].update(bands=3), FILES, "does not describe an export"),
+    "another word": (lambda d: d["options"].update(more=1), FILES, "does not describe an export"),
     "a file more": (lambda d: d["files"].append({"path": "b", "bytes": 0, "sha256": ""}), FILES, "missing: ['b']"),
     "a file above": (lambda d: d["files"][0].update(path="../a"), FILES, "'../a'"),
-    "a file twice": (lambda d: d["files"].append(d["files"][0]), FILES, "damaged"),
+    "a file twice": (lambda d: d["files"].append(d["files"][0]), FILES, "does not describe an export"),
     "no file": (lambda d: d.update(files=[]), FILES, "not in the manifest"),
     "another version": (lambda d: d.update(fitnoise_export=2), FILES, "of version 2"),
-    "a version of no number": (lambda d: d.update(fitnoise_export=True), FILES, "damaged"),
-    "a key less": (lambda d: d.pop("versions"), FILES, "damaged"),
-    "a list": (lambda d: d.update(options=[]), FILES, "damaged"),
+    "a version of no number": (lambda d: d.update(fitnoise_export=True), FILES, "does not describe an export"),
+    "a key less": (lambda d: d.pop("versions"), FILES, "does not describe an export"),
+    "a list": (lambda d: d.update(options=[]), FILES, "does not describe an export"),
 }
 
 
@@ -300,7 +300,7 @@ def test_files_that_are_missing_unlisted_or_links_are_noticed(a_copy):
     assert "missing or unreadable" in wrong(small(), place)[FILES]
     other = a_copy / "latex" / "a.tex"
     manifest_place(other).write_text("[" * 10**5)
-    assert "damaged" in wrong(small(), other)[FILES]
+    assert "does not describe an export" in wrong(small(), other)[FILES]
     assert list(wrong(small(), a_copy / "nothing.xlsx")) == [FILES]
 
 
@@ -374,7 +374,7 @@ def test_what_cannot_be_exported_is_said(tmp_path, monkeypatch):
     wrong = [
         ({"path": place}, "exists"),
         ({"path": tmp_path / "a.csv"}, r"as \.xlsx, as \.tex, or as a data package"),
-        ({"tables": ["none"]}, "no table 'none' to write"),
+        ({"tables": ["none"]}, "There is no table 'none'"),
         ({"tables": ["all", "all"]}, "named twice"),
         ({"language": "fr"}, "in en or de"),
     ]

@@ -722,7 +722,7 @@ def test_pages_of_what_was_made_of_a_release_are_verified_with_it(tmp_path, caps
     stated["tables"][0]["values"][0] += 5
     (tmp_path / "whole" / "whole.json").write_text(json.dumps(stated), encoding="utf-8")
     by_command("report", r, *made["whole"], "-o", str(tmp_path / "not.html"))
-    assert "the whole tables are not what they say" in " ".join(capsys.readouterr().err.split())
+    assert "[release.integer-tables-wrong]" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize(
@@ -740,7 +740,7 @@ def test_a_file_that_says_no_report_is_none(said, tmp_path):
     place.write_text(f'<meta name="fitnoise-report" content="{said.replace(chr(34), "&quot;")}">\n')
     assert not report.same([small()], place).holds
     place.write_text("nothing")
-    assert report.same([small()], place).found == "it does not say how it was asked for, as a report does"
+    assert report.same([small()], place).found.startswith("The file does not state the options of a report.")
     assert "missing or unreadable" in report.same([small()], tmp_path / "none.html").found
 
 
@@ -762,7 +762,7 @@ def test_a_report_is_written_by_command(tmp_path, capsys):
     assert "wrote" in capsys.readouterr().err
     assert (tmp_path / "b.html").read_text(encoding="utf-8") == report.page(release.plan)
     by_command("report", str(folder), "-o", str(folder / "c.html"))
-    assert "a release is never changed" in capsys.readouterr().err
+    assert "[release.place-inside-release]" in capsys.readouterr().err
     assert not (folder / "c.html").exists()
 
 

@@ -217,5 +217,5 @@ def test_a_record_is_written_or_printed(tmp_path, capsys):
 
 def test_a_release_is_not_written_into(capsys):
     by_command("record", str(SAMPLES / "women"), "-o", str(SAMPLES / "women" / "record.yaml"))
-    assert "a release is never changed" in capsys.readouterr().err
+    assert "[release.place-inside-release]" in capsys.readouterr().err
     assert not (SAMPLES / "women" / "record.yaml").exists()

@@ -355,5 +355,5 @@ def test_on_the_command_line(tmp_path, monkeypatch, plan, capsys):
     assert _run([*release, "--key", "own.key"]) == 0
     assert _run(["verify", "r", "--ledger", "l.db"]) == 0
     assert _run([*made, "more"]) == 8
-    assert "give the key (--for), or say --plain" in capsys.readouterr().err
+    assert "[release.sealed-or-plain]" in capsys.readouterr().err
     assert Plan.from_json((tmp_path / "r" / "plan.json").read_text()).hash == plan.hash

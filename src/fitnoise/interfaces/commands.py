@@ -820,7 +820,7 @@ def _check_outside(release: Path, place: Path) -> None:
     if release.resolve() in (place.resolve(), *place.resolve().parents):
         raise ReleaseError(
             "place-inside-release",
-            f"{place.name!r} is inside a release.",
+            f"{place.name!r} is a release, or is inside one.",
             "A release is never changed.",
             "Choose a folder outside the release.",
             UNWRITTEN,
@@ -865,7 +865,7 @@ def _write_tables(result: Release, names: Sequence[str], folder: Path, directory
     except FileExistsError as error:
         raise existing_place(Path(error.filename).name, UNWRITTEN) from None
     except OSError as error:
-        raise unwritable_place(repr(folder.name), error.strerror, UNWRITTEN) from None
+        raise unwritable_place(repr(folder.name), error.strerror or type(error).__name__, UNWRITTEN) from None
     return files
 
 

@@ -86,7 +86,9 @@ def _made(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True)
     except OSError as error:
-        raise unwritable_place(repr(folder.name), error.strerror, "Nothing was measured.") from None
+        raise unwritable_place(
+            repr(folder.name), error.strerror or type(error).__name__, "Nothing was measured."
+        ) from None
     return folder
 
 

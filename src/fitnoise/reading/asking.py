@@ -382,10 +382,10 @@ def _cells(domain: Domain, name: str, wanted: Any) -> Mask:
         out[list(Selection.parse(wanted).cells(attribute))] = True
     except DomainError as error:
         raise ReleaseError(
-            "unknown-value",
-            f"No record can have {name} = {reprlib.repr(wanted)}.",
-            error.given,
-            f"Choose from the values {reprlib.repr(list(attribute.values))}.",
+            "wrong-selection",
+            f"{name} = {reprlib.repr(wanted)} selects no values.",
+            f"{error.given} {error.needed}".strip(),
+            f"{error.action} The values are {reprlib.repr(list(attribute.values))}.",
             UNESTIMATED,
             place=name,
         ) from None

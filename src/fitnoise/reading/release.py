@@ -840,16 +840,19 @@ def _listed(workload: Workload, table: str, column: str, wanted: Any) -> Any:
     try:
         return [attribute.values[i] for i in Selection.parse(wanted).cells(attribute)]
     except DomainError as error:
-        raise _unknown_label(wanted, attribute.values, error.given, place=column) from None
+        reason = f"{error.given} {error.needed}".strip()
+        raise _unknown_label(wanted, attribute.values, reason, error.action, place=column) from None
 
 
-def _unknown_label(wanted: Any, shown: Sequence[str | int], reason: str = "", place: str | None = None) -> ReleaseError:
+def _unknown_label(
+    wanted: Any, shown: Sequence[str | int], reason: str = "", advice: str = "", *, place: str | None = None
+) -> ReleaseError:
     """Return the error for a label that no row of a table has."""
     return ReleaseError(
         "unknown-label",
         f"No row is labelled {reprlib.repr(wanted)}.",
         reason,
-        f"Choose from {reprlib.repr(list(shown))}.",
+        f"{advice} Choose from {reprlib.repr(list(shown))}.".lstrip(),
         _UNSUMMED,
         place=place,
     )
