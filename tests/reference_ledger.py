@@ -219,30 +219,30 @@ class Reference:
         return [c for c in self.charges if c.account == account]
 
     def fault(self, account, cost, beside=()):
-        """Why nothing can be said of such a charge, in words of the ledger's; None where something can."""
+        """Return the code with which the ledger refuses such a charge; None where it does not."""
         if beside and cost.table is None:
-            return "needs a profile"
+            return "ledger.beside-needs-profile"
         for plan in beside:
             costs = [c.cost for c in self.own(account) if c.plan == plan]
             if len(costs) != 1:
-                return f"was released {len(costs)} times" if costs else "no charge of"
+                return f"ledger.beside-{'released-again' if costs else 'not-charged'}"
             if costs[0].table is None:
-                return "it has no profile"
+                return "ledger.entry-without-profile"
         known = self.accounts(account)
-        return "open one first" if account not in known and any(a in self.caps for a in known) else None
+        return "ledger.account-beside-cap" if account not in known and any(a in self.caps for a in known) else None
 
     def unopened(self, account):
         """Whether it is not there, and nothing bounds what was charged under its name."""
         return account not in self.accounts(account) and self.balance(account)["spent"] is None
 
     def together(self, account):
-        """The charges of an account if all are on the same records; else why nothing can stand beside all of them."""
+        """Return the charges of an account if all are on the same records; else the code of the refusal."""
         groups = self.groups(self.own(account))
         if len(groups) != 1:
-            return f"has {len(groups)} releases, or groups of them"
+            return "ledger.releases-not-on-same-records"
         if any(c.plan is None for c in groups[0]):
-            return "names no plan"
-        return groups[0] if all(c.cost.table for c in groups[0]) else "it has no profile"
+            return "ledger.entry-without-plan"
+        return groups[0] if all(c.cost.table for c in groups[0]) else "ledger.entry-without-profile"
 
     @staticmethod
     def groups(charges):

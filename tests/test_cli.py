@@ -646,14 +646,14 @@ def test_a_unit_beside_a_cap_is_opened_by_a_command_that_says_what_is_spent(run,
     assert run("release", "spec.json", *release, "first")[0] == 0
     assert run("ledger", "budget.db", "--cap", str(ceil_dyadic(plan.exact_rho)), "--source", "people")[0] == 0
     code, _, err = run("release", "person.json", *release, "second")
-    assert (code, "open one first" in err, "nothing was charged" in err) == (7, True, True)
+    assert (code, "has a cap for" in err, "nothing was charged" in err.lower()) == (7, True, True)
     open_it = ("ledger", "budget.db", "--cap", "99", "--new", "--plan", "person.json")
     code, _, err = run(*open_it)
     assert code == 0
     spent = float(9 * ceil_dyadic(plan.exact_rho))
     assert f"the release of 'people' before cost '{more.order.account.sentence}' at most rho {spent:.6g}" in err
     code, _, err = run("release", "person.json", *release, "second")
-    assert (code, f"left for 'people' ({UNIT})" in err) == (5, True)
+    assert (code, "does not fit into the remaining" in err, f"'people' ({UNIT})" in err) == (5, True, True)
     assert charges(here / "budget.db") == 1
 
 
@@ -1165,7 +1165,7 @@ def test_free_queries_from_plans_and_from_the_ledger_are_the_same(run, here, sou
     with fn.Ledger("budget.db") as ledger:
         assert ledger.balance(account).spent == spent
     code, _, err = run("release", "free.json", *release, "r3", "--again")  # once is free, twice is not
-    assert (code, "what is spent would grow" in err) == (7, True)
+    assert (code, "would raise the spent" in err) == (7, True)
     code, _, err = run("free", "more.toml", "--ledger", "budget.db")
     assert (code, "[plan.cells-without-free-budget]" in err) == (4, True)
 
@@ -1796,7 +1796,7 @@ def test_a_pure_cap_is_set_and_enforced(run, here, promised):
     assert line in run("ledger", "budget.db")[1]
     code, out, err = run("release", "plan.json", *release, "second", "--again")
     assert (code, out) == (5, "")
-    assert re.search(r"error: a cost of ε = .* does not fit: .* are spent for 'people'.* nothing was charged", err)
+    assert re.search(r"a cost of ε = .* does not fit .*'people'.* nothing was charged", err, re.IGNORECASE)
     assert not (here / "second").exists()
     code, out, _ = run(*cap, "--epsilon-cap", "99", "--json")  # the one unit of the source is meant
     assert [e["kind"] for e in json.loads(out)["entries"]] == ["cap", "refusal", "charge", "answers", "refusal", "cap"]
@@ -1970,7 +1970,7 @@ def test_a_cap_on_mu_is_set_and_enforced_and_says_how_much_still_fits(run, here,
     assert run("release", "plan.json", *release, "second", "--again")[0] == 0
     code, out, err = run("release", "plan.json", *release, "third", "--again")
     assert (code, out) == (5, "")
-    assert re.search(r"error: a cost of μ² = .* does not fit: .* are spent for 'people'.* nothing was charged", err)
+    assert re.search(r"a cost of μ² = .* does not fit .*'people'.* nothing was charged", err, re.IGNORECASE)
     assert not (here / "third").exists()
     assert "0 more releases of this plan fit" in run(*asked)[1]
     assert run("verify", "second", "--ledger", "budget.db")[0] == 0
