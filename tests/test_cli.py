@@ -713,12 +713,12 @@ ERRORS = {
     "a plan that is none": (4, ["release", "people.csv", *RELEASE[2:]], "[plan.plan-not-json]"),
     "no data": (6, ["release", "plan.json", "nowhere.csv", *RELEASE[3:]], "[data.data-file-missing]"),
     "data of no known kind": (6, ["release", "plan.json", "spec.toml", *RELEASE[3:]], "Nothing was "),
-    "a ledger that is none": (7, [*RELEASE[:4], "people.csv", *RELEASE[5:]], "it is not a ledger"),
-    "a ledger in no folder": (7, [*RELEASE[:4], "nowhere/l.db", *RELEASE[5:]], "does not exist: make it first"),
+    "a ledger that is none": (7, [*RELEASE[:4], "people.csv", *RELEASE[5:]], "[ledger.not-a-ledger]"),
+    "a ledger in no folder": (7, [*RELEASE[:4], "nowhere/l.db", *RELEASE[5:]], "[ledger.folder-missing]"),
     "a release onto a file": (8, [*RELEASE[:6], "people.csv"], "[release.place-exists]"),
     "a release below a file": (8, [*RELEASE[:6], "people.csv/r"], "[release.place-not-writable]"),
     "no ledger": (7, ["ledger", "nowhere.db"], "[ledger.file-missing]"),
-    "a ledger that is something else": (7, ["ledger", "people.csv"], "it is not a ledger"),
+    "a ledger that is something else": (7, ["ledger", "people.csv"], "[ledger.not-a-ledger]"),
     "a table to write that is none": (
         8,
         [*RELEASE, "--tables", "area", "--tables", "age"],
@@ -740,7 +740,7 @@ ERRORS = {
     "a plan to verify with a ledger": (
         7,
         ["verify", "plan.json", "--ledger", "people.csv"],
-        "it is not a ledger",
+        "[ledger.not-a-ledger]",
     ),
 }
 
@@ -1807,7 +1807,7 @@ def test_a_pure_cap_is_set_and_enforced(run, here, promised):
     code, out, _ = run(*cap, "--epsilon-cap", "99")
     assert f"people ({UNIT}): more than any epsilon spent of 99.0000000, pure, 0.0000000 left" in out
     code, _, err = run("release", "plan.json", *release, "fourth", "--again")
-    assert (code, "but charges before it are not" in err) == (5, True)
+    assert (code, "earlier charges are not pure" in err) == (5, True)
     assert charges(here / "budget.db") == 3
 
 
