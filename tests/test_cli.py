@@ -699,7 +699,7 @@ ERRORS = {
         ["compare", "spec.toml", "-o", "nowhere/plan.json"],
         "[release.folder-not-writable]",
     ),
-    "a pure gap": (3, ["plan", "pure.toml", "--gap", "1e-3"], "no bound is known that pure strategies reach"),
+    "a pure gap": (3, ["plan", "pure.toml", "--gap", "1e-3"], "spec.pure-without-gap"),
     "a pure plan refined": (4, ["plan", "pure.toml", "--refine"], "[plan.refine-without-zcdp]"),
     "a choice refined": (4, ["plan", "auto.toml", "--refine"], "[plan.refine-without-zcdp]"),
     "a Gaussian plan in a hurry": (4, ["plan", "spec.toml", "--seconds", "1"], "[plan.seconds-with-gaussian-noise]"),
