@@ -228,7 +228,7 @@ def file_beside(folder: Path | None, key: str, name: str) -> Path:
             "file-name-unusable",
             f"The key {key} = {name!r} is not the name of a file.",
             "",
-            f"{BACKSLASH[0].upper()}{BACKSLASH[1:]}.",
+            BACKSLASH,
             "No data were read.",
             place=key,
         )

@@ -37,8 +37,8 @@ _LENGTHS = ("too_short", "too_long", "string_too_short", "string_too_long")
 OUTCOME = "No data were read."
 """What did not happen where a specification has a problem."""
 
-DECIMAL_POINT = "numbers have a decimal point and nothing between the digits, such as 5.5 or 1000"
-"""The way to write numbers, for messages about a number with a comma."""
+DECIMAL_POINT = "Numbers have a decimal point and nothing between the digits, such as 5.5 or 1000."
+"""The advice for a number with a comma; a sentence."""
 
 _COMMA = re.compile(r"\s*[+-]?[0-9][0-9.]*,[0-9]+\s*")
 _ASSIGNED_COMMA = re.compile(r"=\s*[+-]?[0-9][0-9_.]*,[0-9]")
@@ -94,20 +94,19 @@ def not_toml(what: str, text: str, error: ValueError, outcome: str) -> SpecError
         error: The error of the TOML reader.
         outcome: Sentence that says what did not happen.
     """
-    hint = _toml_hint(text, error)
-    advice = f"{hint[0].upper()}{hint[1:]}." if hint else "Correct the text there."
-    return SpecError("not-toml", f"{what} is not valid TOML: {error}.", "", advice, outcome)
+    return SpecError("not-toml", f"{what} is not valid TOML: {error}.", "", _toml_advice(text, error), outcome)
 
 
-def _toml_hint(text: str, error: ValueError) -> str:
-    """Return what to write instead of a text that is no TOML; nothing where that is unknown."""
+def _toml_advice(text: str, error: ValueError) -> str:
+    """Return what to write instead of a text that is no TOML, as a sentence."""
+    unknown = "Correct the text there."
     position = re.search(r"\(at line ([0-9]+), column ([0-9]+)\)", str(error))
     if position is None:
-        return ""
+        return unknown
     line = text.split("\n")[int(position[1]) - 1]
     if _ASSIGNED_COMMA.search(_TEXTS.sub("", line)):
         return DECIMAL_POINT
-    return BACKSLASH if "\\" in _TEXTS.sub("", line[: int(position[2])]) else ""
+    return BACKSLASH if "\\" in _TEXTS.sub("", line[: int(position[2])]) else unknown
 
 
 def number_advice(text: str, otherwise: str) -> str:
@@ -117,7 +116,7 @@ def number_advice(text: str, otherwise: str) -> str:
         text: The text.
         otherwise: The sentence for a text without a decimal comma.
     """
-    return f"{DECIMAL_POINT[0].upper()}{DECIMAL_POINT[1:]}." if _COMMA.fullmatch(text) else otherwise
+    return DECIMAL_POINT if _COMMA.fullmatch(text) else otherwise
 
 
 def complaints(errors: Sequence[ErrorDetails], document: Any) -> list[SpecError]:

@@ -354,8 +354,12 @@ class CostSpec(Part):
 _EXACT_NUMBER = re.compile(r"\d+(/\d+)?|(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
 
 
-def exact_number(text: str) -> Fraction:
+def exact_number(text: str, outcome: str = OUTCOME) -> Fraction:
     """A number ≥ 0 written in decimals, or as a fraction such as "1/28", exactly.
+
+    Args:
+        text: The number.
+        outcome: Sentence that says what did not happen if it is none.
 
     Raises:
         SpecError: anything else, or an exponent of more than three digits.
@@ -370,7 +374,7 @@ def exact_number(text: str) -> Fraction:
         f"The text {reprlib.repr(text)} is not a number of at least 0.",
         "It must be a number such as 0.05, or a fraction such as '1/28'.",
         number_advice(text, "Write such a number or fraction."),
-        "No data were read.",
+        outcome,
     )
 
 

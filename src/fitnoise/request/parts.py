@@ -10,10 +10,10 @@ from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, Validatio
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 BACKSLASH = (
-    r"a backslash in double quotes begins an escape; write a path in single quotes, as in 'C:\data\codes.csv', "
-    "or with /"
+    r"A backslash in double quotes begins an escape; write a path in single quotes, as in 'C:\data\codes.csv', "
+    "or with /."
 )
-"""The reason why a Windows path in double quotes is no TOML, or another text, and what to write instead."""
+"""The advice for a Windows path in double quotes, which is no TOML, or another text; a sentence."""
 
 
 class Part(BaseModel):

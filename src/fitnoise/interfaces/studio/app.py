@@ -547,7 +547,7 @@ def set_cap(studio: Studio, request: Request, form: Form) -> Response:
                 )
         with Refusals() as refusals:
             with refusals.at("cap"):
-                cap = exact_number(form.get("cap", "").strip())
+                cap = exact_number(form.get("cap", "").strip(), "Nothing was changed.")
             with refusals.at("typed"):
                 if form.get("typed", "") != accounts[i].source:
                     raise LedgerError(

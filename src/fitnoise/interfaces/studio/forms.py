@@ -362,7 +362,7 @@ def _cost(out: Document, path: Sequence[str], form: Form, name: str) -> None:
     with refused_at(f"{name}.kind"):
         _chosen(form, f"{name}.kind", COSTS)
     value: Any = text
-    exact_number(text)
+    exact_number(text, "Nothing was changed.")
     if "/" not in text:
         value = real(text, name)
     elif kind == "mu":
