@@ -179,7 +179,9 @@ def test_check_count_charge_and_only_then_noise(plan, people, tmp_path):
 
 
 @pytest.mark.parametrize("failing", [0, 1, -1])
-@pytest.mark.parametrize("failure", [fn.FitnoiseError("no randomness"), KeyboardInterrupt()])
+@pytest.mark.parametrize(
+    "failure", [fn.FitnoiseError("no-randomness", "No randomness.", "", "", ""), KeyboardInterrupt()]
+)
 def test_a_charge_stays_when_the_noise_fails(failing, failure, plan, people):
     calls = itertools.count()
     fails_at = range(len(plan.strategy.sectors))[failing]

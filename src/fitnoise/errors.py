@@ -74,15 +74,13 @@ class FitnoiseError(Exception):
     def __init__(
         self,
         slug: str,
-        given: str = "",
-        needed: str = "",
-        action: str = "",
-        outcome: str = "",
+        given: str,
+        needed: str,
+        action: str,
+        outcome: str,
         *,
         place: str | None = None,
     ) -> None:
-        if not given:  # TRANSITION: one finished text
-            slug, given = "unspecified", slug
         super().__init__(slug, given, needed, action, outcome)
         self.slug, self.given, self.needed, self.action, self.outcome = slug, given, needed, action, outcome
         self.place = place
