@@ -12,7 +12,7 @@ in the basis I and in the paper's basis U; it stops by its own rule, or at --sec
 An excess is Δ² over the best certified bound of the workload, less 1. Marginals are planned by sectors, which is what
 anybody would do here; SM-II gets the same queries as a matrix.
 
-Source: Xiao, Ding, Wang, Zhang, Kifer, PVLDB 14(10), 2021, sections 6 and 7; see docs/fit_for_use.md.
+Source: Xiao, Ding, Wang, Zhang, Kifer, PVLDB 14(10), 2021, sections 6 and 7; see docs/mathematics/fit_for_use.md.
 """
 
 import os

@@ -1,8 +1,8 @@
 """ε at δ of discrete Gaussian noise: rounded outwards, and what it gains. Run: python benchmarks/exact_curve.py
 
-Random prices, lattices and δ against the theorem of docs/exact_curve.md in 60 digits, with a seed that is given; then
-by what the margins of error at fixed (ε, δ) are narrower than with the conversion of ρ-zCDP: √(ρ/ρ′); and what the
-numbers of pure plans cost one by one; and what several releases cost together, added up in four ways.
+Random prices, lattices and δ against the theorem of docs/mathematics/exact_curve.md in 60 digits, with a seed that is
+given; then by what the margins of error at fixed (ε, δ) are narrower than with the conversion of ρ-zCDP: √(ρ/ρ′); and
+what the numbers of pure plans cost one by one; and what several releases cost together, added up in four ways.
 """
 
 import argparse

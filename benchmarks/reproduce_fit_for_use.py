@@ -14,7 +14,7 @@ from seeds 0, 1, …: the median, and the least and greatest in brackets. A solv
 "over S s": SM-II is then shown as far as it had come, anything else not at all. Our own plans have no limit.
 
 Source: Xiao, Ding, Wang, Zhang, Kifer: Optimizing fitness-for-use of differentially private linear queries, PVLDB
-14(10), 2021, section 7. What differs, and why: docs/fit_for_use.md.
+14(10), 2021, section 7. What differs, and why: docs/mathematics/fit_for_use.md.
 """
 
 import argparse

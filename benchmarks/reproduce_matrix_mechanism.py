@@ -7,7 +7,7 @@ prints the Markdown. Without -o it only prints. --only F4 6.30 makes some; --lar
 are at ε = 1. The programs need cvxpy and clarabel, which are for development only.
 
 Source: Li, Hay, Rastogi, Miklau, McGregor: Optimizing linear counting queries under differential privacy, PODS 2010,
-full version. What differs, and why: docs/matrix_mechanism.md.
+full version. What differs, and why: docs/mathematics/matrix_mechanism.md.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What the projection mechanism for small databases costs in accuracy, beside others: the table of docs/projection.md.
+"""Compare the accuracy of the projection mechanism with others: the table of docs/mathematics/projection.md.
 
 Run: python benchmarks/reproduce_projection.py -o FOLDER
 
@@ -35,7 +35,7 @@ could choose so well. Its ρ is the largest that zero-concentrated privacy conve
 Source: A. Nikolov, "An improved private mechanism for small databases", ICALP 2015; M. Hardt, K. Ligett, F. McSherry,
 "A simple and practical algorithm for differentially private data release", NIPS 2012; R. McKenna, D. Sheldon, G.
 Miklau, "Graphical-model based estimation and inference for differential privacy", ICML 2019. What was found:
-docs/projection.md.
+docs/mathematics/projection.md.
 """
 
 import argparse

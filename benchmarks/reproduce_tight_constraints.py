@@ -10,7 +10,7 @@ Figure 6 shows what a private mechanism attains: tight constraints where existen
 mechanism and the proven bound below. Figures 1, 5 and 7 of the paper are drawings of graphs.
 
 Source: ElSalamouny, Chatzikokolakis, Palamidessi: A differentially private mechanism of optimal utility for a region of
-priors, POST 2013. What differs, and why: docs/tight_constraints.md.
+priors, POST 2013. What differs, and why: docs/mathematics/tight_constraints.md.
 """
 
 import os

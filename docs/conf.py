@@ -12,7 +12,7 @@ from fitnoise import __version__
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import written
+import generate_reference
 
 project, author, version = "fitnoise", "The fitnoise authors", __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
@@ -30,14 +30,16 @@ html_copy_source = False
 html_show_copyright = False
 
 
-class Written(SphinxDirective):
-    """What a function of :mod:`written` writes, such as `commands`."""
+class Generated(SphinxDirective):
+    """The lines that a function of :mod:`generate_reference` returns, such as `commands`."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        """The nodes of it."""
-        return self.parse_text_to_nodes("\n".join(getattr(written, self.arguments[0])()), allow_section_headings=True)
+        """Return the nodes of the lines."""
+        return self.parse_text_to_nodes(
+            "\n".join(getattr(generate_reference, self.arguments[0])()), allow_section_headings=True
+        )
 
 
 def with_tables(_app: Sphinx, _kind: str, _name: str, _object: object, _options: object, lines: list[str]) -> None:
@@ -58,5 +60,5 @@ def with_tables(_app: Sphinx, _kind: str, _name: str, _object: object, _options:
 
 def setup(app: Sphinx) -> None:
     """Make known what is above."""
-    app.add_directive("written", Written)
+    app.add_directive("generated", Generated)
     app.connect("autodoc-process-docstring", with_tables)

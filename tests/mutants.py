@@ -1,9 +1,10 @@
 """Mutants of the kernel: small changes of what prices, charges and draws, each of which some test must notice.
 
 `make mutants` makes and tries them with mutmut, on copies below build/mutants, and fails if one lives that
-docs/mutants.md does not explain. `make mutants FILES="losses order"` does so for some files. Started again, it goes on
-where it stopped: what was killed stays so until its function changes, what lived is tried again. What is explained is
-not tried, but with `--listed` among the files; `--seconds 4` takes only the quickest tests of each mutant.
+docs/developers/mutation_testing.md does not explain. `make mutants FILES="losses order"` does so for some files.
+Started again, it goes on where it stopped: what was killed stays so until its function changes, what lived is tried
+again. What is explained is not tried, but with `--listed` among the files; `--seconds 4` takes only the quickest tests
+of each mutant.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from mutmut.stats import status_by_exit_code
 from mutmut.workers.isolation import ForkServerRunner, MutantResult
 
 ROOT = Path(__file__).resolve().parents[1]
-COPIES, LISTED = ROOT / "build" / "mutants", ROOT / "docs" / "mutants.md"
+COPIES, LISTED = ROOT / "build" / "mutants", ROOT / "docs" / "developers" / "mutation_testing.md"
 
 TESTS = {
     "losses": "losses exact_curve",

@@ -30,7 +30,7 @@ ROWS = (
         "bound": 9.0,
     },
 )
-AXES = ("product_form", {"kind": "fit-for-use by axis", "close": True, "near": True})
+AXES = ("mathematics/product_form", {"kind": "fit-for-use by axis", "close": True, "near": True})
 GONE = (
     "missing_values",
     {
@@ -92,13 +92,14 @@ POST = pytest.param(
     {"kept": True, "children": 6000.0},
     marks=pytest.mark.skipif(not POSTGRESQL, reason="there is no wheel with PostgreSQL for this platform"),
 )
-SLOW = pytest.param("tight_constraints", {}, marks=pytest.mark.slow)  # tries every mechanism for 751 results
+SLOW = pytest.param("mathematics/tight_constraints", {}, marks=pytest.mark.slow)
+"""This page tries every mechanism for 751 results."""
 
 
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("fit_for_use", {"order": -1}),
+        ("mathematics/fit_for_use", {"order": -1}),
         ("databases", {"kept": True}),
         AXES,
         FILES,

@@ -1,4 +1,4 @@
-"""The curve of discrete Gaussian noise (docs/exact_curve.md): against enumeration, and rounded outwards."""
+"""The curve of discrete Gaussian noise (docs/mathematics/exact_curve.md): against enumeration, and rounded outwards."""
 
 import itertools
 import math

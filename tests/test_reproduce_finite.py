@@ -217,7 +217,7 @@ def test_the_example_of_the_page():
 
 def test_the_tests_that_the_page_names_are_there():
     here = Path(__file__).parent
-    page = (here.parent / "docs" / "tight_constraints.md").read_text(encoding="utf-8")
+    page = (here.parent / "docs" / "mathematics" / "tight_constraints.md").read_text(encoding="utf-8")
     words = {word.strip("`,.;:()") for word in page.split()}
     named = {word for word in words if word.startswith("test_") and not word.endswith(".py")}
     assert len(named) > 15

@@ -27,12 +27,12 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 
 sys.path.insert(0, str(DOCS))
-import written  # noqa: E402 - a module of the documentation
+import generate_reference  # noqa: E402 - a module of the documentation
 
 IN_A_BROWSER = {"in_the_studio"}
 """Done by test_studio_browser.py."""
 TUTORIALS = sorted({path.stem for path in (DOCS / "tutorials").glob("*.md")} - IN_A_BROWSER)
-HOW_TO = [*sorted(f"howto/{path.stem}" for path in (DOCS / "howto").glob("*.md")), "the_proof"]
+HOW_TO = [*sorted(f"howto/{path.stem}" for path in (DOCS / "howto").glob("*.md")), "mathematics/the_proof"]
 
 
 # --- tutorials, and pages for one task --------------------------------------------------------------------------------
@@ -196,8 +196,15 @@ def test_every_page_of_the_site_is_accessible(browser, site):  # noqa: F811
     assert found == {}
 
 
+def test_every_menu_has_at_most_ten_pages():
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    menus = re.findall(r"```{toctree}\n(?::[^\n]*\n)+\n(.*?)```", index, re.DOTALL)
+    assert len(menus) == 7
+    assert [menu for menu in menus if not 0 < len(menu.split()) <= 10] == []
+
+
 def test_every_guarantee_is_gathered():
-    told = "\n".join(written.promises())
+    told = "\n".join(generate_reference.guarantees())
     names = [name for name in fn.__all__ if "**Guarantees**" in (getattr(fn, name).__doc__ or "")]
     assert len(names) > 10
     assert [name for name in names if f"## `{name}`" not in told] == []
@@ -207,7 +214,7 @@ def test_every_guarantee_is_gathered():
 
 
 def test_every_error_has_an_exit_code_that_is_told():
-    told = "\n".join(written.exit_codes())
+    told = "\n".join(generate_reference.exit_codes())
     assert f"| {SpecError.exit_code} | " in told
     assert all(
         f"`{name}`: " in told for name, x in vars(errors).items() if isinstance(x, type) and name != "FitnoiseError"
@@ -215,10 +222,10 @@ def test_every_error_has_an_exit_code_that_is_told():
 
 
 def test_the_gallery_has_thirty_workloads_and_draws_them_as_they_are():
-    shown = written.workloads()
+    shown = generate_reference.workloads()
     assert len(shown) == 30
     assert len({(w.shape, w.astype(float).tobytes()) for w in shown.values()}) == 30
-    drawing = written._picture(np.array([[1, 1, 0, -1], [0, 0, 1, 1]]))
+    drawing = generate_reference._picture(np.array([[1, 1, 0, -1], [0, 0, 1, 1]]))
     assert "M0 0h2v1h-2zM2 1h2v1h-2z" in drawing
     assert 'd="M3 0h1v1h-1z" fill="currentColor" fill-opacity="0.3"' in drawing
 
@@ -226,7 +233,7 @@ def test_the_gallery_has_thirty_workloads_and_draws_them_as_they_are():
 @pytest.mark.slow
 def test_the_gallery_says_what_the_paper_says(site):
     """Optima for unit targets, of prefixes of 4 and 8 values, of margins of 2³ and 4³."""
-    page = (site / "gallery.html").read_text(encoding="utf-8")
+    page = (site / "mathematics" / "gallery.html").read_text(encoding="utf-8")
     assert page.count('<svg role="img"') == 30
     for optimum in ("1.7586", "2.2816", "2.1825", "3.4719"):
         assert re.search(rf"<td><p>{optimum}</p></td>", page), optimum
@@ -240,5 +247,5 @@ def test_every_public_name_is_explained(site):
 
 
 def test_every_error_code_is_on_the_page_of_codes():
-    rows = "\n".join(written.error_codes())
-    assert [site.code for site in written.error_sites() if f"| `{site.code}` | " not in rows] == []
+    rows = "\n".join(generate_reference.error_codes())
+    assert [site.code for site in generate_reference.error_sites() if f"| `{site.code}` | " not in rows] == []

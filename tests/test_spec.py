@@ -630,7 +630,7 @@ def test_goals_and_personal_privacy_are_said_in_words():
 
 def test_the_specifications_of_the_readme_and_of_the_tour_are_read(tmp_path):
     root = Path(__file__).parents[1]
-    readme = "".join((root / name).read_text(encoding="utf-8") for name in ("README.md", "docs/tour.md"))
+    readme = "".join((root / name).read_text(encoding="utf-8") for name in ("README.md", "docs/reference/python.md"))
     whole, nested, patterns, pure, small, question, also, goals = re.findall(r"```toml\n(.*?)```", readme, re.DOTALL)
     (tmp_path / "states.csv").write_text("code\nOH\nIA\n", encoding="utf-8")
     plain = Spec.from_toml(whole).publication(tmp_path)

@@ -1,4 +1,4 @@
-"""No unbiased mechanism whatever is below the bound: docs/unbiased_bound.md."""
+"""No unbiased mechanism whatever is below the bound: docs/mathematics/unbiased_bound.md."""
 
 import math
 from fractions import Fraction

@@ -52,8 +52,8 @@ apart. A charge without a profile for its own unit stands in no larger group: it
 add-or-remove-one, for which no sum over cells is known to hold.
 
 All this keeps each pair of neighbours, and so the whole, within the cap even when each cost is chosen after
-seeing the releases before it (a privacy filter: of ρ Feldman and Zrnic 2021, of μ² docs/exact_curve.md). Whoever
-raises the cap makes a new promise, and the ledger keeps both.
+seeing the releases before it (a privacy filter: of ρ Feldman and Zrnic 2021, of μ² docs/mathematics/exact_curve.md).
+Whoever raises the cap makes a new promise, and the ledger keeps both.
 
 **What a chain cannot tell.** It is no signature: who can write to the file can cut its tail, put back an old
 copy or forge a new chain from the beginning. So write :meth:`Ledger.head` down elsewhere with each release,

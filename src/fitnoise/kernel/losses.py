@@ -5,7 +5,7 @@ kinds of promises are kept apart in it, and each is as strong as it was proven: 
 where neighbours add or remove a record (:mod:`fitnoise.kernel.profiles`), and pure ε. Pure promises imply concentrated
 ones: ε-differential privacy is ε²/2-zCDP (Bun and Steinke 2016, Proposition 1.4), and ρ adds, also over the numbers of
 one pure answer, of which each is less than all of them. Of Gaussian noise on a fine lattice the curve of continuous
-noise is known as well (docs/exact_curve.md).
+noise is known as well (docs/mathematics/exact_curve.md).
 """
 
 from __future__ import annotations
@@ -253,9 +253,9 @@ class Loss:
     def mu_squared(self) -> Fraction | None:
         """μ² of all, rounded up: the whole is μ-Gaussian-private. None where nothing is known of a lattice.
 
-        Gaussian noise has μ′² (docs/exact_curve.md). What is pure has Σ μ(ε)², and at most π times its ρ, by the
-        numbers of which each has μ² ≤ π/2 ε²: the smaller of both. μ² add, also of what is chosen after seeing what
-        came before.
+        Gaussian noise has μ′² (docs/mathematics/exact_curve.md). What is pure has Σ μ(ε)², and at most π times its ρ,
+        by the numbers of which each has μ² ≤ π/2 ε²: the smaller of both. μ² add, also of what is
+        chosen after seeing what came before.
         """
         own = self.gaussian_mu_squared
         if own is None:

@@ -12,9 +12,9 @@ two neighbouring databases would send to the noise. Costs of separate releases a
 
 Why three curves. fitnoise adds discrete Gaussian noise. It satisfies ρ-zCDP exactly, whence `zcdp_delta` and its
 inverses. Unless σ is small it is also, up to factors nearer to 1 than doubles can say, a post-processing of slightly
-less continuous noise, whence `lattice_delta` and its inverses (docs/exact_curve.md): 5 to 7 % more accuracy for the
-same (ε, δ). Both are guarantees, rounded to the safe side. The `gaussian_*` curve that they stand on is accurate to
-1e-10 relative and rounded to nearest.
+less continuous noise, whence `lattice_delta` and its inverses (docs/mathematics/exact_curve.md): 5 to 7 % more accuracy
+for the same (ε, δ). Both are guarantees, rounded to the safe side. The `gaussian_*` curve that they stand on is
+accurate to 1e-10 relative and rounded to nearest.
 
 Everywhere: ε ≥ 0 is a natural logarithm of odds, δ in (0, 1) is a probability, μ and ρ have no unit. (The file
 is longer than most because each relation states its own guarantees; each is a few lines of arithmetic.)
@@ -25,7 +25,7 @@ References:
     Bun and Steinke, "Concentrated Differential Privacy" (2016), Proposition 1.6.
     Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2020), Proposition 12,
     Corollary 13, Theorem 14 [CKS20].
-    docs/exact_curve.md (ours), for discrete noise on the curve of continuous noise.
+    docs/mathematics/exact_curve.md (ours), for discrete noise on the curve of continuous noise.
 """
 
 from __future__ import annotations
@@ -316,7 +316,7 @@ _COARSEST = Fraction(1, 16**2)
 """1/σ² up to which the curve of continuous noise is claimed for discrete noise."""
 
 _SHIFT, _FACTOR = 1e-12, 1 + 1e-9
-"""What ε is less, and δ more, on the curve of discrete noise: more than docs/exact_curve.md and rounding need."""
+"""The shift of ε and the factor of δ for discrete noise; larger than docs/mathematics/exact_curve.md and rounding need."""
 
 _LEAST_MU, _MOST_MU = 1e-6, 50.0
 """Between them `gaussian_delta` is right to 1e-10."""
@@ -341,7 +341,7 @@ def smoothed_cost(cost_squared: Fraction, precision: Fraction) -> Fraction | Non
 
     - Exact; at least Δ².
 
-    Source: ours; docs/exact_curve.md.
+    Source: ours; docs/mathematics/exact_curve.md.
     """
     cost, c = _exact_cost(cost_squared), _exact_cost(precision)
     return None if c > _COARSEST else cost / (1 - 4 * c)
@@ -351,7 +351,7 @@ def lattice_delta(mu: float, epsilon: float) -> float:
     """δ at which discrete Gaussian noise of smoothed cost μ′² is (ε, δ)-DP.
 
     δ = (1 + 1e-9) δ_G(μ′, ε − 1e-12), with δ_G the curve of continuous noise (:func:`gaussian_delta`): more than the
-    e^{Kb} δ_G(μ′, ε − 2Kb) of docs/exact_curve.md for any number K < 2⁶⁴ of draws, rounding included.
+    e^{Kb} δ_G(μ′, ε − 2Kb) of docs/mathematics/exact_curve.md for any number K < 2⁶⁴ of draws, rounding included.
 
     Args:
         mu: μ′ ≥ 0, at most 1e100, rounded up.

@@ -20,7 +20,7 @@ dense and deterministic: no chance, no data, no planner. Matrices may be given a
 | better strategies | :func:`augment`, :func:`equal_noise`, :func:`singular_value_bound` |
 
 Source: Li, Hay, Rastogi, Miklau, McGregor: Optimizing linear counting queries under differential privacy, PODS 2010, in
-its full version. Sections and theorems below are of that paper; what it got wrong: docs/matrix_mechanism.md.
+its full version. Sections and theorems below are of that paper; its errors: docs/mathematics/matrix_mechanism.md.
 """
 
 from __future__ import annotations

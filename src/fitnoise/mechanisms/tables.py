@@ -342,7 +342,7 @@ class TablePart(Part):
               and its neighbours, and has the variances there;
             * for (ε, δ)-differential privacy with δ > 0 nothing is claimed: it allows to give everything away at times.
 
-        Source: ours; docs/unbiased_bound.md.
+        Source: ours; docs/mathematics/unbiased_bound.md.
         """
         return self.mechanism.unbiased_bound(self)
 

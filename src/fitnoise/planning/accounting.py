@@ -6,8 +6,9 @@ from what the ledger keeps of each charge, for plans that were fixed in advance:
 
     δ(ε) = Σ_l P(l) δ_G(μ′, ε − l),
 
-where μ′² is that of all Gaussian noise together, with its curve δ_G (docs/exact_curve.md), and l the sum of the losses
-of everything else: of a number with discrete Laplace noise, and of an answer of which only its ε is known.
+where μ′² is that of all Gaussian noise together, with its curve δ_G (docs/mathematics/exact_curve.md), and l the sum
+of the losses of everything else: of a number with discrete Laplace noise, and of an answer of which only its ε
+is known.
 
 Laws are kept on a grid of losses on which no curve is less than it is: of the convex function δ of e^ε the points on
 the grid are joined by straight lines (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi, *Connect the dots*, 2022).

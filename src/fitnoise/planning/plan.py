@@ -314,9 +314,10 @@ class Plan(Displayed):
     def epsilon(self, delta: float | None = None) -> float:
         """ε at δ (default: the publication's), guaranteed for the discrete noise that is used, rounded up.
 
-        By the exact curve of Gaussian noise, which holds for lattices as fine as those of plans (docs/exact_curve.md),
-        or by the optimal conversion of ρ-zCDP, whichever is less. Of a pure plan its ε, whatever δ. What finite
-        answers cost is put on the curve, or their ρ or ε is added, whichever gives less: all are proven.
+        By the exact curve of Gaussian noise, which holds for lattices as fine as those of plans
+        (docs/mathematics/exact_curve.md), or by the optimal conversion of ρ-zCDP, whichever is less. Of a pure plan its
+        ε, whatever δ. What finite answers cost is put on the curve, or their ρ or ε is added, whichever gives less: all
+        are proven.
 
         Args:
             delta: strictly between 0 and 1; default the publication's.

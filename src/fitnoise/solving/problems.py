@@ -15,7 +15,7 @@ sector, and with ν = Σ_S mult_S tr(Σ_S N_S), which is concave in (p, q) and h
 for λ = 0 at best p·a + ν²/Σq when q is scaled. Any Σ, scaled to meet the worst constraint, gives an upper bound.
 
 Source: fit-for-use (Xiao et al. 2021), sections 3–5, for the problem; the dual and the geometric mean are ours
-(docs/notation.md).
+(docs/mathematics/notation.md).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ to 1ᵀw_a = 1, and K_a the inverse of H_aᵀH_a beside it, one attribute says
 
     g(i) = ‖K^−½ Eᵀ(e_i − w)‖² of a record,   f = R w and v(j) = ‖K^½ Eᵀ r_j‖² of row j of a view R,    E ⟂ 1,
 
-and the products of these say everything (docs/notation.md):
+and the products of these say everything (docs/mathematics/notation.md):
 
     Δ² = Σ_T s_T Π_{a∈T} max g,      var_t(j) = Σ_{T⊆t} s_T⁻¹ Π_{a∈T} v_a(j_a) Π_{a∈t∖T} f_a(j_a)².
 

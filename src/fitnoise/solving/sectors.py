@@ -5,7 +5,7 @@ depend on its value; otherwise it is *structured*. O is the product of the struc
 asks, for every combination of its exchangeable attributes, the queries R_A (m_A × n_o) on O, so its matrix is
 (⊗_{a∈A} I ⊗_{a∉A} 1ᵀ) ⊗ R_A. The sectors are the subsets S of the tables' exchangeable attributes; within S only
 B_S, an integer basis of the rows that reach it, matters, with R_A = L_{A,S} B_S. A dense matrix is the case of one
-sector. See docs/notation.md.
+sector. See docs/mathematics/notation.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Tables by level of any tree of places: one weight for each level and margin, and a bound for all mechanisms.
 
-Sectors T of the attributes beside the tree that the same tables reach are one problem, M = Σ mult_T (docs/notation.md):
+Sectors T of the attributes beside the tree that the same tables reach are one problem, M = Σ mult_T
+(docs/mathematics/notation.md):
 
     X = y_0 11ᵀ + Σ_ℓ y_ℓ U_ℓᵀU_ℓ,   U_ℓ the sums over the places of level ℓ,
     prof = Σ M (y_0 + Σ_ℓ y_ℓ) of every record,    var of place g in table j = Σ M 1_gᵀ X⁻¹ 1_g / n_S²,

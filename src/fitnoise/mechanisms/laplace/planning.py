@@ -199,7 +199,7 @@ def search(
     Args:
         publication: with `privacy` pure.
         every: also the families that lose to the last one wherever it can be tried: it starts from what they find, or
-            they were 10 % dearer and more in each of 36 problems (docs/matrix_mechanism.md).
+            they were 10 % dearer and more in each of 36 problems (docs/mathematics/matrix_mechanism.md).
         seconds: after which the search is left with the best found so far, cheap families first; the bound and the
             first family are made whatever time they take. Default: all is searched.
         progress: called with the number of steps and the least ε so far at which all variances are within targets: of

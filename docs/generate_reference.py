@@ -71,7 +71,7 @@ def error_codes() -> Iterator[str]:
             yield ""
 
 
-def promises() -> Iterator[str]:
+def guarantees() -> Iterator[str]:
     """What every public name guarantees, word for word."""
     for name in fn.__all__:
         what = getattr(fn, name)
