@@ -371,7 +371,7 @@ def test_a_release_beside_another_says_what_it_adds(run, here):
     release = ("people.csv", "--ledger", "budget.db", "-o")
     code, out, err = run("release", "second.json", *release, "early", "--json")  # it stands beside nothing yet
     assert (code, out, failure(err)["code"].partition(".")[0]) == (7, "", "ledger")
-    assert "no charge of 'people'" in err
+    assert failure(err)["code"] == "ledger.beside-not-charged"
     assert charges(here / "budget.db") == 0
 
     alone = json.loads(run("release", "first.json", *release, "r1", "--json")[1])
@@ -646,14 +646,14 @@ def test_a_unit_beside_a_cap_is_opened_by_a_command_that_says_what_is_spent(run,
     assert run("release", "spec.json", *release, "first")[0] == 0
     assert run("ledger", "budget.db", "--cap", str(ceil_dyadic(plan.exact_rho)), "--source", "people")[0] == 0
     code, _, err = run("release", "person.json", *release, "second")
-    assert (code, "has a cap for" in err, "nothing was charged" in err.lower()) == (7, True, True)
+    assert (code, "nothing was charged. [ledger.account-beside-cap]" in err) == (7, True)
     open_it = ("ledger", "budget.db", "--cap", "99", "--new", "--plan", "person.json")
     code, _, err = run(*open_it)
     assert code == 0
     spent = float(9 * ceil_dyadic(plan.exact_rho))
     assert f"the release of 'people' before cost '{more.order.account.sentence}' at most rho {spent:.6g}" in err
     code, _, err = run("release", "person.json", *release, "second")
-    assert (code, "does not fit into the remaining" in err, f"'people' ({UNIT})" in err) == (5, True, True)
+    assert (code, f"for 'people' ({UNIT})" in err) == (5, True)
     assert charges(here / "budget.db") == 1
 
 
@@ -681,7 +681,7 @@ ERRORS = {
         ["compare", "spec.toml", "--epsilon", "0"],
         "[spec.cost-not-positive]",
     ),
-    "an epsilon that is none": (3, ["compare", "spec.toml", "--epsilon", "0"], "must be a positive finite number"),
+    "an epsilon that is none": (3, ["compare", "spec.toml", "--epsilon", "0"], "[spec.cost-not-positive]"),
     "a delta that is none": (3, ["compare", "spec.toml", "--delta", "1"], "[spec.delta-out-of-range]"),
     "a comparison by rho": (
         3,
@@ -699,7 +699,7 @@ ERRORS = {
         ["compare", "spec.toml", "-o", "nowhere/plan.json"],
         "[release.folder-not-writable]",
     ),
-    "a pure gap": (3, ["plan", "pure.toml", "--gap", "1e-3"], "spec.pure-without-gap"),
+    "a pure gap": (3, ["plan", "pure.toml", "--gap", "1e-3"], "[spec.pure-without-gap]"),
     "a pure plan refined": (4, ["plan", "pure.toml", "--refine"], "[plan.refine-without-zcdp]"),
     "a choice refined": (4, ["plan", "auto.toml", "--refine"], "[plan.refine-without-zcdp]"),
     "a Gaussian plan in a hurry": (4, ["plan", "spec.toml", "--seconds", "1"], "[plan.seconds-with-gaussian-noise]"),
@@ -1165,7 +1165,7 @@ def test_free_queries_from_plans_and_from_the_ledger_are_the_same(run, here, sou
     with fn.Ledger("budget.db") as ledger:
         assert ledger.balance(account).spent == spent
     code, _, err = run("release", "free.json", *release, "r3", "--again")  # once is free, twice is not
-    assert (code, "would raise the spent" in err) == (7, True)
+    assert (code, "[ledger.free-plan-costs]" in err) == (7, True)
     code, _, err = run("free", "more.toml", "--ledger", "budget.db")
     assert (code, "[plan.cells-without-free-budget]" in err) == (4, True)
 
@@ -1787,7 +1787,7 @@ def test_a_pure_cap_is_set_and_enforced(run, here, promised):
     release = ("people.csv", "--ledger", "budget.db", "-o")
     code, out, err = run("release", "gaussian.json", *release, "first", "--json")
     assert (code, out, failure(err)["code"].partition(".")[0]) == (5, "", "ledger")
-    assert "this release has a δ" in failure(err)["message"]
+    assert failure(err)["code"] == "ledger.cap-is-pure"
     code, out, _ = run("release", "plan.json", *release, "first")
     assert code == 0
     left = float(epsilon) / 2
@@ -1796,7 +1796,7 @@ def test_a_pure_cap_is_set_and_enforced(run, here, promised):
     assert line in run("ledger", "budget.db")[1]
     code, out, err = run("release", "plan.json", *release, "second", "--again")
     assert (code, out) == (5, "")
-    assert re.search(r"a cost of ε = .* does not fit .*'people'.* nothing was charged", err, re.IGNORECASE)
+    assert "Nothing was measured and nothing was charged. [ledger.over-epsilon-cap]" in err
     assert not (here / "second").exists()
     code, out, _ = run(*cap, "--epsilon-cap", "99", "--json")  # the one unit of the source is meant
     assert [e["kind"] for e in json.loads(out)["entries"]] == ["cap", "refusal", "charge", "answers", "refusal", "cap"]
@@ -1807,7 +1807,7 @@ def test_a_pure_cap_is_set_and_enforced(run, here, promised):
     code, out, _ = run(*cap, "--epsilon-cap", "99")
     assert f"people ({UNIT}): more than any epsilon spent of 99.0000000, pure, 0.0000000 left" in out
     code, _, err = run("release", "plan.json", *release, "fourth", "--again")
-    assert (code, "earlier charges are not pure" in err) == (5, True)
+    assert (code, "[ledger.spent-not-pure]" in err) == (5, True)
     assert charges(here / "budget.db") == 3
 
 
@@ -1970,7 +1970,7 @@ def test_a_cap_on_mu_is_set_and_enforced_and_says_how_much_still_fits(run, here,
     assert run("release", "plan.json", *release, "second", "--again")[0] == 0
     code, out, err = run("release", "plan.json", *release, "third", "--again")
     assert (code, out) == (5, "")
-    assert re.search(r"a cost of μ² = .* does not fit .*'people'.* nothing was charged", err, re.IGNORECASE)
+    assert "Nothing was measured and nothing was charged. [ledger.over-mu-cap]" in err
     assert not (here / "third").exists()
     assert "0 more releases of this plan fit" in run(*asked)[1]
     assert run("verify", "second", "--ledger", "budget.db")[0] == 0
