@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -21,25 +21,34 @@ CLASSES = {
 }
 """The classes of `errors` by name."""
 
+VARIABLES = {"error", "kind"}
+"""Names of parameters that hold a class of errors: the caller chooses the area."""
+
+COPIES = {"Refused", "SpecProblem", "Unreadable"}
+"""Classes that take the code and sentences of another error."""
+
 SENTENCES = ("given", "needed", "action", "outcome")
 
 
 class ErrorSite(NamedTuple):
     """One constructor call of an error.
 
+    kind: The class; FitnoiseError where the caller chooses the class.
+    is_general: True where the caller chooses the class, and with it the area.
     sentences: The four sentences; a computed part is "…". None for a sentence that is computed as a whole.
     """
 
     file: str
     line: int
     kind: type[errors.FitnoiseError]
+    is_general: bool
     slug: str | None
     sentences: tuple[str | None, ...]
 
     @property
     def code(self) -> str:
-        """The code of the error."""
-        return f"{self.kind.area}.{self.slug}"
+        """The code of the error; its area is "…" where the caller chooses it."""
+        return f"{'…' if self.is_general else self.kind.area}.{self.slug}"
 
     @property
     def text(self) -> str:
@@ -50,20 +59,34 @@ class ErrorSite(NamedTuple):
 @cache
 def error_sites() -> tuple[ErrorSite, ...]:
     """Return every constructor call of an error in the source, in the order of files and lines."""
-    return tuple(site for path in sorted(SOURCE.rglob("*.py")) for site in _sites(path))
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SOURCE.rglob("*.py"))}
+    classes = CLASSES | _further_classes(trees.values())
+    return tuple(site for path, tree in trees.items() for site in _sites(path, tree, classes))
 
 
-def _sites(path: Path) -> Iterator[ErrorSite]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if not isinstance(node, ast.Call):
+def _further_classes(trees: Iterable[ast.Module]) -> dict[str, type[errors.FitnoiseError]]:
+    """Return the class of `errors` that each class of errors in other modules extends, by the name of the latter."""
+    nodes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    bases = {
+        node.name: ast.unparse(node.bases[0])
+        for node in nodes
+        if node.bases and node.name not in CLASSES.keys() | COPIES
+    }
+    return {name: CLASSES[base] for name, base in bases.items() if base in CLASSES}
+
+
+def _sites(path: Path, tree: ast.Module, classes: Mapping[str, type[errors.FitnoiseError]]) -> Iterator[ErrorSite]:
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or any(isinstance(x, ast.Starred) for x in node.args):
             continue
         name = ast.unparse(node.func).rpartition(".")[2]
-        if name in CLASSES and not any(isinstance(x, ast.Starred) for x in node.args):
+        is_general = isinstance(node.func, ast.Name) and name in VARIABLES and len(node.args) == 1 + len(SENTENCES)
+        if name in classes or is_general:
             slug, *sentences = (_text(x) for x in node.args) if node.args else (None,)
             named = {keyword.arg: _text(keyword.value) for keyword in node.keywords}
             sentences += [named[name] for name in SENTENCES[len(sentences) :] if name in named]
-            file = path.relative_to(SOURCE).as_posix()
-            yield ErrorSite(file, node.lineno, CLASSES[name], slug, tuple(sentences))
+            file, kind = path.relative_to(SOURCE).as_posix(), classes.get(name, errors.FitnoiseError)
+            yield ErrorSite(file, node.lineno, kind, is_general, slug, tuple(sentences))
 
 
 def _text(node: ast.expr) -> str | None:

@@ -7,13 +7,13 @@ import itertools
 import json
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
 import click
 import numpy as np
-from error_sites import CLASSES, error_sites
+from error_sites import CLASSES, ErrorSite, error_sites
 from numpy.typing import NDArray
 
 import fitnoise as fn
@@ -61,14 +61,18 @@ def error_codes() -> Iterator[str]:
     areas: dict[str, type[fn.FitnoiseError]] = {}
     for error in CLASSES.values():
         areas.setdefault(error.area, error)
+    yield from ("## Every area", "", "These codes have the area of the part of fitnoise that was called.", "")
+    yield from _codes(site for site in error_sites() if site.is_general)
     for area, error in areas.items():
-        sites = sorted(
-            {(site.code, site.kind.exit_code, site.text) for site in error_sites() if site.kind.area == area}
-        )
-        if sites:
-            yield from (f"## {area}", "", _first(error), "", "| code | message | exit code |", "|---|---|---|")
-            yield from (f"| `{code}` | {_plain(text)} | {exit_code} |" for code, exit_code, text in sites)
-            yield ""
+        yield from (f"## {area}", "", _first(error), "")
+        yield from _codes(site for site in error_sites() if site.kind.area == area and not site.is_general)
+
+
+def _codes(sites: Iterable[ErrorSite]) -> Iterator[str]:
+    rows = sorted({(site.code, site.text, "" if site.is_general else str(site.kind.exit_code)) for site in sites})
+    yield from ("| code | message | exit code |", "|---|---|---|")
+    yield from (f"| `{code}` | {_plain(text)} | {exit_code} |" for code, text, exit_code in rows)
+    yield ""
 
 
 def guarantees() -> Iterator[str]:

@@ -30,7 +30,6 @@ No sentence contains a value found in the data, or a noise scale.
 
 from __future__ import annotations
 
-import copy
 from typing import ClassVar, Self
 
 
@@ -64,7 +63,8 @@ class FitnoiseError(Exception):
 
     **Guarantees**
 
-    * The text of the error is its sentences, joined by one space, in the order of the arguments.
+    * The message is the sentences, joined by one space, in the order of the arguments.
+    * The text of the error is its message, after the place and a colon where the message does not name the place.
     * A copy, also one made by another process, has the same code, sentences and place.
     """
 
@@ -95,8 +95,13 @@ class FitnoiseError(Exception):
         """The text without its outcome: what was given, what is needed and what to do."""
         return " ".join(filter(None, (self.given, self.needed, self.action)))
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> str:
+        """The sentences, joined by one space."""
         return " ".join(filter(None, (self.reason, self.outcome)))
+
+    def __str__(self) -> str:
+        return self.message if self.place is None or self.place in self.message else f"{self.place}: {self.message}"
 
     def with_outcome(self, outcome: str) -> Self:
         """Return a copy with another outcome: an operation knows better what it has not done than its parts.
@@ -115,9 +120,8 @@ class FitnoiseError(Exception):
         return self._with(place=place)
 
     def _with(self, **changes: str) -> Self:
-        made = copy.copy(self)
-        for name, value in changes.items():
-            setattr(made, name, value)
+        made = type(self).__new__(type(self))  # a subclass may take other arguments
+        vars(made).update(vars(self) | changes)
         made.args = (made.slug, made.given, made.needed, made.action, made.outcome)
         return made
 

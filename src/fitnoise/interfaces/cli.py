@@ -722,10 +722,8 @@ def _run(arguments: list[str], received: Sequence[int] = ()) -> int:
             return _report("interrupted", None, message, code, message, as_json=as_json)
         if not isinstance(error, FitnoiseError):
             raise
-        message = str(error)
-        place = f"{error.place}: " if error.place and error.place not in message else ""
-        line = f"error: {place}{message} [{error.code}]"
-        return _report(error.code, error.place, message, error.exit_code, line, as_json=as_json)
+        line = f"error: {error} [{error.code}]"
+        return _report(error.code, error.place, error.message, error.exit_code, line, as_json=as_json)
 
 
 def _report(code: str, place: str | None, message: str, exit_code: int, line: str, *, as_json: bool) -> int:

@@ -316,7 +316,7 @@ _COARSEST = Fraction(1, 16**2)
 """1/σ² up to which the curve of continuous noise is claimed for discrete noise."""
 
 _SHIFT, _FACTOR = 1e-12, 1 + 1e-9
-"""The shift of ε and the factor of δ for discrete noise; larger than docs/mathematics/exact_curve.md and rounding need."""
+"""Shift of ε and factor of δ for discrete noise: above what docs/mathematics/exact_curve.md and rounding need."""
 
 _LEAST_MU, _MOST_MU = 1e-6, 50.0
 """Between them `gaussian_delta` is right to 1e-10."""

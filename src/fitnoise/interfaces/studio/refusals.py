@@ -37,7 +37,7 @@ class Refused(SpecError):
     @property
     def fields(self) -> dict[str, str]:
         """The text of each error, by the name of its field."""
-        return {name: str(error) for name, error in self.errors.items()}
+        return {name: error.message for name, error in self.errors.items()}
 
 
 @final
