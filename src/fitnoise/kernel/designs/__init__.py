@@ -1,1 +1,1 @@
-"""What can be measured: integers, the chance added to them, and what both cost."""
+"""Designs: the integers to measure, the noise added to their answers, and the price of both."""

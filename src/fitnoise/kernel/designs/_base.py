@@ -1,7 +1,9 @@
-"""What every design keeps to: the only thing `measure` knows of what it measures. Part of the trust kernel.
+"""Define the interface of every design: all that `measure` knows of the integers it measures.
 
-A design is integers, and the chance added to them. What it costs, what must be counted for it, its exact answers and
-its draws are all computed from these integers, and nothing that an optimiser said enters.
+A design is a set of integers, and the noise added to their answers. The kernel computes the price of a design, its
+margins, its exact answers and its draws from these integers. No result of an optimiser enters.
+
+**Trust.** A price below the true one breaks the privacy promise. `check_design` tests the guarantees of each design.
 """
 
 from __future__ import annotations
@@ -20,65 +22,73 @@ from fitnoise.kernel.losses import Axes, Loss
 from fitnoise.kernel.units import Adjacency
 
 Margin = tuple[str, ...]
-"""Attributes by whose joint cells records are counted."""
+"""The attributes by whose joint cells records are counted."""
 
 Pieces = tuple[tuple[str, tuple[int, ...]], ...]
-"""Amounts by name, with K_s of each: how many steps there are from each knot to the next."""
+"""Each amount by name with its K_s: the numbers of steps from each knot to the next."""
 
 Answers = tuple[Exact, ...]
-"""What a design measures, in its own order: exact, or with noise."""
+"""The numbers that a design measures, in the design's own order: exact, or with noise."""
 
 WRAP = 2**62
-"""Entries bounded by this (for the declared number of records) are computed in int64, where a sum can wrap but never
-saturate: arithmetic modulo 2⁶⁴ is a homomorphism, so wrapping is post-processing and could only cost accuracy."""
+"""The bound on entries, for the declared number of records, below which int64 computes them.
+
+There a sum can wrap but never saturate. Arithmetic modulo 2⁶⁴ is a homomorphism, so wrapping is post-processing and
+could only cost accuracy.
+"""
 
 HELD = 2**22
-"""Numbers transformed, or drawn, at once."""
+"""The number of values that are transformed, or drawn, at once."""
 
 
 class Counts(Protocol):
-    """Counted margins, and through them all that they hold."""
+    """Counted margins, and all counts that follow from them."""
 
     @property
     def left_out(self) -> int | None:
-        """Of how many units some records are not counted; None where no design asks."""
+        """The number of units some of whose records are not counted; None if no design requests it."""
 
     def __getitem__(self, wanted: Margin, /) -> NDArray[Any]:
-        """Counts over these attributes, in the order asked."""
+        """Return the counts over these attributes, in the given order."""
 
 
 class Door(Protocol):
-    """The one entrance of chance: the functions of :mod:`fitnoise.kernel.noise`. Tests pass one that replays."""
+    """The only source of noise: the functions of :mod:`fitnoise.kernel.noise`.
+
+    Tests pass a source that replays noise.
+    """
 
     def discrete_gaussians(self, scales: Floats, sizes: Integers) -> Integers:
-        """Draws of N_Z(0, σ²), so many of each scale, one after the other."""
+        """Draw N_Z(0, σ²): for each scale the given number of draws, one run after the other."""
 
     def discrete_laplaces(self, scales: Floats, sizes: Integers) -> Integers:
-        """Draws of discrete Laplace noise, likewise."""
+        """Draw discrete Laplace noise: for each scale the given number of draws, one run after the other."""
 
     def categorical(self, weights: Sequence[int]) -> int:
-        """One of so many outputs, in proportion to integers."""
+        """Draw one index in proportion to integer weights."""
 
     def by_distance(
         self, alpha: Any, steps: Sequence[int], weights: Integers, top: int, place: Sequence[int]
     ) -> tuple[int, ...]:
-        """A place of a box, in proportion to α^d times its weight."""
+        """Draw a place of a box, in proportion to α^d times the weight of the place."""
 
     def clamped(self, alpha: Any, steps: Sequence[int], shape: Sequence[int], place: Sequence[int]) -> tuple[int, ...]:
-        """A place plus staircase noise, clamped to a box."""
+        """Return a place plus staircase noise, clamped to a box."""
 
 
 @final
 @dataclass(frozen=True)
 class Cells:
-    """Where records lie, for a design of tables: attributes whose values it treats alike, and the others.
+    """The attributes of a design of tables: those with interchangeable values, and the others.
 
-    exchangeable: attributes whose values are alike, in order. structured: those by whose joint cells queries differ, in
-    C order. Each with its number of values. steps: of the structured ones that are amounts how many there are from each
-    knot to the next, K_s; their first cells are these knots, the ends of the range among them (`parts`).
+    Attributes:
+        exchangeable: The attributes whose values are interchangeable, in order, each with its number of values.
+        structured: The attributes by whose joint cells queries differ, in C order, each with its number of values.
+        steps: For each structured attribute that is an amount, K_s: the numbers of steps from each knot to the next.
+            The first cells of the attribute are these knots, including the ends of the range (`parts`).
 
     Raises:
-        PlanError: an attribute that appears twice, or an amount that is not structured, or has no ends.
+        PlanError: An attribute appears twice, or an amount is not structured or has no ends.
     """
 
     exchangeable: Axes
@@ -108,7 +118,7 @@ class Cells:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """n_a of every exchangeable attribute."""
+        """The number of values n_a of every exchangeable attribute."""
         return tuple(n for _, n in self.exchangeable)
 
     @property
@@ -118,12 +128,12 @@ class Cells:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Numbers of values of the structured attributes."""
+        """The numbers of values of the structured attributes."""
         return tuple(n for _, n in self.structured)
 
     @property
     def size(self) -> int:
-        """How many joint cells of structured attributes there are, n_o."""
+        """The number n_o of joint cells of structured attributes."""
         return math.prod(self.shape)
 
 
@@ -203,41 +213,50 @@ def unknown_result(outcome: str) -> WorkloadError:
 
 
 class Design(abc.ABC):
-    """What is measured: integers, and the chance added to them.
+    """Integers to measure, and the noise added to their answers.
 
-    **Guarantees**, which `check_design` tests for every design there is
-        * for data that are neighbours under an adjacency, the exact answers differ by no more than `loss` of it says,
-          in units of the noise that `draw` adds;
-        * nothing else in what `draw` gives depends on the data, nor does the width of integers;
-        * a design is never changed: what was computed of its integers stays true of them.
+    **Guarantees**, which `check_design` tests for every design
+        * For data that are neighbours under an adjacency, the exact answers differ by at most the price that `loss`
+          states. The unit is the noise that `draw` adds.
+        * Nothing else in the result of `draw` depends on the data, nor does the width of integers.
+        * A design never changes: results computed from its integers stay true.
     """
 
     @abc.abstractmethod
     def afresh(self, of: Adjacency) -> Self:
-        """The same integers, with nothing computed of them before: proven anew for this adjacency."""
+        """Return a design of these integers without cached results.
+
+        Its price is then proven again for this adjacency.
+        """
 
     @abc.abstractmethod
     def margins(self) -> Collection[Margin]:
-        """What must be counted, by the names of attributes."""
+        """Return the margins that must be counted, by the names of attributes."""
 
     @property
     def nested(self) -> Collection[tuple[str, str, Indices]]:
-        """Which levels its price takes to lie in one another: one, one below it, the place above each place there."""
+        """The pairs of levels that the price takes as nested.
+
+        Each entry is an upper level, a lower level, and for each place of the lower level its place of the upper one.
+        """
         return ()
 
     @property
     def asks_left_out(self) -> bool:
-        """Whether it asks of how many units some records are not counted."""
+        """True if the design requests the number of units some of whose records are not counted."""
         return False
 
     def in_parts(self, parts: int) -> Self:
-        """What is drawn where counts are in so many parts of a record: the same integers, with noise so many times.
+        """Return the design for counts in `parts` parts of a record: the same integers, with `parts` times the noise.
 
-        Only a design gives it whose loss is convex in what the records of a unit add: then `loss` of it, for counts of
-        records and the noise as it is, holds for all shares that add up to one record at most.
+        Only a design whose loss is convex in the contribution of the records of a unit supports this. Then its `loss`,
+        for counts of records and the unscaled noise, holds for all shares that add up to at most one record.
+
+        Args:
+            parts: The number of parts of a record; at least 1.
 
         Raises:
-            PlanError: it measures no shares of records, or not with so much noise.
+            PlanError: The design measures no shares of records, or not with this much noise.
         """
         raise PlanError(
             "parts-need-gaussian-tables",
@@ -249,41 +268,47 @@ class Design(abc.ABC):
 
     @abc.abstractmethod
     def loss(self, of: Adjacency) -> Loss:
-        """What measuring it costs one protected unit, exact.
+        """Return the exact privacy cost of the measurement for one protected unit.
 
         Raises:
-            PlanError: nothing is proven for this adjacency: the cost is infinite.
+            PlanError: Nothing is proven for this adjacency, so the cost is infinite.
         """
 
     def fixes_size(self, of: Adjacency) -> bool:
-        """Whether data of another number of records than declared are refused: then a release tells the number."""
+        """Return True if the design refuses data with another number of records than declared.
+
+        Such a release reveals the number of records.
+        """
         del of
         return False
 
     @abc.abstractmethod
     def exact(self, counts: Counts, of: Adjacency, records: int) -> Answers:
-        """The answers before noise.
+        """Return the answers before noise.
 
         Args:
-            counts: of the data.
-            of: what neighbours are.
-            records: a public bound on the number of records; it chooses the width of integers.
+            counts: The counts of the data.
+            of: The neighbour relation.
+            records: A public bound on the number of records; it determines the width of integers.
 
         Raises:
-            DataError: the data are not as they were declared. The message says nothing else of them.
+            DataError: The data do not fit their declaration. The message says nothing else about the data.
         """
 
     @abc.abstractmethod
     def draw(self, exact: Answers, door: Door) -> Answers:
-        """The noisy answers; `exact` may be overwritten."""
+        """Return the noisy answers; the method may overwrite `exact`."""
 
     @abc.abstractmethod
     def detail(self, of: Adjacency) -> dict[str, list[Any]]:
-        """What a ledger keeps of it: JSON values without floats."""
+        """Return the entry of the design in a ledger: JSON values without floats."""
 
     @abc.abstractmethod
     def check(self, sizes: Mapping[str, int], steps: Mapping[str, tuple[int, ...]]) -> None:
-        """Raise PlanError unless it is for a domain whose attributes have these numbers of values.
+        """Raise PlanError unless the design fits a domain whose attributes have these numbers of values.
 
-        steps: K_s of its amounts. A design that takes others, or an amount for anything else, is refused.
+        Args:
+            sizes: The number of values of each attribute.
+            steps: K_s of each amount. The method refuses a design with other steps, or one that takes an amount for
+                another kind of attribute.
         """

@@ -1,23 +1,24 @@
-"""Questions with one answer of finitely many, asked of the records of a domain: counts, sums, medians, quantiles.
+"""Define questions with finitely many answers about the records of a domain: counts, sums, medians, quantiles.
 
-A question is declared in public terms: what is counted or added up, at most how many records there are (or how many,
-where that is public), and the ε that its answer may cost one protected unit. From these follow its graph and what must
-be counted to answer it; the answer itself follows from counts alone. Nothing here sees data or draws chance.
+The publisher declares a question in public terms: its subject, a bound on the number of records, and ε. Where the
+number is public, it replaces the bound. ε is the privacy cost of the answer for one protected unit. The graph of the
+question and the margins to count follow from these terms. The answer follows from counts alone. This module reads no
+data and draws no noise.
 
-| question | answer | one record moves it | graph |
+| question | answer | effect of one record | graph |
 |---|---|---|---|
 | `count` | records that meet a condition | by 1 | path |
-| `counts` | several counts | each by 1; disjoint ones: one of them, or two | box; triangular lattice, and like it |
-| `sum` | values of an ordered attribute, added up | by the largest value, or difference | path in wide steps |
-| `median` | the middle value (of an even number the lower one) | from anywhere to anywhere | complete |
-| `quantile` | the least value with a share `at` of the records, or more, at or below it | likewise | complete |
-| `left_out` | persons of whom some records are not counted | a *person* moves it by 1 | path |
+| `counts` | several counts | each by 1; disjoint ones: one of them, or two | box; triangular lattice, or similar |
+| `sum` | sum of the values of an ordered attribute | by the largest value, or difference | path in wide steps |
+| `median` | the middle value (of an even number the lower one) | from any value to any value | complete |
+| `quantile` | the least value with a share `at` of the records, or more, at or below it | as for a median | complete |
+| `left_out` | persons some of whose records are not counted | a *person* moves it by 1 | path |
 
-A median and a quantile are answered by how many records are on either side of each value
-(:mod:`fitnoise.kernel.designs.ranks`), or, like all others, by the true answer alone.
+Two mechanisms can answer a median or a quantile. One uses the numbers of records on either side of each value
+(:mod:`fitnoise.kernel.designs.ranks`); the other uses the true answer alone, as for all other questions.
 
-A unit of g records pays g times what one record pays, so the mechanism is made at ε/g; but at ε for `left_out`, which
-one person by an id moves by one, however many records she has.
+A unit of g records costs g times the cost of one record, so the mechanism is made at ε/g. For `left_out` of units with
+an id it is made at ε: one person moves this answer by one, regardless of the number of her records.
 """
 
 from __future__ import annotations
@@ -56,25 +57,25 @@ from fitnoise.kernel.selections import Selection
 from fitnoise.kernel.units import Adjacency, Neighbours
 
 MOST_PEOPLE = 2**62
-"""Largest bound on the number of records."""
+"""The largest bound on the number of records."""
 
 MOST_COUNTS = 16
-"""Most counts asked together."""
+"""The largest number of counts in one question."""
 
 MARGIN_CELLS = 2**22
-"""Joint cells of the attributes one question is about."""
+"""The largest number of joint cells of the attributes in one question."""
 
 FINEST = 1000
-"""Largest denominator of the share of a quantile."""
+"""The largest denominator of the share of a quantile."""
 
 Condition = tuple[tuple[str, Selection], ...]
-"""For some attributes the values that meet it; all of them must."""
+"""The values that meet the condition, for each of some attributes; a record must meet all of them."""
 
 Mechanism = FiniteMechanism | LazyMechanism | ClampedMechanism | RankMechanism
 
 
 class Question(StrEnum):
-    """What is asked."""
+    """The kind of answer that a question requests."""
 
     COUNT = "count"
     COUNTS = "counts"
@@ -85,10 +86,12 @@ class Question(StrEnum):
 
 
 class Aim(StrEnum):
-    """What the mechanism and the reading of its answer are best at, on average over the prior."""
+    """The average over the prior that the mechanism, and the reading of its answer, optimise."""
 
     HIT_RATE = "hit-rate"
-    """Right most often; of mechanisms within NEGLIGIBLE of the best, that with the least mean squared error."""
+    """The largest probability of the right answer. Among mechanisms within NEGLIGIBLE of the best, it takes the one
+    with the least mean squared error.
+    """
     MEAN_ABSOLUTE_ERROR = "mean-absolute-error"
     MEAN_SQUARED_ERROR = "mean-squared-error"
 
@@ -96,25 +99,24 @@ class Aim(StrEnum):
 @final
 @dataclass(frozen=True)
 class FiniteQuery:
-    """One question. Made by its methods that are called as questions are, such as :meth:`count` or :meth:`left_out`.
+    """One question, made by class methods with the names of the kinds, such as :meth:`count` or :meth:`left_out`.
 
     Attributes:
-        name: of the question, in releases.
-        question: what is asked.
-        people: at most so many records; where neighbours replace one record, exactly so many. Of `left_out` the largest
-            answer: more are told as so many.
-        epsilon: what the answer may cost one protected unit, exact.
-        attribute: what is added up, or whose median or quantile is asked.
-        where: conditions: one for each count; at most one for a sum, a median or a quantile.
-        prior: what is believed of the answer beforehand, one number for every result; None holds all for equally
-            likely. Privacy does not depend on it.
-        aim: what the mechanism is best at.
-        at: of a quantile: the share of the records that are at or below it, above 0 and below 1, with a denominator up
-            to FINEST.
+        name: The name of the question in releases.
+        question: The kind of the question.
+        people: The largest number of records; where neighbours replace one record, their exact number. For `left_out`
+            the largest answer, which also stands for more.
+        epsilon: The exact privacy cost of the answer for one protected unit.
+        attribute: The attribute whose sum, median or quantile the question requests.
+        where: The conditions: one for each count; at most one for a sum, a median or a quantile.
+        prior: The prior probability of each result. None makes all results equally likely. Privacy does not depend on
+            it.
+        aim: The average that the mechanism optimises.
+        at: The share of the records at or below a quantile, above 0 and below 1, with a denominator up to FINEST.
 
     Raises:
-        WorkloadError: a name that is none, people that are no positive whole number, an ε that is not positive, or
-            parts that do not go with the question.
+        WorkloadError: The name is not printable, `people` is out of range, ε is not positive, or a field does not fit
+            the question.
     """
 
     name: str
@@ -215,18 +217,18 @@ class FiniteQuery:
     def count(
         cls, name: str, *, people: int, epsilon: float | Fraction, where: Mapping[str, Any] | None = None, **rest: Any
     ) -> FiniteQuery:
-        """Records that meet a condition; without one, all.
+        """Return a question for the number of records that meet a condition, or of all records.
 
         Args:
-            name: of the question.
-            people: public: at most so many records (exactly so many, where neighbours replace one).
-            epsilon: what the answer may cost one unit, pure; a Fraction is exact.
-            where: name = value, [first, last] along an order, or codes without one; {"values": […]} for single values.
-                All must hold.
-            rest: further fields, such as `prior` and `aim`.
+            name: The name of the question.
+            people: The public bound on the number of records (their exact number, where neighbours replace one).
+            epsilon: The pure privacy cost of the answer for one unit; a Fraction is exact.
+            where: The condition: name = value, [first, last] along an order, or codes without an order. {"values": […]}
+                gives single values. A record must meet all entries.
+            rest: Further fields, such as `prior` and `aim`.
 
         Raises:
-            WorkloadError: something else is given.
+            WorkloadError: An argument is invalid.
         """
         return cls(name, Question.COUNT, people, rational(epsilon), None, _at_most_one(where), **rest)
 
@@ -235,17 +237,17 @@ class FiniteQuery:
     def counts(
         cls, name: str, *, people: int, epsilon: float | Fraction, where: Sequence[Mapping[str, Any]], **rest: Any
     ) -> FiniteQuery:
-        """Several counts of the same records, answered together for one ε.
+        """Return a question for several counts of the same records, answered together for one ε.
 
         Args:
-            name: of the question.
-            people: public: at most so many records (exactly so many, where neighbours replace one).
-            epsilon: what the answer may cost one unit, pure; a Fraction is exact.
-            where: one such mapping for each count.
-            rest: further fields, such as `prior` and `aim`.
+            name: The name of the question.
+            people: The public bound on the number of records (their exact number, where neighbours replace one).
+            epsilon: The pure privacy cost of the answer for one unit; a Fraction is exact.
+            where: One mapping for each count, as in :meth:`count`.
+            rest: Further fields, such as `prior` and `aim`.
 
         Raises:
-            WorkloadError: something else is given.
+            WorkloadError: An argument is invalid.
         """
         return cls(name, Question.COUNTS, people, rational(epsilon), None, tuple(map(_pairs, where)), **rest)
 
@@ -261,19 +263,21 @@ class FiniteQuery:
         where: Mapping[str, Any] | None = None,
         **rest: Any,
     ) -> FiniteQuery:
-        """Values of an :class:`Ordered` attribute, added up; clipped to its range where it says so.
+        """Return a question for the sum of an :class:`Ordered` attribute.
+
+        Values beyond the range of the attribute are clipped if the attribute declares so.
 
         Args:
-            name: of the question.
-            attribute: an ordered one; its range bounds what one record can change.
-            people: public: at most so many records (exactly so many, where neighbours replace one).
-            epsilon: what the answer may cost one unit, pure; a Fraction is exact.
-            where: name = value, [first, last] along an order, or codes without one; {"values": […]} for single values.
-                All must hold.
-            rest: further fields, such as `prior` and `aim`.
+            name: The name of the question.
+            attribute: An ordered attribute; its range bounds the effect of one record.
+            people: The public bound on the number of records (their exact number, where neighbours replace one).
+            epsilon: The pure privacy cost of the answer for one unit; a Fraction is exact.
+            where: The condition: name = value, [first, last] along an order, or codes without an order. {"values": […]}
+                gives single values. A record must meet all entries.
+            rest: Further fields, such as `prior` and `aim`.
 
         Raises:
-            WorkloadError: something else is given.
+            WorkloadError: An argument is invalid.
         """
         return cls(name, Question.SUM, people, rational(epsilon), attribute, _at_most_one(where), **rest)
 
@@ -289,19 +293,19 @@ class FiniteQuery:
         where: Mapping[str, Any] | None = None,
         **rest: Any,
     ) -> FiniteQuery:
-        """The middle value of an attribute with an order; of no record at all, its lowest value.
+        """Return a question for the middle value of an attribute with an order; without records, its lowest value.
 
         Args:
-            name: of the question.
-            attribute: one with an order.
-            people: public: at most so many records (exactly so many, where neighbours replace one).
-            epsilon: what the answer may cost one unit, pure; a Fraction is exact.
-            where: name = value, [first, last] along an order, or codes without one; {"values": […]} for single values.
-                All must hold.
-            rest: further fields, such as `prior` and `aim`.
+            name: The name of the question.
+            attribute: An attribute with an order.
+            people: The public bound on the number of records (their exact number, where neighbours replace one).
+            epsilon: The pure privacy cost of the answer for one unit; a Fraction is exact.
+            where: The condition: name = value, [first, last] along an order, or codes without an order. {"values": […]}
+                gives single values. A record must meet all entries.
+            rest: Further fields, such as `prior` and `aim`.
 
         Raises:
-            WorkloadError: something else is given.
+            WorkloadError: An argument is invalid.
         """
         return cls(name, Question.MEDIAN, people, rational(epsilon), attribute, _at_most_one(where), **rest)
 
@@ -318,22 +322,23 @@ class FiniteQuery:
         where: Mapping[str, Any] | None = None,
         **rest: Any,
     ) -> FiniteQuery:
-        """The least value with a share `at` of the records or more at or below it; of no record, the lowest value.
+        """Return a question for the least value with a share `at` of the records or more at or below it.
 
-        A float stands for the nearest fraction with a denominator up to FINEST.
+        Without records the answer is the lowest value. A float stands for the nearest fraction with a denominator up to
+        FINEST.
 
         Args:
-            name: of the question.
-            attribute: one with an order.
-            at: the share, above 0 and below 1.
-            people: public: at most so many records (exactly so many, where neighbours replace one).
-            epsilon: what the answer may cost one unit, pure; a Fraction is exact.
-            where: name = value, [first, last] along an order, or codes without one; {"values": […]} for single values.
-                All must hold.
-            rest: further fields, such as `prior` and `aim`.
+            name: The name of the question.
+            attribute: An attribute with an order.
+            at: The share, above 0 and below 1.
+            people: The public bound on the number of records (their exact number, where neighbours replace one).
+            epsilon: The pure privacy cost of the answer for one unit; a Fraction is exact.
+            where: The condition: name = value, [first, last] along an order, or codes without an order. {"values": […]}
+                gives single values. A record must meet all entries.
+            rest: Further fields, such as `prior` and `aim`.
 
         Raises:
-            WorkloadError: something else is given.
+            WorkloadError: An argument is invalid.
         """
         asked = _at_most_one(where)
         return cls(name, Question.QUANTILE, people, rational(epsilon), attribute, asked, at=_share(at), **rest)
@@ -341,31 +346,33 @@ class FiniteQuery:
     @classmethod
     @checked(WorkloadError, "Nothing was planned.", "attribute", "where")
     def left_out(cls, name: str, *, people: int, epsilon: float | Fraction, **rest: Any) -> FiniteQuery:
-        """Persons of whom some records are not counted, where an id bounds how many are; more than `people` as so many.
+        """Return a question for the number of persons some of whose records are not counted.
 
-        One person, with any number of records, moves it by one.
+        An id bounds how many records of a person are counted. Above `people` the answer is `people`. One person, with
+        any number of records, moves it by one.
 
         Args:
-            name: of the question.
-            people: the largest answer there is.
-            epsilon: what the answer may cost one unit, pure; a Fraction is exact.
-            rest: further fields, such as `prior` and `aim`.
+            name: The name of the question.
+            people: The largest answer.
+            epsilon: The pure privacy cost of the answer for one unit; a Fraction is exact.
+            rest: Further fields, such as `prior` and `aim`.
 
         Raises:
-            WorkloadError: something else is given.
+            WorkloadError: An argument is invalid.
         """
         return cls(name, Question.LEFT_OUT, people, rational(epsilon), **rest)
 
     # --- what it asks of a domain ---------------------------------------------------------------------------
 
     def check(self, domain: Domain) -> None:
-        """Raise WorkloadError where the question cannot be asked of the domain.
+        """Raise WorkloadError if the question does not fit the domain.
 
         Args:
-            domain: whose attributes and values it asks about.
+            domain: The domain with the attributes and values of the question.
 
         Raises:
-            WorkloadError: an attribute is not there, or not of the kind it needs. DomainError: a value is not declared.
+            WorkloadError: An attribute is missing or of another kind than the question needs.
+            DomainError: A value is not declared.
         """
         for a in self._attributes:
             if a not in domain:
@@ -429,17 +436,17 @@ class FiniteQuery:
 
     @property
     def share(self) -> Fraction | None:
-        """Of a median or a quantile: the share of the records that are at or below it."""
+        """The share of the records at or below a median or a quantile; None for other questions."""
         return Fraction(1, 2) if self.question is Question.MEDIAN else self.at
 
     def ranks(self, of: Adjacency) -> Ranks | None:
-        """How a median or a quantile is answered by ranks.
+        """Return the ranks by which a median or a quantile is answered.
 
         Args:
-            of: when two databases are neighbours, and for whom.
+            of: The neighbour relation and its protected unit.
 
         Returns:
-            None of a question that is none of these.
+            The ranks; None for other questions.
         """
         replaces = Neighbours.REPLACE_ONE in of.steps
         return None if self.share is None else Ranks(self.share, self.people, replaces)
@@ -450,13 +457,13 @@ class FiniteQuery:
         return tuple(dict.fromkeys([*named, *([] if self.attribute is None else [self.attribute])]))
 
     def margins(self, domain: Domain) -> tuple[tuple[str, ...], ...]:
-        """What must be counted: for every condition its attributes, with the question's own, in domain order.
+        """Return the margins to count: for each condition its attributes and the question's own, in domain order.
 
-        The number of all records is known from any of them; where a count has no condition, from the first attribute.
-        Of `left_out` nothing.
+        Each margin gives the number of all records. A count without a condition takes the first attribute. A `left_out`
+        question has no margin.
 
         Args:
-            domain: of the records.
+            domain: The domain of the records.
         """
         if self.question is Question.LEFT_OUT:
             return ()
@@ -466,18 +473,19 @@ class FiniteQuery:
         return tuple(tuple(sorted(s or {next(iter(domain))}, key=order.__getitem__)) for s in sets)
 
     def graph(self, domain: Domain, of: Adjacency) -> QueryGraph:
-        """Which answers one record can turn into which.
+        """Return the graph whose edges are the pairs of answers that one record can turn into each other.
 
         Args:
-            domain: of the records.
-            of: what neighbours are. Where they replace one record, the number of records is `people`; otherwise, and
-                where a unit may have fewer records or records are dropped, it is anything up to that.
+            domain: The domain of the records.
+            of: The neighbour relation. Where it replaces one record, `people` is the number of records. Otherwise, and
+                where a unit may have fewer records or records are dropped, the number is at most `people`.
 
         Raises:
-            WorkloadError: the answer can only be one, or has too many results.
+            WorkloadError: The answer can only be one value, or it has too many results.
 
         **Guarantees**
-            * for tables of as many records as said, every pair of answers of neighbouring tables is an edge, or equal.
+            * For tables with the declared number of records, every pair of answers of neighbouring tables is equal or
+              an edge.
         """
         self.check(domain)
         graph = graph_of(self.shape(domain, of))
@@ -504,11 +512,11 @@ class FiniteQuery:
         return graph
 
     def shape(self, domain: Domain, of: Adjacency) -> tuple[Any, ...]:
-        """What the graph depends on: equal shapes, equal graphs.
+        """Return the parameters of the graph: equal shapes give equal graphs.
 
         Args:
-            domain: of the records.
-            of: when two databases are neighbours, and for whom.
+            domain: The domain of the records.
+            of: The neighbour relation and its protected unit.
         """
         if self.share is not None:
             return Question.MEDIAN, domain[self._asked].values
@@ -522,7 +530,7 @@ class FiniteQuery:
             attribute = domain[self._asked]
             assert isinstance(attribute, Ordered)  # noqa: S101 - checked before
             values, some = [attribute.low, attribute.high], bool(self.where)
-        adds = [*values, 0] if some or not of.fixes_size else values  # 0: what is not there
+        adds = [*values, 0] if some or not of.fixes_size else values  # 0: the value of a record that is not there
         low, high = min(adds), max(adds)
         if low == high:
             raise WorkloadError(
@@ -535,46 +543,50 @@ class FiniteQuery:
         return Question.SUM, self.people * low, self.people * high, high - low
 
     def _disjoint(self, domain: Domain) -> bool:
-        """Whether no record meets two conditions."""
+        """Return True if no record can meet two conditions."""
         met = [{a: {*values.cells(domain[a])} for a, values in c} for c in self.where]
         pairs = [(x, y) for i, x in enumerate(met) for y in met[:i]]
         return all(any(a in y and not x[a] & y[a] for a in x) for x, y in pairs)
 
     def steps(self, of: Adjacency) -> int:
-        """How many steps of its graph a unit takes at most: one for each of its records; one person by an id one alone.
+        """Return the largest number of steps of the graph that one unit takes.
 
-        Records of another unit may be those of as many persons.
+        A person with an id takes one step of a `left_out` question, and otherwise a unit takes one for each of its
+        records. The records of another unit may be those of as many persons.
 
         Args:
-            of: when two databases are neighbours, and for whom.
+            of: The neighbour relation and its protected unit.
         """
         return 1 if self.question is Question.LEFT_OUT and of.unit.id is not None else of.records
 
     def record_epsilon(self, of: Adjacency) -> Fraction:
-        """What one step of its graph may cost: ε/g, for one record.
+        """Return the ε of one step of the graph: ε divided by the number of steps of a unit.
 
         Args:
-            of: when two databases are neighbours, and for whom.
+            of: The neighbour relation and its protected unit.
         """
         return self.epsilon / self.steps(of)
 
     def fits(self, domain: Domain, of: Adjacency, mechanism: Mechanism) -> bool:
-        """Whether a mechanism is for this question: of its graph, made for its ε, and drawn from in even time.
+        """Return True if a mechanism answers this question: `bounds` holds, and its ε is that of one record.
 
         Args:
-            domain: of the records.
-            of: when two databases are neighbours, and for whom.
-            mechanism: which.
+            domain: The domain of the records.
+            of: The neighbour relation and its protected unit.
+            mechanism: The mechanism to check.
         """
         return mechanism.epsilon == self.record_epsilon(of) and self.bounds(domain, of, mechanism)
 
     def bounds(self, domain: Domain, of: Adjacency, mechanism: Mechanism) -> bool:
-        """Whether what a mechanism costs one record is proven for such neighbours: its graph is theirs.
+        """Return True if the cost of a mechanism for one record is proven for these neighbours.
+
+        Then its graph is the graph of the question, its ranks are those of the question, and its sampler runs in even
+        time.
 
         Args:
-            domain: of the records.
-            of: when two databases are neighbours, and for whom.
-            mechanism: which.
+            domain: The domain of the records.
+            of: The neighbour relation and its protected unit.
+            mechanism: The mechanism to check.
         """
         own, other = self.graph(domain, of), mechanism.graph
         if own is not other:
@@ -594,13 +606,16 @@ class FiniteQuery:
     # --- the answer ---------------------------------------------------------------------------------------------
 
     def answer(self, domain: Domain, of: Adjacency, counts: Sequence[NDArray[Any]]) -> Any:
-        """The true answer, a label of the graph, from exact counts of `margins`, in their order.
+        """Return the true answer, a label of the graph, from exact counts of `margins`, in their order.
 
-        Of `left_out`, from the number of persons alone.
+        Args:
+            domain: The domain of the records.
+            of: The neighbour relation and its protected unit.
+            counts: The counts of each margin; for `left_out` only the number of persons.
 
         Raises:
-            DataError: there are more records than `people`, or, where neighbours replace one, not as many. The message
-                does not say how many there are.
+            DataError: There are more records than `people` or, where neighbours replace one, another number. The
+                message does not give their number.
         """
         if self.question is Question.LEFT_OUT:
             return min(int(counts[0]), self.people)
@@ -617,15 +632,24 @@ class FiniteQuery:
         return next(v for c, v in zip(below, values, strict=True) if c >= least)
 
     def records(self, domain: Domain, of: Adjacency, counts: Sequence[NDArray[Any]]) -> list[int]:
-        """How many records have each value of the attribute, in order, from exact counts of `margins`.
+        """Return the number of records with each value of the attribute, in order, from exact counts of `margins`.
+
+        Args:
+            domain: The domain of the records.
+            of: The neighbour relation and its protected unit.
+            counts: The counts of each margin.
 
         Raises:
-            DataError: as :meth:`answer`.
+            DataError: The number of records does not fit `people`, as in :meth:`answer`.
         """
         return self._by_value(domain, self._counted(domain, of, counts)[0])
 
     def _counted(self, domain: Domain, of: Adjacency, counts: Sequence[NDArray[Any]]) -> list[NDArray[np.int64]]:
-        """The counts of cells that meet each condition, once there are as many records as was declared."""
+        """Return the counts of the cells that meet each condition.
+
+        Raises:
+            DataError: The data have another number of records than declared.
+        """
         records = int(counts[0].sum())
         if records > self.people or (records != self.people and of.fixes_size):
             bound = "exactly" if of.fixes_size else "at most"
@@ -642,14 +666,14 @@ class FiniteQuery:
         return [self._kept(domain, margin, x, condition) for margin, x, condition in asked]
 
     def _by_value(self, domain: Domain, kept: NDArray[np.int64]) -> list[int]:
-        """Counts added up over all attributes but the one that is asked about."""
+        """Return counts summed over all attributes except the attribute of the question."""
         axis = self.margins(domain)[0].index(self._asked)
         return [int(c) for c in kept.sum(axis=tuple(i for i in range(kept.ndim) if i != axis))]
 
     def _kept(
         self, domain: Domain, margin: Sequence[str], counts: NDArray[Any], condition: Condition
     ) -> NDArray[np.int64]:
-        """The counts of cells that meet a condition; others are 0."""
+        """Return the counts with 0 in each cell that does not meet the condition."""
         kept = np.asarray(counts, dtype=np.int64)
         for a, values in condition:
             met = np.zeros(domain[a].size, dtype=np.int64)
@@ -662,7 +686,7 @@ class FiniteQuery:
 
 @lru_cache(maxsize=64)
 def graph_of(shape: tuple[Any, ...]) -> QueryGraph:
-    """The graph of a question of this shape (:meth:`FiniteQuery.shape`)."""
+    """Return the graph of a question of this shape (:meth:`FiniteQuery.shape`)."""
     kind, *parts = shape
     if kind is Question.MEDIAN:
         (values,) = parts
@@ -718,7 +742,7 @@ def _attribute_not_taken(question: Question) -> WorkloadError:
 
 
 def _share(at: object) -> Fraction:
-    """The share of a quantile, of a float the nearest fraction that there is."""
+    """Return the share of a quantile; for a float, the nearest fraction with a denominator up to FINEST."""
     own = Fraction(at).limit_denominator(FINEST) if isinstance(at, float) and 0 < at < 1 else at
     if not isinstance(own, Fraction) or not 0 < own < 1 or own.denominator > FINEST:
         raise WorkloadError(
@@ -733,7 +757,7 @@ def _share(at: object) -> Fraction:
 
 
 def _believed(prior: Iterable[Any]) -> tuple[float, ...]:
-    """A prior as floats, none negative; that it sums to 1 is checked where it is used."""
+    """Return a prior as finite floats of at least 0; the user of the prior checks that they sum to 1."""
     try:
         own = tuple(float(x) for x in prior)
     except (TypeError, ValueError):
@@ -751,7 +775,7 @@ def _believed(prior: Iterable[Any]) -> tuple[float, ...]:
 
 
 def _condition(given: Iterable[tuple[str, Any]]) -> Condition:
-    """In one form, sorted by attribute, so that equal conditions are equal."""
+    """Return the condition sorted by attribute, so that equal conditions are equal."""
     own = tuple(sorted(((str(a), Selection.parse(values)) for a, values in given), key=lambda pair: pair[0]))
     if len({a for a, _ in own}) != len(own) or any(not values.items for _, values in own):
         raise WorkloadError(
@@ -766,10 +790,10 @@ def _condition(given: Iterable[tuple[str, Any]]) -> Condition:
 
 
 def _at_most_one(where: Mapping[str, Any] | None) -> tuple[Condition, ...]:
-    """The condition, if there is one."""
+    """Return one condition, or none for None."""
     return () if where is None else (_pairs(where),)
 
 
 def _pairs(where: Mapping[str, Any]) -> Condition:
-    """{attribute: value, range or values} as pairs."""
+    """Return {attribute: value, range or values} as pairs."""
     return tuple((a, Selection.parse(values)) for a, values in where.items())
