@@ -1,1 +1,1 @@
-"""Ways to turn what is asked into what is measured: one folder a paper."""
+"""Methods that turn requests into designs: one folder a paper."""

@@ -1,6 +1,7 @@
-"""What every mechanism keeps to: it turns what is asked into a design, and says how good its answers are.
+"""The interface of every mechanism: it plans a design for the requested tables and states their accuracy.
 
-A mistake here costs accuracy, never privacy: a design says itself what it costs (:mod:`fitnoise.kernel.designs`).
+**Trust.** A mistake here costs accuracy, never privacy: each design computes its own privacy cost
+(:mod:`fitnoise.kernel.designs`).
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ if TYPE_CHECKING:
     from fitnoise.mechanisms.tables import TablePart
 
 Place = tuple[int, int]
-"""A sector: its group, and its place there."""
+"""A sector: the number of its group, and its index in the group."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Effort:
-    """How hard to try, and who is told.
+    """The effort of a search for a plan, and the callback that receives its progress.
 
-    gap: relative distance value/bound − 1 that must be certified. refine: of all plans of least cost the one in which
-    all other records pay as little as they can. start: a part for tables like these. device: for dense matrices.
-    seconds: after which a search that proves no optimum is left, with the best found.
+    gap: Relative distance value/bound − 1 that the plan must certify. refine: True to choose, among the plans of least
+    cost, the one whose other records cost least. start: A part for similar tables, as a start. device: The device for
+    dense matrices. seconds: Time limit of a search that proves no optimum; it then keeps the best plan found.
     """
 
     gap: float | None = None
@@ -50,67 +51,67 @@ class Effort:
 
 
 class Part(abc.ABC):
-    """What answers one request of a publication: its design, and what is known of it without data.
+    """The answer to one request of a publication: a design and its properties that need no data.
 
-    **Guarantees**, which `check_mechanism` tests for every mechanism there is
-        * nothing in it depends on data;
-        * `read(document())` by its mechanism is the same part.
+    **Guarantees** (`check_mechanism` tests them for every mechanism)
+        * No attribute depends on data.
+        * `read(document())` of its mechanism returns an equal part.
     """
 
     @property
     @abc.abstractmethod
     def design(self) -> Design:
-        """What is measured for it."""
+        """The design that fitnoise measures for this part."""
 
     @property
     @abc.abstractmethod
     def loss(self) -> Loss:
-        """What is charged for it, for one protected unit: what the design costs, or more."""
+        """The privacy loss charged for one protected unit: the cost of the design, or more."""
 
     @property
     @abc.abstractmethod
     def sizes(self) -> tuple[Size, ...]:
-        """How many records the data were declared to have, where its answers rely on it."""
+        """The declared numbers of records on which the answers rely."""
 
     @abc.abstractmethod
     def limits(self, place: int) -> tuple[Limit, ...]:
-        """What it may cost by itself. place: of its design in the order."""
+        """Return the limits on the privacy cost of this part alone. place: The index of its design in the order."""
 
 
 class Estimation(Protocol):
-    """How the sectors of tables are estimated from noisy answers."""
+    """The rule that estimates the sectors of tables from noisy answers."""
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """How many noisy answers each group has."""
+        """The number of noisy answers of each group."""
 
     @property
     def whiteners(self) -> list[Floats]:
-        """W with W Wᵀ the covariance of θ_S from answers of its own, for every sector of each group, (K, k, k)."""
+        """W with W Wᵀ the covariance of θ_S from independent answers, for every sector of each group, (K, k, k)."""
 
     def estimates(self, answers: Sequence[Exact], group: int, sectors: Indices) -> Floats:
-        """θ_S of some sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""
+        """Return θ_S of the given sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""
 
     def covariance(self, f: Mapping[Place, Floats], h: Mapping[Place, Floats]) -> float:
-        """Of two combinations of what sectors are estimated to be (`rebuilding.pulled`)."""
+        """Return the covariance of two combinations of sector estimates (`rebuilding.pulled`)."""
 
     def moved(self, f: Mapping[Place, Floats]) -> Mapping[Place, Floats]:
-        """How each sector's estimate varies with a combination of them: cov(θ) f."""
+        """Return cov(θ) f: the covariance of each sector's estimate with a combination of the estimates."""
 
 
 class AxisEstimation(Estimation, Protocol):
-    """The same of a workload by axis."""
+    """The estimation of a workload by axis."""
 
     def spread(self, axis: int) -> Floats:
-        """How a sum over an attribute is shared out among its values where they are estimated apart, (n_a,)."""
+        """Return the weights that split a sum over an attribute among its values, (n_a,)."""
 
 
 class Sectored(Protocol):
-    """Tables in sectors, and how these are estimated: all that rebuilding and covariances need to know of a part."""
+    """Tables in sectors and their estimation: the interface that rebuilding and covariances need of a part."""
 
     @property
     def publication(self) -> Publication:
-        """What was asked of the tables."""
+        """The requested publication of these tables."""
 
     @property
     def decomposition(self) -> Decomposition:
@@ -118,28 +119,28 @@ class Sectored(Protocol):
 
     @property
     def estimation(self) -> Estimation:
-        """How sectors are estimated."""
+        """The rule that estimates the sectors."""
 
 
 UNBIASED = "unbiased estimates; they may be negative and are not rounded"
 
 
 UNBIASED_ROUNDING = 1e-12
-"""By how much a bound for all unbiased mechanisms is lowered: more than its floats are off."""
+"""Relative reduction of a bound for all unbiased mechanisms: larger than the rounding error of its floats."""
 
 
 class Biased(Protocol):
-    """Tables whose values are biased, with what is known of their errors."""
+    """Tables with biased values, and the properties of their errors."""
 
     histogram: Floats
-    """Of synthetic records, by joint cell; empty where there is none."""
+    """Synthetic records by joint cell; empty if there is no histogram."""
 
     noisy: Floats
-    """The noisy answers it was made near to."""
+    """The noisy answers that the tables approximate."""
 
     @property
     def whole(self) -> bool:
-        """Whether there is a histogram that all tables are of."""
+        """True if one histogram gives all tables."""
 
     @property
     def simulated(self) -> Any:
@@ -147,137 +148,137 @@ class Biased(Protocol):
 
     @property
     def gap(self) -> float:
-        """How far the histogram may be from the best."""
+        """The certified distance of the histogram from the best one."""
 
     @property
     def distance(self) -> float:
-        """Squared distance of the answers from the noisy ones."""
+        """Squared distance between the answers and the noisy answers."""
 
     def table(self, name: str) -> Floats:
-        """One table, in its shape."""
+        """Return one table, in its shape."""
 
 
 class TableMechanism(abc.ABC):
-    """One way of answering tables: what differs between noises. Everything else is :class:`TablePart`'s."""
+    """A method to answer tables: the parts that depend on the noise. :class:`TablePart` has everything else."""
 
     name: str
-    """What it is called in documents."""
+    """The name in documents."""
 
     privacy: Privacy
-    """What it promises."""
+    """The kind of privacy that it gives."""
 
     unbiased: bool
-    """Whether the values it releases are unbiased."""
+    """True if the released values are unbiased."""
 
     share: str
-    """What the shares of tables are of."""
+    """The quantity to which the shares of tables refer."""
 
     alike: str = "every record pays the same"
-    """What is said where no cell is cheaper than another."""
+    """The statement for a profile in which all cells have the same cost."""
 
     normal: bool
-    """Whether its noise, and so any sum of it, is as good as normal."""
+    """True if its noise, and so any sum of its noises, is approximately normal."""
 
     family: str = ""
-    """What its strategies are called beside those of other noise."""
+    """The name of its strategies in comparisons with other noise."""
 
     optimal: bool = False
-    """Whether it looks for the best of all strategies, and not only among those of a form of its own."""
+    """True if it searches all strategies, and not only those of one form."""
 
     def answers(self, asked: Publication) -> bool:
-        """Whether it is the one that these tables ask for: unless they say more, that of their promise."""
+        """Return True if this mechanism is the default for these tables: by its privacy, unless they request more."""
         return asked.privacy is self.privacy and asked.small is None
 
     def suits(self, asked: Publication) -> bool:
-        """Whether it may be what answers these tables."""
+        """Return True if the mechanism supports these tables."""
         return self.answers(asked)
 
     def in_full(self, asked: Publication) -> bool:
-        """Whether tables that it answers have so few cells that strategies over all of these can be searched for."""
+        """Return True if the tables have so few cells that a search over strategies on all cells is possible."""
         del asked
         return self.optimal
 
     @abc.abstractmethod
     def check(self, part: TablePart) -> None:
-        """Raise PlanError unless the design is one of this mechanism, for what is asked."""
+        """Raise PlanError unless the design has this mechanism's form and fits the request."""
 
     def complete(self, part: TablePart) -> TablePart:
-        """The tables of all periods, of those of the first periods of a series; the part itself of all others."""
+        """Return the tables of all periods for the first periods of a series, and the part itself otherwise."""
         return part
 
     @abc.abstractmethod
     def decomposition(self, part: TablePart) -> Decomposition:
-        """The workload in sectors, as the design measures them."""
+        """Return the workload in sectors, as the design measures them."""
 
     @abc.abstractmethod
     def estimation(self, part: TablePart) -> Estimation:
-        """How sectors are estimated from the noisy answers."""
+        """Return the rule that estimates sectors from the noisy answers."""
 
     @abc.abstractmethod
     def value(self, part: TablePart) -> float:
-        """What the integers reach of what was minimised."""
+        """Return the objective at the integers."""
 
     @abc.abstractmethod
     def certificate(self, part: TablePart) -> Certificate:
-        """Value and bound, recomputed from the integers and from the problem."""
+        """Return value and bound, recomputed from the integers and from the problem."""
 
     @abc.abstractmethod
     def relaxation(self, part: TablePart) -> float:
-        """Largest achieved variance over target, or squared margin over the one asked."""
+        """Return the largest ratio of achieved variance to target, or of squared margins."""
 
     @abc.abstractmethod
     def half_widths(
         self, part: TablePart, group: TableGroup, i: int, confidence: float, row: int | None = None
     ) -> Floats:
-        """Half-widths of intervals for every row of the i-th of some tables, or for one."""
+        """Return half-widths of intervals for every row of the i-th table of a group, or for one row."""
 
     def worst(self, part: TablePart, i: int) -> tuple[float, float] | None:
-        """Of the number of the i-th table that is worst for its target, the variances asked and achieved.
+        """Return target and achieved variance of the number of the i-th table with the largest ratio of the two.
 
-        None where the rows of a table tell it.
+        Return None if the rows of the table determine that number.
         """
         del part, i
         return None
 
     def single(self, part: TablePart, pulled: Mapping[Place, Floats]) -> tuple[Floats, float] | None:
-        """The coefficient of every single noise in a combination of numbers, and their scale; None of normal noise.
+        """Return the coefficient of each single noise in a combination, and their scale; None for normal noise.
 
-        pulled: the combination by sector (`rebuilding.pulled`).
+        pulled: The combination by sector (`rebuilding.pulled`).
         """
         del part, pulled
         return None
 
     @abc.abstractmethod
     def between(self, one: Numbers, other: Numbers) -> Floats:
-        """Covariances of pairs of numbers of its tables, (P,), in people²."""
+        """Return covariances of pairs of numbers of its tables, (P,), in people²."""
 
     def sums(self, one: Weighted, other: Weighted, length: int) -> Floats | None:
-        """Covariances of sums of many numbers, one by one, (J,), in people²; None where pairs are gone through."""
+        """Return covariances of corresponding sums of numbers, (J,), in people²; None if the caller must use pairs."""
         del one, other, length
         return None
 
     @abc.abstractmethod
     def prices(self, part: TablePart) -> Floats:
-        """−d log(value) / d log c_j of every table row j, (M,)."""
+        """Return −d log(value) / d log c_j of every table row j, (M,)."""
 
     @abc.abstractmethod
     def separate_rho(self, part: TablePart) -> float:
-        """ρ of independent noise on every published number, each table on its own."""
+        """Return ρ of independent noise on every published number, with a separate plan for each table."""
 
     @abc.abstractmethod
     def write(self, part: TablePart) -> Any:
-        """The design as plain JSON values."""
+        """Return the design as plain JSON values."""
 
     @abc.abstractmethod
     def read(self, document: Any, over: Cells) -> Any:
-        """The design that `write` wrote.
+        """Return the design that `write` wrote.
 
         Raises:
-            PlanError: it is none.
+            PlanError: The document is not a design of this mechanism.
         """
 
     def over(self, asked: Publication) -> Cells:
-        """The attributes as its design names them."""
+        """Return the attributes as its design names them."""
         sizes = asked.workload.domain.sizes
         free, bound = exchangeable_attributes(asked.workload, asked.apart)
         steps = asked.workload.domain.steps
@@ -285,64 +286,64 @@ class TableMechanism(abc.ABC):
         return Cells(tuple((a, sizes[a]) for a in free), tuple((a, sizes[a]) for a in bound), amounts)
 
     def variances(self, part: TablePart) -> Floats:
-        """Achieved variances of all tables' rows, (M,); the largest, where numbers of one row differ."""
+        """Return achieved variances of all tables' rows, (M,); the largest if the numbers of a row differ."""
         return variances_of(part.decomposition, part.estimation.whiteners)
 
     def table_variances(self, part: TablePart, name: str) -> Floats:
-        """Achieved variances of one table, in its shape."""
+        """Return achieved variances of one table, in its shape."""
         return part.shaped(name, part.variances[part.decomposition.layout(part.number(name)).rows])
 
     def table_margins(self, part: TablePart, name: str, confidence: float) -> Floats:
-        """Half-widths of intervals for the numbers of one table, in its shape."""
+        """Return half-widths of intervals for the numbers of one table, in its shape."""
         group, i = part.decomposition.place(part.number(name))
         return part.shaped(name, self.half_widths(part, group, i, confidence))
 
     def unbiased_bound(self, part: TablePart) -> float | None:
-        """What no unbiased mechanism of the same promise, of any kind, costs less than; None where none is known."""
+        """Return a lower bound on the cost of every unbiased mechanism of this privacy; None if none is known."""
         del part
         return None
 
     def far(self, certificate: Certificate) -> str:
-        """How far from the bound, in words."""
+        """Return the distance from the bound, in words."""
         return f"gap {certificate.gap:.1e}"
 
     def sizes(self, part: TablePart) -> tuple[Size, ...]:
-        """How many records the data were declared to have, where the answers rely on it."""
+        """Return the declared numbers of records on which the answers rely."""
         del part
         return ()
 
     def words(self, part: TablePart) -> str:
-        """What is said of the values."""
+        """Return the description of the values."""
         del part
         return UNBIASED
 
     def about(self, part: TablePart) -> Section:
-        """What a report says of a small database."""
+        """Return the report's section on a small database."""
         del part
         return Section("database", values=(Value("setting", None),))
 
     @abc.abstractmethod
     def proof(self, part: TablePart) -> Iterator[Section]:
-        """What a report says of what was reached, and of what nothing can beat."""
+        """Yield the report's sections on the value and on the bound."""
 
     def beyond(self, part: TablePart) -> Section:
-        """What a report says of mechanisms of any kind."""
+        """Return the report's section on mechanisms of any kind."""
         del part
         return Section("unbiased", values=(Value("unbiased_bound", None),))
 
     def synthetic(self, part: TablePart) -> bool:
-        """Whether it releases a synthetic histogram."""
+        """Return True if the mechanism releases a synthetic histogram."""
         del part
         return False
 
     def biased(self, part: TablePart, answers: Sequence[Exact], histogram: Floats | None = None) -> Biased | None:
-        """Tables whose values are biased and nearer, beside the unbiased ones; None of mechanisms without.
+        """Return biased but more accurate tables, in addition to the unbiased ones; None if the mechanism has none.
 
-        histogram: as it was released; None computes it.
+        histogram: The released histogram; None computes it.
         """
         del part, answers, histogram
         return None
 
     @abc.abstractmethod
     def describe(self, part: TablePart) -> dict[str, Any]:
-        """What release.json says of the noise."""
+        """Return the description of the noise in release.json."""

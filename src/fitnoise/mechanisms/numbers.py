@@ -1,11 +1,11 @@
-"""Covariances of published numbers, pair by pair and many at once. Post-processing only.
+"""Covariances of published numbers, one pair or many at once. This module only post-processes.
 
-A number of table A at values v is Σ_{S⊆A} θ_S[v_S] / Π_{a∈A∖S} n_a, and the sum over all values of an attribute has no
-θ_S that shows it. So two numbers, at v and w, with structured rows r and q, have the covariance
+A number of table A at values v is Σ_{S⊆A} θ_S[v_S] / Π_{a∈A∖S} n_a. In the sum over all values of an attribute, every
+θ_S that shows the attribute vanishes. So two numbers, at v and w, with structured rows r and q, have the covariance
 
-    Σ_{S⊆A∩B} Π_{a∈S} ([v_a = w_a] − 1/n_a) · Π_{a∈A∖S} 1/n_a · Π_{a∈B∖S} 1/n_a · (L_A W_S)_r · (L_B W_S)_q,
+    Σ_{S⊆A∩B} Π_{a∈S} ([v_a = w_a] − 1/n_a) · Π_{a∈A∖S} 1/n_a · Π_{a∈B∖S} 1/n_a · (L_A W_S)_r · (L_B W_S)_q.
 
-where the first factor is 0, and of the others one is 1, along an attribute that is summed over.
+Along an attribute that a number sums over, the first factor is 0, and the number's factor 1/n_a is 1.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from fitnoise.mechanisms._base import Sectored
 from fitnoise.solving.sectors import Members, TableGroup
 
 ALL = -1
-"""In place of a row of a column: the sum over all of them."""
+"""Mark for the sum over all rows of a column, in place of a row."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """P numbers of one table, or sums of such.
+    """P numbers of one table, or sums of such numbers.
 
-    part: the tables. table: which one, by its place in the workload. at: the row along each of its columns, or ALL,
+    part: The tables. table: The index of the table in the workload. at: The row along each of its columns, or ALL,
     (columns, P).
     """
 
@@ -50,12 +50,12 @@ class Numbers:
 
     @property
     def group(self) -> TableGroup:
-        """Of the table."""
+        """The group of the table."""
         return self._place[0]
 
     @property
     def i(self) -> int:
-        """The table's place in its group."""
+        """The table's index in its group."""
         return self._place[1]
 
     @cached_property
@@ -75,18 +75,18 @@ class Numbers:
 
     @property
     def axes(self) -> dict[int, Indices]:
-        """By exchangeable attribute of the table the value, or ALL, (P,)."""
+        """The value of each exchangeable attribute of the table, or ALL, (P,)."""
         return self._unfolded[0]
 
     @cached_property
     def inner(self) -> Indices:
-        """Among the table's structured rows, with a sum of all after those along each attribute, (P,)."""
+        """Index among the table's structured rows, where the sum along an attribute follows its values, (P,)."""
         shape = tuple(n + 1 for n in self.group.inner_shape)
         at = tuple(np.where(x == ALL, n, x) for x, n in zip(self._unfolded[1], self.group.inner_shape, strict=True))
         return np.asarray(np.ravel_multi_index(at, shape)) if shape else np.zeros(len(self), dtype=np.intp)
 
     def sectors(self) -> Iterator[tuple[tuple[int, int], Members]]:
-        """The sectors that the table reaches, each by its group and place there."""
+        """Yield the sectors that the table reaches, each by its group and its index there."""
         d = self.part.decomposition
         number = next(i for i, g in enumerate(d.tables) if g is self.group)
         for place, sectors in enumerate(d.groups):
@@ -95,37 +95,37 @@ class Numbers:
                     yield from (((place, s), m) for s in m.by_table[[self.i]].indices.tolist())
 
     def rows(self, members: Members, factor: Floats) -> Floats:
-        """L times a factor (k, d), with sums along every structured attribute, (rows, d)."""
+        """Return L times a factor (k, d), with sums along every structured attribute, (rows, d)."""
         own = members.answers(factor.T).T.reshape(*self.group.inner_shape, -1)
         return with_sums(own, len(self.group.inner_shape)).reshape(-1, own.shape[-1])
 
 
 def with_sums(x: Floats, axes: int) -> Floats:
-    """An array with the sum over each of its first axes after that axis."""
+    """Return an array that has, along each of its first axes, the sum over the axis as last entry."""
     for axis in range(axes):
         x = np.concatenate([x, x.sum(axis=axis, keepdims=True)], axis=axis)
     return x
 
 
 def agreement(v: Indices, w: Indices, n: int) -> Floats:
-    """[v = w] − 1/n, and 0 for sums over all n values."""
+    """Return [v = w] − 1/n, and 0 for sums over all n values."""
     return np.where((v == ALL) | (w == ALL), 0.0, (v == w) - 1 / n)
 
 
 def share(v: Indices, n: int) -> Floats:
-    """1/n, and 1 for sums over all n values."""
+    """Return 1/n, and 1 for sums over all n values."""
     return np.where(v == ALL, 1.0, 1 / n)
 
 
 def dots(x: Floats, y: Floats, v: Indices, w: Indices) -> Floats:
-    """⟨x_v, y_w⟩ for pairs of rows (P,)."""
+    """Return ⟨x_v, y_w⟩ for pairs of rows (P,)."""
     step = max(1, 2**22 // x.shape[1])
     spans = (slice(k, k + step) for k in range(0, len(v), step))
     return np.concatenate([np.zeros(0), *(np.einsum("pk,pk->p", x[v[s]], y[w[s]]) for s in spans)])
 
 
 def by_sector(one: Numbers, other: Numbers) -> Floats:
-    """Covariances of pairs of numbers where every sector is estimated apart from others, (P,), in people²."""
+    """Return covariances of pairs of numbers if the sectors are estimated independently, (P,), in people²."""
     sizes, mine, theirs = one.part.decomposition.sizes, one.axes, other.axes
     agree = {a: agreement(v, theirs[a], sizes[a]) for a, v in mine.items() if a in theirs}
     shares = [(a, share(v, sizes[a])) for axes in (mine, theirs) for a, v in axes.items()]
@@ -155,9 +155,9 @@ def by_sector(one: Numbers, other: Numbers) -> Floats:
 @final
 @dataclass(frozen=True, eq=False)
 class Weighted:
-    """Sums of numbers of one table, each of its number of times: P of them in J sums.
+    """Weighted sums of numbers of one table: P numbers in J sums.
 
-    numbers: (P,). sums: which sum each is in, (P,). factors: how often, (P,).
+    numbers: The numbers, (P,). sums: The index of the sum that contains each number, (P,). factors: The weights, (P,).
     """
 
     numbers: Numbers
@@ -166,20 +166,19 @@ class Weighted:
 
     @classmethod
     def of(cls, part: Sectored, table: int, at: Indices, rows: sp.csr_array) -> Weighted:
-        """From coefficients by row; `at` are the numbers of these, (columns, P)."""
+        """Return the sums from coefficients by row; `at` are their numbers, (columns, P)."""
         sums = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
         return cls(Numbers(part, table, at), sums, rows.data)
 
     def within(
         self, axes: Mapping[int, Indices], own: Collection[int], kept: Sequence[int]
     ) -> tuple[Indices, Indices, Floats]:
-        """Σ over the values of own but kept attributes, by the kept ones: of each sum and value, and how often.
+        """Return the part of each sum in a sector, summed over the values of all `own` attributes but the `kept` ones.
 
-        Of what a sector of its own attributes tells: a sum over all values of one of these has no part in it, and what
-        is shown by others is shared out.
+        A sum over all values of an attribute of the sector has no part in it. Other attributes contribute their share.
 
         Returns:
-            Which of the P numbers are in it, the joint place of the sum and of kept values, and the factors.
+            The indices of the numbers in it, the joint index of sum and kept values, and the factors.
         """
         sizes = self.numbers.part.decomposition.sizes
         there = np.ones(len(self.numbers), dtype=bool)
@@ -195,17 +194,17 @@ class Weighted:
 
 
 def alternating(own: Collection[int], sizes: Sequence[int]) -> Iterator[tuple[tuple[int, ...], float]]:
-    """Π_{a∈S} ([v_a = w_a] − 1/n_a) as a sum over subsets U of S: Π_{a∈U} [v_a = w_a] · Π_{a∈S∖U} (−1/n_a)."""
+    """Yield Π_{a∈S} ([v_a = w_a] − 1/n_a) by subsets U of S: Π_{a∈U} [v_a = w_a] · Π_{a∈S∖U} (−1/n_a)."""
     for k in range(len(own) + 1):
         for kept in itertools.combinations(own, k):
             yield kept, math.prod(-1 / sizes[a] for a in own if a not in kept)
 
 
 def sums_by_sector(one: Weighted, other: Weighted, length: int) -> Floats | None:
-    """Covariances of sums, one by one, (J,), where every sector is estimated apart from others; in people².
+    """Return covariances of corresponding sums if the sectors are estimated independently, (J,), in people².
 
-    Sector by sector as `by_sector`, but that numbers of equal values are added up first, so that work is that of the
-    numbers and not of their pairs. None where structured attributes are shown.
+    The sum over sectors is that of `by_sector`, but numbers of equal values are added up first. So the work grows with
+    the numbers and not with their pairs. Return None if structured attributes are shown.
     """
     if one.numbers.group.inner_shape or other.numbers.group.inner_shape:
         return None

@@ -1,13 +1,15 @@
-"""Rebuilding: from noisy answers to consistent tables and exact covariances. Post-processing only.
+"""Rebuilding of consistent tables and exact covariances from noisy answers.
 
-This room cannot see data: it imports neither `measure` nor `counting`, and takes a part of a plan and a vector of
-noisy integers.
+This module only post-processes. It cannot see data: it imports neither `measure` nor `counting`, and takes a part of a
+plan and a vector of noisy integers.
 
-    θ_S                                                 sector estimates: of the strategy, `estimation`
-    table A = Σ_{S⊆A} lift of θ_S, / Π_{a∈A∖S} n_a, L_{A,S}    so common margins of tables agree by construction
-    cov(f, h) = Σ_S ⟨p_S(f), cov(θ_S) p_S(h)⟩               for any linear combinations f, h of published numbers
+    θ_S                                                 sector estimates, by the `estimation` of the strategy.
 
-A table needs the sectors of its own attributes and no others; sectors and tables of equal shape are handled as stacks.
+    table A = Σ_{S⊆A} lift of θ_S, / Π_{a∈A∖S} n_a, L_{A,S}    so common margins of tables agree by construction.
+
+    cov(f, h) = Σ_S ⟨p_S(f), cov(θ_S) p_S(h)⟩               for any linear combinations f, h of published numbers.
+
+A table needs the sectors of its own attributes and no others. Sectors and tables of equal shape are handled as stacks.
 """
 
 from __future__ import annotations
@@ -25,14 +27,14 @@ from fitnoise.request.workloads import some
 from fitnoise.solving.sectors import Members, TableGroup
 
 HELD = 2**22
-"""Numbers of a stack of tables rebuilt at once."""
+"""Largest number of values in one stack of rebuilt tables."""
 
 
 Route = tuple[int, Members, Sequence[tuple[tuple[int, ...], Indices, Indices]]]
-"""A group of sectors, and how some tables lie in them (`_pairs`)."""
+"""A group of sectors, and the position of some tables in them (`_pairs`)."""
 
 Known = dict[tuple[int, bytes], list[Route]]
-"""Routes of tables that are made, or pulled, again and again: by the first table of their group and their places."""
+"""Cached routes of tables, by the first table of their group and their indices in it."""
 
 
 def answers_of_another_plan() -> ReleaseError:
@@ -47,21 +49,21 @@ def answers_of_another_plan() -> ReleaseError:
 
 
 class Rebuilt:
-    """Sector estimates, and every table that follows from them.
+    """Sector estimates, and the tables that follow from them.
 
     Args:
-        part: the tables and their design.
-        answers: its noisy answers, as they are drawn: one vector of integers per group of sectors, sector after sector,
-            in parts of a record where shares are counted.
+        part: The tables and their design.
+        answers: The noisy answers as drawn: one vector of integers per group of sectors, sector after sector. They
+            count parts of a record if the unit has shares.
 
     Raises:
-        ReleaseError: answers that are not the plan's.
+        ReleaseError: The answers do not belong to the plan.
 
     **Guarantees**
-        * each number is an unbiased estimate of the true count, with the variance the plan states (or less, by the
-          discreteness of the noise);
-        * sums of two tables over what they share agree, up to floating point;
-        * work and memory for a table are those of the table and its margins, whatever the others and the domain.
+        * Each number is an unbiased estimate of the true count. Its variance is the one the plan states, or less, by
+          the discreteness of the noise.
+        * Sums of two tables over their common margins agree, up to floating point.
+        * Work and memory for a table depend on that table and its margins, not on other tables or on the domain.
     """
 
     def __init__(self, part: Sectored, answers: Sequence[Exact]) -> None:
@@ -73,21 +75,21 @@ class Rebuilt:
         self._answers = tuple(answers) if parts == 1 else tuple(y.astype(np.float64) / parts for y in answers)
 
     def estimates(self, group: int, sectors: Indices) -> Floats:
-        """θ_S of some sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""
+        """Return θ_S of the given sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""
         return self._estimation.estimates(self._answers, group, sectors)
 
     def table(self, name: str) -> Floats:
-        """One table, in its shape.
+        """Return one table, in its shape.
 
         Raises:
-            WorkloadError: there is no such table.
+            WorkloadError: There is no such table.
         """
         number = self.part.publication.workload.number(name)
         group, i = self.part.decomposition.place(number)
         return np.asarray(self._stack(group, np.array([i]))[0])
 
     def stacks(self, among: Collection[int] | None = None) -> Iterator[tuple[Indices, Floats]]:
-        """All tables, or some: the numbers of some, and these as a stack (T, shape of the table…)."""
+        """Yield all tables, or those in `among`, as table numbers and a stack (T, shape of the table…)."""
         for group in self.part.decomposition.tables:
             own = np.arange(len(group.tables)) if among is None else np.flatnonzero(np.isin(group.tables, list(among)))
             sizes = np.array(self.part.decomposition.sizes)[group.axes[own]]
@@ -102,7 +104,7 @@ class Rebuilt:
         return _routes(self.part, group, here)
 
     def _stack(self, group: TableGroup, here: Indices) -> Floats:
-        """Some tables of one group, all of the same sizes, in their shape."""
+        """Return some tables of one group, all of the same sizes, in their shape."""
         d = self.part.decomposition
         sizes = [d.sizes[a] for a in group.axes[here[0]]]
         total = np.zeros((len(here), *sizes, group.variances.shape[1]))
@@ -123,12 +125,12 @@ class Rebuilt:
 
 @final
 class Told(Rebuilt):
-    """Tables as sectors that are given say them.
+    """Tables that given sector values determine.
 
     Args:
-        part: the tables and how sectors make them.
-        thetas: by sector, (n_a for a in S…, k); those that are not there are 0.
-        known: what is kept for the next time, where the same tables are made again.
+        part: The tables and their sectors.
+        thetas: The values of each sector, (n_a for a in S…, k); absent sectors are 0.
+        known: A cache of routes, for repeated use with the same tables.
     """
 
     def __init__(self, part: Sectored, thetas: Mapping[Place, Floats], known: Known | None = None) -> None:
@@ -138,14 +140,14 @@ class Told(Rebuilt):
         return _routes(self.part, group, here, self._known)
 
     def estimates(self, group: int, sectors: Indices) -> Floats:
-        """θ_S of some sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""
+        """Return θ_S of the given sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""
         own = self.part.decomposition.groups[group]
         nothing = np.zeros((*own.sizes[sectors[0]].tolist(), len(own.basis)))
         return np.stack([self._thetas.get((group, s), nothing) for s in sectors.tolist()])
 
 
 def _shares(part: Sectored, group: TableGroup, here: Indices, kept: Sequence[int]) -> Floats:
-    """How what is summed over the other axes of some tables is shared out among their values: Π 1/n, or Π w by axis."""
+    """Return the weights that split sums over the other axes among their values: Π 1/n, or Π w by axis."""
     others = [i for i in range(group.axes.shape[1]) if i not in kept]
     if not group.views:
         return np.array(1 / math.prod(part.decomposition.sizes[a] for a in group.axes[here[0]][others]))
@@ -158,7 +160,7 @@ def _shares(part: Sectored, group: TableGroup, here: Indices, kept: Sequence[int
 
 
 def _reaching(part: Sectored, group: TableGroup) -> Iterator[tuple[int, Members]]:
-    """The groups of sectors that a group of tables reaches."""
+    """Yield the groups of sectors that a group of tables reaches."""
     d = part.decomposition
     number = next(i for i, g in enumerate(d.tables) if g is group)
     for i, sectors in enumerate(d.groups):
@@ -168,7 +170,7 @@ def _reaching(part: Sectored, group: TableGroup) -> Iterator[tuple[int, Members]
 
 
 def _routes(part: Sectored, group: TableGroup, here: Indices, known: Known | None = None) -> Iterable[Route]:
-    """How some tables of one group, all of the same sizes, lie in all sectors that they reach."""
+    """Return the positions of some tables of one group, all of the same sizes, in all sectors that they reach."""
     found = (
         (number, members, _pairs(part, group, here, number, members)) for number, members in _reaching(part, group)
     )
@@ -183,7 +185,7 @@ def _routes(part: Sectored, group: TableGroup, here: Indices, known: Known | Non
 def _pairs(
     part: Sectored, group: TableGroup, here: Indices, number: int, members: Members
 ) -> Iterator[tuple[tuple[int, ...], Indices, Indices]]:
-    """The sectors of some tables in one group of sectors, by the axes of the tables they lie on.
+    """Yield the sectors of some tables in one group of sectors, by their axes in the tables.
 
     Yields:
         The axis of the table for each attribute of the sector, in the sector's order; places in `here`; sectors.
@@ -199,10 +201,10 @@ def _pairs(
 
 
 def coefficients(part: Sectored, name: str, given: Floats) -> Floats:
-    """One for each number of a table, in its shape.
+    """Return one coefficient for each number of a table, in its shape.
 
     Raises:
-        ReleaseError: there is no such table, or they are of another shape or not finite.
+        ReleaseError: There is no such table, or the coefficients have another shape or are not finite.
     """
     workload = part.publication.workload
     if name not in workload.tables.numbered:
@@ -227,14 +229,14 @@ def coefficients(part: Sectored, name: str, given: Floats) -> Floats:
 
 
 def pulled(part: Sectored, combination: Mapping[str, Floats]) -> dict[Place, Floats]:
-    """p_S(f) = C_S Lᵀf for the combination f = Σ_A ⟨f_A, table_A⟩, so that f is Σ_S ⟨p_S, θ_S⟩.
+    """Return p_S(f) = C_S Lᵀf for the combination f = Σ_A ⟨f_A, table_A⟩, so that f is Σ_S ⟨p_S, θ_S⟩.
 
     Args:
-        part: the tables and their design.
-        combination: for some of the tables, a coefficient for each of its numbers, in the table's shape.
+        part: The tables and their design.
+        combination: A coefficient for each number of some tables, in the table's shape.
 
     Raises:
-        ReleaseError: an unknown table or coefficients of another shape.
+        ReleaseError: A table is unknown, or its coefficients have another shape or are not finite.
     """
     d, workload = part.decomposition, part.publication.workload
     out: dict[Place, Floats] = {}
@@ -248,9 +250,9 @@ def pulled(part: Sectored, combination: Mapping[str, Floats]) -> dict[Place, Flo
 def gathered(
     part: Sectored, stacks: Iterable[tuple[Indices, Floats]], known: Known | None = None
 ) -> dict[Place, Floats]:
-    """The same of many tables: the numbers of some of one group, and coefficients for them, as `Rebuilt.stacks` has.
+    """Return `pulled` for many tables: numbers of tables of one group with coefficients, as `Rebuilt.stacks` yields.
 
-    known: what is kept for the next time, where the same tables are pulled again.
+    known: A cache of routes, for repeated use with the same tables.
     """
     out: dict[Place, Floats] = {}
     for which, stack in stacks:
@@ -268,7 +270,7 @@ def _pull(
     out: dict[Place, Floats],
     known: Known | None = None,
 ) -> None:
-    """Add what combinations of some tables of one group, all of the same sizes, are of each sector."""
+    """Add the part of each sector in combinations of some tables of one group, all of the same sizes, to `out`."""
     sizes = [part.decomposition.sizes[a] for a in group.axes[here[0]]]
     views = group.views or (None,) * len(sizes)
     shown = [n if view is None else view.shape[0] for n, view in zip(sizes, views, strict=True)]
@@ -292,13 +294,16 @@ def _finished(part: Sectored, out: dict[Place, Floats]) -> dict[Place, Floats]:
 
 
 def _centred(x: Floats) -> Floats:
-    """Less the means along every axis but the last."""
+    """Return x minus its means along every axis but the last."""
     for axis in range(x.ndim - 1):
         x = x - x.mean(axis=axis, keepdims=True)
     return x
 
 
 def covariance(part: Sectored, f: Mapping[str, Floats], h: Mapping[str, Floats]) -> float:
-    """Covariance of two combinations in people², exact for Gaussian noise; cov(f, f) bounds the discrete noise's."""
+    """Return the covariance of two combinations in people², exact for Gaussian noise.
+
+    cov(f, f) bounds the variance under discrete noise.
+    """
     own = pulled(part, f)
     return part.estimation.covariance(own, own if h is f else pulled(part, h))

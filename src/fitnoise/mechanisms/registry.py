@@ -1,4 +1,7 @@
-"""The mechanisms there are, by name. A new one is a folder, a line here, and a line in the zoo of the tests."""
+"""The mechanisms by name.
+
+A new mechanism needs a folder, a line here, and a line in the list of mechanisms in the tests.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ from fitnoise.request.publication import Publication
 @final
 @dataclass(frozen=True)
 class Registered:
-    """A mechanism for tables, with how it plans them: (what is asked, effort) → the part."""
+    """A mechanism for tables, and its planning function: (publication, effort) → the part."""
 
     mechanism: TableMechanism
     plan: Callable[[Publication, Effort], TablePart]
@@ -45,10 +48,10 @@ MECHANISMS = {
 
 
 def mechanism_for(asked: Publication) -> Registered:
-    """The mechanism that some tables ask for.
+    """Return the mechanism that answers a publication of tables.
 
     Raises:
-        PlanError: none answers them.
+        PlanError: Not exactly one mechanism answers these tables.
     """
     own = [x for x in MECHANISMS.values() if x.mechanism.answers(asked)]
     if len(own) != 1:
@@ -64,10 +67,10 @@ def mechanism_for(asked: Publication) -> Registered:
 
 
 def named(name: object) -> TableMechanism:
-    """The mechanism of a document.
+    """Return the mechanism that a document names.
 
     Raises:
-        PlanError: there is none of this name.
+        PlanError: No mechanism has this name.
     """
     if not isinstance(name, str) or name not in MECHANISMS:
         raise PlanError(

@@ -1,4 +1,4 @@
-"""What a plan promises, table by table and question by question."""
+"""The accuracy and the cost that a plan states for each table and each question."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from fitnoise.request.targets import Kind
 @final
 @dataclass(frozen=True)
 class TableSummary:
-    """What a plan promises for one table.
+    """The accuracy and the cost that a plan states for one table.
 
-    target: the numbers asked for, in the user's own kind of target: one number, or smallest and largest.
-    target_moe, achieved_moe: margins of error at the confidence, in people, of the number closest to its limit.
-    price: this table's share of the privacy cost at the margin, from the dual weights: making all its variances 1 %
-        larger saves price × 1 % of ρ; making its margins 1 % larger saves twice that. Shares add to 1. (Of a hybrid:
-        of its whole objective, and then they add to less. Of a pure plan: of the bound that is proven for it.)
-    tables: how many tables it is about: more than 1 for a pattern of them, in :attr:`Plan.summaries`.
+    target: The target in the publisher's own kind: one number, or the smallest and the largest.
+    target_moe, achieved_moe: Margins of error at the confidence, in people, of the number closest to its limit.
+    price: This table's share of the marginal privacy cost, from the dual weights. If all its variances grow by 1 %, ρ
+        falls by price × 1 %; if its margins grow by 1 %, ρ falls by twice that. Shares add to 1. For a hybrid
+        objective they refer to the objective and add to less than 1. For a pure plan they refer to its proven bound.
+    tables: Number of tables in this summary; more than 1 for a pattern of tables in :attr:`Plan.summaries`.
     """
 
     name: str
@@ -35,17 +35,17 @@ class TableSummary:
 @final
 @dataclass(frozen=True)
 class FiniteSummary:
-    """What a plan promises for one question with finitely many answers.
+    """The accuracy and the cost that a plan states for one question with finitely many answers.
 
-    family: of its mechanism. results: how many there are. epsilon: what the answer costs one unit.
-    rank_moe: of a median or quantile by ranks, in records: with a probability of `confidence` or more, the published
-        value has at most this many records too many below it, and at most this many too few at or below it. Nothing
-        else is promised of it, since all else depends on the data; of other answers None.
-    hit_rate: the probability that the published answer is the true one, on average over the prior of the question.
-    mae, rmse: mean absolute error and root mean squared error, on average over it; None where results are no numbers.
-    moe: whatever the true answer is, the published one is within this of it with a probability of `confidence` or more
-        (each of several counts by itself within it, all at once); None where results are no numbers.
-    leakage: min-entropy leakage about the answer under the prior, in bits.
+    family: The family of its mechanism. results: Number of possible results. epsilon: Cost of the answer to one unit.
+    rank_moe: Margin of a median or quantile by ranks, in records; None for other answers. The published value has at
+        most this many records too many below it, and at most this many too few at or below it. Both hold jointly with
+        probability `confidence` or more. No other accuracy is guaranteed, because it depends on the data.
+    hit_rate: Probability of the true answer, on average over the prior of the question.
+    mae, rmse: Mean absolute and root mean squared error, on average over the prior; None if results are not numbers.
+    moe: Margin of error for every true answer, with probability `confidence` or more; None if results are not numbers.
+        Several counts lie within it jointly.
+    leakage: Min-entropy leakage about the answer under the prior, in bits.
     """
 
     name: str
@@ -63,7 +63,7 @@ class FiniteSummary:
 
 
 def said(kind: Kind, numbers: Floats) -> str:
-    """A target in the words it was asked in: one number, or smallest to largest."""
+    """Return a target in the publisher's own kind: one number, or smallest to largest."""
     low, high = float(numbers.min()), float(numbers.max())
     text = f"{low:g}" if low == high else f"{low:g} to {high:g}"
     return {

@@ -1,4 +1,4 @@
-"""Tables of a publication with what will be measured for them, whatever the noise: accuracy, prices, proof."""
+"""Tables of a publication with their design, for every kind of noise: accuracy, prices, proof."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fitnoise.solving.certificates import Certificate, Evidence, Terms
 from fitnoise.solving.sectors import Decomposition
 
 MOST_RHO = Fraction(10**100)
-"""Beyond it no ε is computed."""
+"""The largest ρ for which an ε is computed."""
 
 
 @final
@@ -34,16 +34,16 @@ MOST_RHO = Fraction(10**100)
 class TablePart(Part):
     """Tables, and the certified design that answers them.
 
-    mechanism: how. publication: what was asked of these tables. strategy: the integers that will be measured, with
-    their noise scales. evidence: dual weights, which prove the bound. status: how the optimisation ended, a sentence.
-    setting: of a small database how it is measured and estimated; None of others.
+    mechanism: The mechanism that answers the tables. publication: The request for these tables. strategy: The integers
+    to measure, with their noise scales. evidence: Dual weights that prove the bound. status: One sentence on the end
+    of the optimisation. setting: The index and the temperature of a small database; None for other tables.
 
     **Guarantees**
-        * `exact_cost` is the exact cost of `strategy` for one protected unit;
-        * `bound` ≤ the `value` of every unbiased linear mechanism of its kind of noise that meets the targets (under a
-          budget: the targets times `relaxation`), recomputed from the problem and `evidence`;
-        * `variances` ≤ the targets (times `relaxation`, which is 1 unless a budget was given); for total error this is
-          said of the weighted total.
+        * `exact_cost` is the exact cost of `strategy` for one protected unit.
+        * `bound` ≤ the `value` of every unbiased linear mechanism of its kind of noise that meets the targets. Under a
+          budget, the targets are multiplied by `relaxation`. `bound` is recomputed from the problem and `evidence`.
+        * `variances` ≤ the targets times `relaxation`, which is at most 1 unless a budget was given. For total error
+          the statement holds for the weighted total.
     """
 
     mechanism: TableMechanism
@@ -83,22 +83,22 @@ class TablePart(Part):
 
     @property
     def design(self) -> Any:
-        """What is measured: the strategy."""
+        """The measured strategy."""
         return self.strategy
 
     @cached_property
     def decomposition(self) -> Decomposition:
-        """The workload in sectors, over the strategy's own bases where it has any."""
+        """The workload in sectors, over the strategy's own bases if it has any."""
         return self.mechanism.decomposition(self)
 
     @cached_property
     def terms(self) -> Terms:
-        """What was minimised, in the letters of certificates."""
+        """The minimised objective, in the letters of certificates."""
         return terms(self.publication, self.decomposition)
 
     @cached_property
     def estimation(self) -> Estimation:
-        """How sectors are estimated from the noisy answers."""
+        """The rule that estimates the sectors from the noisy answers."""
         return self.mechanism.estimation(self)
 
     # --- price --------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ class TablePart(Part):
         return self.mechanism.sizes(self)
 
     def limits(self, place: int) -> tuple[Limit, ...]:
-        """The budget, relative to cell budgets."""
+        """Return the budget, relative to cell budgets; empty without a budget."""
         budget, budgets = self.publication.budget, self.publication.cell_budgets
         if budget is None:
             return ()
@@ -124,12 +124,12 @@ class TablePart(Part):
 
     @property
     def exact_cost(self) -> Fraction:
-        """Twice ρ of the tables for one protected unit, exact, from the integers: Δ², or ε² of pure tables."""
+        """Twice ρ of the tables for one protected unit, exact, from the integers: Δ², or ε² for pure tables."""
         return self.loss.cost_squared
 
     @property
     def exact_epsilon(self) -> Fraction | None:
-        """ε of pure tables, exact; None of others."""
+        """ε of pure tables, exact; None for others."""
         return self.loss.epsilon
 
     @property
@@ -143,7 +143,7 @@ class TablePart(Part):
         return rounded_up(self.exact_rho)
 
     def epsilon(self, delta: float | None = None) -> float:
-        """ε at δ (default: the publication's), guaranteed."""
+        """Return a guaranteed ε at δ (default: the publication's δ)."""
         return self.loss.epsilon_at(self.publication.delta if delta is None else delta)
 
     @property
@@ -153,23 +153,23 @@ class TablePart(Part):
 
     @property
     def slack(self) -> Floats:
-        """How much less than the dearest one record in each structured cell costs, (n_o,): paid for and not used."""
+        """Saving of one record in each structured cell relative to the costliest record, (n_o,): charged and unused."""
         prices = self.strategy.profile()
         dearest = max(prices)
         return np.array([float(dearest - x) for x in prices])
 
     @cached_property
     def exact_weighted_cost(self) -> Fraction:
-        """Max_o prof_o/r_o for one protected unit, exact: Δ² where all cells have the same budget, as r ≤ 1."""
+        """Max_o prof_o/r_o for one protected unit, exact. It is Δ² if all cells have the same budget, as r ≤ 1."""
         if self.publication.cell_budgets is None:
             return self.exact_cost
         return weighted_cost(self.publication, self.strategy)
 
     @cached_property
     def value(self) -> float:
-        """What the integers reach of what was minimised: Δ² (relative to cell budgets), plus λ Σ ω var of a hybrid.
+        """The objective at the integers: Δ² (relative to cell budgets), plus λ Σ ω var for a hybrid objective.
 
-        Of pure tables ε²/2: Laplace noise has twice the variance per squared scale, so this is what the bound is about.
+        For pure tables it is ε²/2: Laplace noise has twice the variance per squared scale, and the bound is on ε²/2.
         """
         return self.mechanism.value(self)
 
@@ -179,41 +179,41 @@ class TablePart(Part):
     def variances(self) -> Floats:
         """Achieved variances, in people²: (m,) for a matrix workload.
 
-        In general one per distinct row of each table (rows that differ only in exchangeable values are alike, or have
-        no more, where places have different numbers of places), tables in order; see :meth:`table_variances`.
+        In general, one for each distinct row of each table, tables in order; see :meth:`table_variances`. Rows that
+        differ only in exchangeable values have the same variance, or at most it if the numbers of places differ.
         """
         return self.mechanism.variances(self)
 
     @cached_property
     def relaxation(self) -> float:
-        """Largest achieved variance over target: at most 1, or, under a budget, what the budget buys.
+        """The largest ratio of achieved variance to target: at most 1 without a budget.
 
-        For total error the weighted totals are compared. Pure tables keep their margins as well, which are wider than
-        those of Gaussian noise of the same variance: there it is also the largest squared margin over the one asked.
+        For total error it compares the weighted totals. Pure tables keep their margins as well, which are wider than
+        those of Gaussian noise of the same variance. For them it is also the largest squared margin over its target.
         """
         return self.mechanism.relaxation(self)
 
     def table_margins(self, name: str, confidence: float | None = None) -> Floats:
-        """Half-widths of intervals for the numbers of one table, in people, in its shape.
+        """Return half-widths of intervals for the numbers of one table, in people, in its shape.
 
         Args:
-            name: of the table.
-            confidence: of each interval; default the table's own, or the workload's.
+            name: The name of the table.
+            confidence: The confidence of each interval; default the table's own, or the workload's.
         """
         workload = self.publication.workload
         gamma = workload[name].target.level(workload.confidence) if confidence is None else confidence
         return self.mechanism.table_margins(self, name, gamma)
 
     def table_variances(self, name: str) -> Floats:
-        """Achieved variances of one table, in the table's shape."""
+        """Return achieved variances of one table, in the table's shape."""
         return self.mechanism.table_variances(self, name)
 
     def number(self, name: str) -> int:
-        """Which of the tables has this name; WorkloadError where none has."""
+        """Return the index of the table of this name, or raise WorkloadError if no table has it."""
         return self.publication.workload.number(name)
 
     def shaped(self, name: str, rows: Floats) -> Floats:
-        """One number for every row of a table, in the table's shape."""
+        """Return one number for every row of a table, in the table's shape."""
         number = self.number(name)
         layout, t = self.decomposition.layout(number), self.publication.workload.tables[number]
         outer = tuple(self.decomposition.sizes[a] for a in layout.axes)
@@ -223,19 +223,19 @@ class TablePart(Part):
 
     @property
     def numbers(self) -> int:
-        """How many numbers will be published."""
+        """The number of numbers to publish."""
         d = self.decomposition
         per_table = [math.prod(g.inner_shape) for g in d.tables]
         return sum(_total(g.cells) * m for g, m in zip(d.tables, per_table, strict=True))
 
     @property
     def answers(self) -> int:
-        """How many noisy answers will be measured."""
+        """The number of noisy answers to measure."""
         return int(self.strategy.answers)
 
     @cached_property
     def tables(self) -> Sequence[TableSummary]:
-        """One summary per table, made when it is asked for."""
+        """One summary per table, computed on access."""
         return _Summaries(self)
 
     @cached_property
@@ -270,7 +270,7 @@ class TablePart(Part):
         return tuple(out)
 
     def summary(self, i: int) -> TableSummary:
-        """What the plan promises for the i-th table."""
+        """Return the accuracy and the cost that the plan states for the i-th table."""
         w = self.publication.workload
         t, layout = w.tables[i], self.decomposition.layout(i)
         wanted, achieved = layout.variances, self.variances[layout.rows]
@@ -299,7 +299,7 @@ class TablePart(Part):
 
     @cached_property
     def separate_rho(self) -> float:
-        """ρ of the usual alternative: independent noise on every published number, each table on its own."""
+        """ρ of the usual alternative: independent noise on every published number, with separate plans for tables."""
         return self.mechanism.separate_rho(self)
 
     # --- proof --------------------------------------------------------------------------------------
@@ -313,9 +313,9 @@ class TablePart(Part):
     def bound(self) -> float:
         """Certified lower bound on the value: Δ², unless there are cell budgets or a hybrid objective.
 
-        Of pure tables: no linear mechanism with Laplace noise, of variance 2t² for scale t, meets the variances with a
-        smaller ε²/2, since ℓ1 distances are at least ℓ2 distances. None is known to reach it. (Noise of another shape,
-        such as staircases or coarse lattices, can have a smaller variance at a large ε.)
+        For pure tables, no linear mechanism with Laplace noise, of variance 2t² for scale t, meets the variances with
+        a smaller ε²/2. The reason is that ℓ1 distances are at least ℓ2 distances. No mechanism is known to reach this
+        bound. Noise of another shape, such as staircases or coarse lattices, can have a smaller variance at a large ε.
         """
         return self.certificate.bound
 
@@ -326,33 +326,36 @@ class TablePart(Part):
 
     @property
     def ratio(self) -> float:
-        """Value / bound: what is said of pure plans, which no bound known is near to."""
+        """Value / bound, which reports print for pure plans, because no known bound is close to them."""
         return self.value / self.bound
 
     @property
     def unbiased_bound(self) -> float | None:
-        """What any unbiased mechanism with these variances costs at least: its ρ, or of pure tables its ε.
+        """Least cost of any unbiased mechanism with these variances: its ρ, or its ε for pure tables.
 
-        Linear or not, with whatever noise: ρ ≥ ½ log(1 + ν²) under ρ-zCDP and ε ≥ 2 asinh(ν/2) under pure ε, for ν² the
-        `bound` (under a budget: for the targets times `relaxation`). Of a hybrid, for mechanisms with no larger total
-        error; with cell budgets, relative to them. None for a small database, whose tables are biased.
+        The mechanism may be linear or not, with any noise. ρ ≥ ½ log(1 + ν²) under ρ-zCDP and ε ≥ 2 asinh(ν/2) under
+        pure ε, for ν² the `bound` (under a budget: for the targets times `relaxation`). For a hybrid objective it
+        covers mechanisms with no larger total error; with cell budgets it is relative to them. A small database has
+        the value None, because its tables are biased.
 
         **Guarantees**
-            * at most what these tables cost, and what any mechanism of the kind costs that is unbiased at one data set
-              and its neighbours, and has the variances there;
-            * for (ε, δ)-differential privacy with δ > 0 nothing is claimed: it allows to give everything away at times.
+            * It is at most the cost of these tables.
+            * It is at most the cost of any mechanism of this kind that is unbiased, with these variances, at one data
+              set and its neighbours.
+            * It claims nothing for (ε, δ)-differential privacy with δ > 0, which allows a mechanism to reveal all data
+              with probability δ.
 
-        Source: ours; docs/mathematics/unbiased_bound.md.
+        **Source.** This project; docs/mathematics/unbiased_bound.md.
         """
         return self.mechanism.unbiased_bound(self)
 
     # --- document -----------------------------------------------------------------------------------
 
     def document(self, bound: float | None = None) -> dict[str, Any]:
-        """What a plan says of these tables beside what was asked.
+        """Return the plan's document of these tables, without the request.
 
-        The bound is stated to ten digits: its last ones differ between processors, and the hash must not. bound: as it
-        was stated, where it is not to be computed anew.
+        The document states the bound to ten digits: its last digits differ between processors, and the hash must not.
+        bound: The stated bound; None computes it.
         """
         stated = float(f"{self.bound:.9e}") if bound is None else bound
         return {
@@ -392,7 +395,7 @@ class TablePart(Part):
 
 @final
 class _Summaries(MadeOnDemand[TableSummary]):
-    """The tables' summaries, each made when it is asked for."""
+    """The summaries of the tables, each computed on access."""
 
     def __init__(self, part: TablePart) -> None:
         self._part = part
@@ -405,13 +408,13 @@ class _Summaries(MadeOnDemand[TableSummary]):
 
 
 def _total(cells: Floats) -> int:
-    """The sum of whole numbers held in doubles, as a whole number."""
+    """Return the sum of integers held in doubles, as an integer."""
     values, counts = np.unique(cells, return_counts=True)
     return sum(int(x) * n for x, n in zip(values.tolist(), counts.tolist(), strict=True))
 
 
 def _own_setting(publication: Publication, setting: Setting | None) -> None:
-    """Raise PlanError unless there is a setting exactly for small databases, as far as the publication says it."""
+    """Raise PlanError unless a setting is present exactly for small databases and agrees with the publication."""
     small = publication.small
     if (small is None) != (setting is None):
         raise PlanError(
@@ -436,7 +439,7 @@ def _own_setting(publication: Publication, setting: Setting | None) -> None:
 
 
 def refuse_pointless(cost: Fraction) -> None:
-    """Raise PlanError for tables that cost nothing, since what they would publish is public, or beyond all measure."""
+    """Raise PlanError for tables with no cost, because their numbers are public, or with a cost above all limits."""
     refuse_boundless(cost)
     if cost == 0:
         raise PlanError(
@@ -449,7 +452,7 @@ def refuse_pointless(cost: Fraction) -> None:
 
 
 def refuse_boundless(cost: Fraction) -> None:
-    """Raise PlanError for a cost at which nothing is protected, and no ε is computed."""
+    """Raise PlanError for a cost at which nothing is protected, so that no ε is computed."""
     if cost / 2 > MOST_RHO:
         raise PlanError(
             "cost-without-protection",

@@ -1,4 +1,4 @@
-"""Generalised least squares from the answers of a pure strategy, sector by sector. Post-processing."""
+"""Generalised least squares from the answers of a pure strategy, sector by sector. This module only post-processes."""
 
 from __future__ import annotations
 
@@ -21,22 +21,24 @@ from fitnoise.mechanisms.gaussian.estimate import covariance, moved
 from fitnoise.solving.sectors import Decomposition, TableGroup
 
 RANK = 1e-12
-"""Singular values below this part of the largest count as none."""
+"""Singular values below this part of the largest are treated as zero."""
 
 UNBIASED = 1e-7
-"""Relative difference allowed between what is estimated on average and what was asked: rounding leaves some 1e-15."""
+"""Allowed relative difference between the mean of an estimate and its target: rounding leaves about 1e-15."""
 
 
 LEAST_PARTS = 2**10
-"""Of the largest number of a query that is rounded to multiples of products of steps: below, 0 need not stay 0."""
+"""Least ratio of a query's largest number to the product of steps to whose multiples it is rounded.
+
+Below this ratio, 0 need not stay 0."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class _Merged:
-    """Structured cells that some margins tell apart. Those they do not look at, or not apart, are merged.
+    """Structured cells that some margins distinguish. Cells that they ignore, or treat equally, are merged.
 
-    first: a cell of each class, (u,). place: the class of every cell, −1 where none looks, (n_o,). rows: A_b over the
+    first: A cell of each class, (u,). place: The class of every cell, −1 for ignored cells, (n_o,). rows: A_b over the
     classes, by margin, (m_b, u). squares: A_bᵀA_b, (u, u).
     """
 
@@ -46,7 +48,7 @@ class _Merged:
     squares: list[Floats]
 
     def written(self, basis: NDArray[np.int64]) -> Floats:
-        """A basis over the classes; SingularStrategy where it tells apart what they do not."""
+        """Return a basis over the classes; raise SingularStrategy if it distinguishes cells that they merge."""
         merged = basis[:, self.first]
         if (np.where(self.place >= 0, merged[:, self.place], 0) != basis).any():
             raise SingularStrategy(
@@ -61,17 +63,17 @@ class _Merged:
 
 @final
 class PureEstimation:
-    """Generalised least squares from the answers of a pure strategy, sector by sector. Post-processing.
+    """Generalised least squares from the answers of a pure strategy, sector by sector.
 
-    For sector S every margin b ⊇ S gives A_b x_S + noise once it is summed down to S and centred, with noise that the
-    sum makes n_{b∖S} = Π_{a∈b∖S} n_a times as variable. So with M_S = Σ_{b⊇S} A_bᵀA_b / n_{b∖S},
+    Every margin b ⊇ S gives A_b x_S + noise for sector S, once it is summed down to S and centred. The sum multiplies
+    the noise variance by n_{b∖S} = Π_{a∈b∖S} n_a. So with M_S = Σ_{b⊇S} A_bᵀA_b / n_{b∖S},
 
         θ_S = B_S M_S⁺ Σ_b A_bᵀ C_S (Σ_{b∖S} y_b) / n_{b∖S},     cov θ_S = 2t² C_S ⊗ B_S M_S⁺ B_Sᵀ,
 
-    C_S centring. Structured cells that no query tells apart are merged first.
+    where C_S is the centring. Structured cells that no query distinguishes are merged first.
 
     Raises:
-        SingularStrategy: some published number cannot be rebuilt from the answers.
+        SingularStrategy: The answers do not determine some published number.
     """
 
     def __init__(self, strategy: PureStrategy, decomposition: Decomposition) -> None:
@@ -81,7 +83,7 @@ class PureEstimation:
         self._known: dict[tuple[int, int], tuple[dict[int, Floats], Floats]] = {}
 
     def _merge(self, over: tuple[int, ...]) -> _Merged:
-        """The structured cells as some of the margins tell them apart."""
+        """Return the structured cells as some of the margins distinguish them."""
         if over not in self._merged:
             rows = [self.strategy.asked[b].rows for b in over]
             stacked = np.concatenate(rows)
@@ -94,11 +96,15 @@ class PureEstimation:
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """How many noisy answers each margin has."""
+        """The number of noisy answers of each margin."""
         return self.strategy.lengths
 
     def sector(self, group: int, i: int) -> tuple[dict[int, Floats], Floats]:
-        """For one sector: by margin b ⊇ S the matrix G_b = B M⁻¹A_bᵀ / n_{b∖S}, (k, m_b); and B M⁻¹Bᵀ, (k, k)."""
+        """Return the matrices of one sector.
+
+        Returns:
+            G_b = B M⁻¹A_bᵀ / n_{b∖S}, (k, m_b), by margin b ⊇ S; and B M⁻¹Bᵀ, (k, k).
+        """
         if (group, i) not in self._known:
             sectors = self.decomposition.groups[group]
             attributes = frozenset(sectors.attributes[i].tolist())
@@ -133,7 +139,7 @@ class PureEstimation:
     def whiteners(self) -> list[Floats]:
         """W with W Wᵀ = 2t² B M⁻¹Bᵀ for every sector of each group, (K, k, k).
 
-        L times it has rows whose squares sum to a sector's share of variances.
+        The squares of each row of L W sum to the sector's share of a variance.
         """
         root = math.sqrt(NOISE_VARIANCE) * self.strategy.scale
         return [
@@ -142,15 +148,15 @@ class PureEstimation:
         ]
 
     def covariance(self, f: Mapping[tuple[int, int], Floats], h: Mapping[tuple[int, int], Floats]) -> float:
-        """Of two combinations of what sectors are estimated to be."""
+        """Return the covariance of two combinations of sector estimates."""
         return covariance(self.whiteners, f, h)
 
     def moved(self, f: Mapping[tuple[int, int], Floats]) -> dict[tuple[int, int], Floats]:
-        """How each sector's estimate varies with a combination of them: cov(θ) f."""
+        """Return cov(θ) f: the covariance of each sector's estimate with a combination of the estimates."""
         return moved(self.whiteners, f)
 
     def estimates(self, answers: Sequence[Exact], group: int, sectors: Indices) -> Floats:
-        """θ_S of some sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""
+        """Return θ_S of some sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""
         return np.stack([self._estimate(answers, group, int(i)) for i in sectors])
 
     def _estimate(self, answers: Sequence[Exact], group: int, i: int) -> Floats:
@@ -168,12 +174,13 @@ class PureEstimation:
     # --- what each number is made of ----------------------------------------------------------------
 
     def coefficients(self, group: TableGroup, i: int) -> tuple[Floats, Floats]:
-        """The noise in the i-th of some tables: every number of a row is a combination of independent noises.
+        """Return the noise in the i-th of some tables: every number of a row combines independent noises.
+
+        The coefficient of a noise depends on the attributes at which its cell agrees with the number's own cell.
 
         Returns:
-            The different coefficients of each row, (rows, N), in units of the noise, and how many noises have each,
-            (N,): the same for all combinations of exchangeable values. What counts of a noise is on which attributes
-            its cell agrees with the number's own.
+            The different coefficients of each row, (rows, N), in units of the noise. The number of noises with each
+            coefficient, (N,): the same for all combinations of exchangeable values.
         """
         shown = group.axes[i].tolist()
         sizes = self.strategy.sizes
@@ -196,11 +203,11 @@ class PureEstimation:
             columns.append(flat)
             counts.append(np.repeat(times.ravel() * rest, m))
         count = np.concatenate(counts)
-        kept = count > 0  # nothing disagrees on an attribute of one value
+        kept = count > 0  # no cell disagrees on an attribute of one value
         return np.concatenate(columns, axis=1)[:, kept], count[kept]
 
     def _lifted(self, group: TableGroup, i: int, shown: list[int]) -> dict[frozenset[int], dict[int, Floats]]:
-        """L_S G_b / n_{A∖S}, (rows, m_b), for every sector S of the i-th of some tables and margin b ⊇ S."""
+        """Return L_S G_b / n_{A∖S}, (rows, m_b), for every sector S of the i-th of some tables and margin b ⊇ S."""
         d = self.decomposition
         number = next(j for j, g in enumerate(d.tables) if g is group)
         out = {}
@@ -216,10 +223,10 @@ class PureEstimation:
         return out
 
     def noise_coefficients(self, pulled: Mapping[tuple[int, int], Floats]) -> Floats:
-        """The coefficient of every single noise in a combination of published numbers, (answers,).
+        """Return the coefficient of every single noise in a combination of published numbers, (answers,).
 
         Args:
-            pulled: by (group, sector) the tensor p_S = C_S Lᵀf of the combination, (n_a for a in S…, k).
+            pulled: The tensor p_S = C_S Lᵀf of the combination by (group, sector), (n_a for a in S…, k).
         """
         parts = [np.zeros((*(self.strategy.sizes[a] for a in m.attributes), len(m.rows))) for m in self.strategy.asked]
         for (group, i), tensor in pulled.items():
@@ -233,7 +240,7 @@ class PureEstimation:
 
 
 def _solved(cells: _Merged, basis: Floats, shares: list[int]) -> tuple[list[Floats], Floats] | None:
-    """G_b = B M⁻¹A_bᵀ/n_{b∖S} of every margin, and B M⁻¹Bᵀ; None where M has no inverse that can be trusted."""
+    """Return G_b = B M⁻¹A_bᵀ/n_{b∖S} of every margin, and B M⁻¹Bᵀ; None if M is numerically singular."""
     information = np.asarray(sum(x / n for x, n in zip(cells.squares, shares, strict=True)))
     try:
         solved = sl.cho_solve(sl.cho_factor(information, lower=True), basis.T).T
@@ -244,9 +251,9 @@ def _solved(cells: _Merged, basis: Floats, shares: list[int]) -> tuple[list[Floa
 
 
 def _least(cells: _Merged, basis: Floats, shares: list[int]) -> tuple[list[Floats], Floats] | None:
-    """The same with M⁺, by singular values of the queries: where they tell more cells apart than they span.
+    """Return `_solved` with M⁺, by singular values of the queries, for queries that span fewer dimensions than cells.
 
-    None where the basis is not in their span: then nothing estimates it.
+    Return None if the basis is not in the span of the queries: then no estimate exists.
     """
     roots = np.sqrt(np.array(shares, dtype=np.float64))
     scaled = np.concatenate([a / n for a, n in zip(cells.rows, roots, strict=True)])
@@ -257,7 +264,7 @@ def _least(cells: _Merged, basis: Floats, shares: list[int]) -> tuple[list[Float
 
 
 def _unbiased(cells: _Merged, basis: Floats, gains: list[Floats]) -> bool:
-    """Whether Σ G_b A_b is B: the last pivot of a singular matrix may be mere rounding, and positive."""
+    """Return True if Σ G_b A_b is B: the last pivot of a singular matrix may be pure rounding error, and positive."""
     rebuilt = np.asarray(sum(g @ a for g, a in zip(gains, cells.rows, strict=True)))
     return bool((np.abs(rebuilt - basis).max(axis=1) <= UNBIASED * np.abs(basis).max(axis=1)).all())
 
@@ -265,10 +272,10 @@ def _unbiased(cells: _Merged, basis: Floats, gains: list[Floats]) -> bool:
 def integer_margins(
     weights: Mapping[tuple[int, ...], Floats], bits: int, over: Cells | None = None
 ) -> tuple[MeasuredMargin, ...]:
-    """Real queries A_b, (m, n_o), by set of attributes, as integers: the largest column sum is about 2^bits.
+    """Return real queries A_b, (m, n_o), by set of attributes, as integers with a largest column sum near 2^bits.
 
-    What rounds to 0 is left out. over: the attributes, where some are amounts: between their knots all is whole then,
-    and where these have so many steps that columns would add up to 2^40 and more, there are fewer bits.
+    Queries that round to 0 are left out. over: The attributes, if some are amounts. Then all queries are integers
+    between their knots too. If their steps raise a column sum to 2^40 or more, fewer bits are used.
     """
     largest = float(np.asarray(sum(np.abs(a).sum(axis=0) for a in weights.values())).max())
     scaled = {b: a * (2.0**bits / largest) for b, a in weights.items()}
@@ -280,10 +287,10 @@ def integer_margins(
 
 
 def filled(margins: Sequence[MeasuredMargin], over: Cells | None = None) -> tuple[MeasuredMargin, ...]:
-    """The same, with cheaper columns raised to the dearest, where a query asks about one class of equal cells alone.
+    """Return the margins with smaller columns raised to the largest, if a query is on one class of equal cells alone.
 
-    No record pays more than before, and no number is less accurate (Theorem 5.27): more is measured. over: the
-    attributes, where some are amounts: then they are raised as far as all is whole between their knots.
+    No record costs more than before, and no number is less accurate (Theorem 5.27), because more is measured. over: The
+    attributes, if some are amounts. Columns are then raised only as far as all queries are integers between knots.
     """
     out = [m.rows.copy() for m in margins]
     which = np.unique(np.concatenate(out), axis=1, return_inverse=True)[1].ravel()
@@ -303,16 +310,16 @@ def filled(margins: Sequence[MeasuredMargin], over: Cells | None = None) -> tupl
     return tuple(MeasuredMargin(m.attributes, rows) for m, rows in zip(margins, out, strict=True))
 
 
-# --- whole between the knots of amounts ---------------------------------------------------------------
+# --- integers between the knots of amounts ------------------------------------------------------------
 
 
 def nearest(rows: Floats, over: Cells) -> Floats:
-    """Whole numbers near real queries of the structured cells, (m, n_o), that are whole between the knots as well.
+    """Return integers near real queries of the structured cells, (m, n_o), that are integers between knots as well.
 
-    From knot to knot of an amount they rise by multiples of K_s; of several amounts by multiples of products. A query
-    with one number other than 0 becomes a multiple of what counts its cells (`least_multiples`), 0 if that is too
-    large; others, if they are large enough, multiples of all of these products, so that 0 stays 0. Of the rest every
-    rise is taken from what was already rounded (`_near`).
+    From knot to knot of an amount they rise by multiples of K_s; for several amounts by multiples of products. A query
+    with a single value other than 0 becomes a multiple of its cells' count (`least_multiples`), or 0 if that is too
+    large. Other queries, if they are large enough, become multiples of all of these products, so that 0 stays 0.
+    For the rest, every rise is computed from the entries that are already rounded (`_near`).
     """
     asked = rows != 0
     sizes = np.abs(rows)
@@ -333,15 +340,15 @@ def nearest(rows: Floats, over: Cells) -> Floats:
 
 
 def _amounts(over: Cells) -> list[tuple[int, tuple[int, ...]]]:
-    """Along which axes of queries, (m, …), there are amounts, with K_s of each."""
+    """Return the axes of queries, (m, …), that are amounts, with K_s of each."""
     steps = dict(over.steps)
     return [(axis, steps[a]) for axis, (a, _) in enumerate(over.structured, 1) if a in steps]
 
 
 def _near(rows: Floats, amounts: Sequence[tuple[int, tuple[int, ...]]]) -> Floats:
-    """Whole between the knots of some amounts, along their axes of queries, (m, …).
+    """Return queries, (m, …), rounded to integers between the knots of some amounts along their axes.
 
-    An entry is off by at most half the product of those K_s that lead to it.
+    The error of an entry is at most half the product of those K_s that lead to the entry.
     """
     if not amounts:
         return np.asarray(np.rint(rows))
@@ -354,7 +361,10 @@ def _near(rows: Floats, amounts: Sequence[tuple[int, tuple[int, ...]]]) -> Float
 
 
 def least_multiples(cells: NDArray[np.bool_], over: Cells) -> Exact:
-    """The least number of times that each count of structured cells, (m, n_o), is whole between all knots, (m,)."""
+    """Return the least multiple of each count of structured cells, (m, n_o), that is an integer at all points, (m,).
+
+    The points are those between all knots of the amounts.
+    """
     amounts = _amounts(over)
     times = math.prod(math.lcm(*pieces) for _, pieces in amounts)
     counted = cells.reshape(-1, *over.shape).astype(np.int64 if times << len(amounts) < SAFE else object) * times

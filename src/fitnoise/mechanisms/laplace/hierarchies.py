@@ -11,10 +11,10 @@ from fitnoise.kernel.checks import checked_whole
 
 
 def height(n: int, branching: int) -> int:
-    """⌈log_b n⌉, the levels of a tree of b = `branching` children over n cells below its root; exact.
+    """Return ⌈log_b n⌉, the levels of a tree of b = `branching` children over n cells below its root; exact.
 
     Raises:
-        WorkloadError: n is not a whole number, at least 1, or the branching one, at least 2.
+        WorkloadError: n is not an integer of at least 1, or the branching is not an integer of at least 2.
     """
     checked_whole("cells", n)
     checked_whole("children of a node", branching, 2)
@@ -25,34 +25,35 @@ def height(n: int, branching: int) -> int:
 
 
 def hierarchy(n: int, branching: int = 2) -> Integers:
-    """H_n: all nodes of the tree of b = `branching` children over n cells, from the root to the cells, (nodes, n).
+    """Return H_n: all nodes of the tree of b = `branching` children over n cells, from root to cells, (nodes, n).
 
-    A node is the sum of the cells below it; a node of level k above the cells has b^k of them. Where n is no power of b
-    the last node of a level is smaller; one with a single child is asked on both levels.
+    A node is the sum of the cells below it; a node of level k above the cells has b^k of them. If n is not a power of
+    b, the last node of a level is smaller. A node with a single child is a row on both levels.
 
     Raises:
-        WorkloadError: n is not a whole number, at least 1, or the branching one, at least 2.
+        WorkloadError: n is not an integer of at least 1, or the branching is not an integer of at least 2.
 
     **Guarantees**
-        * every cell is in exactly one node of every level: sensitivity height(n, b) + 1;
-        * for n a power of 2 and b = 2 it has 2n − 1 rows and is the paper's H_n.
+        * Every cell is in exactly one node of every level, so the sensitivity is height(n, b) + 1.
+        * For n a power of 2 and b = 2 it has 2n − 1 rows and is the paper's H_n.
 
-    Source: section 6, Figure 1(c); other branchings: Qardaji, Yang, Li, PVLDB 6(14), 2013.
+    **Source.** Section 6, Figure 1(c); other branchings: Qardaji, Yang, Li, PVLDB 6(14), 2013.
     """
     return np.concatenate([level_of(n, branching, k) for k in range(height(n, branching), -1, -1)])
 
 
 def level_of(n: int, branching: int, k: int) -> Integers:
-    """The nodes k levels above the cells, (nodes, n)."""
+    """Return the nodes k levels above the cells, (nodes, n)."""
     nodes = np.arange(n) // branching**k
     return np.asarray(np.arange(nodes[-1] + 1)[:, None] == nodes, dtype=np.int64)
 
 
 def covariances(n: int, branching: int) -> Iterator[Floats]:
-    """(HᵀH)⁻¹ (n, n) of the hierarchy without its root, then with it.
+    """Yield (HᵀH)⁻¹ (n, n) of the hierarchy without its root, then with it.
 
-    A node is one more row, 1 on its cells: with c = C 1 there, C becomes C − c cᵀ/(1 + 1ᵀc). From the cells upwards C
-    couples no cells of different nodes, so that a level costs as many steps as its nodes have pairs of cells.
+    A node is one more row, 1 on its cells: with c = C 1 there, C becomes C − c cᵀ/(1 + 1ᵀc). In the order from the
+    cells upwards, C couples no cells of different nodes. So the work of a level is the number of pairs of cells in its
+    nodes.
     """
     c = np.eye(n)
     for k in range(1, height(n, branching) + 1):

@@ -17,13 +17,13 @@ from fitnoise.solving.certificates import Terms
 from fitnoise.solving.sectors import TableGroup
 
 SLIGHTLY = 1e-3
-"""Part of a tail kept back for what discrete noise adds to it, where intervals of many numbers are to hold at once."""
+"""Part of a tail reserved for the excess of discrete noise, if intervals of many numbers must hold jointly."""
 
 
 def pure_margins(
     estimation: PureEstimation, group: TableGroup, i: int, confidence: float, row: int | None = None
 ) -> Floats:
-    """Half-widths of intervals for every row of the i-th of some tables, or for one: exact sums of Laplace noise."""
+    """Return half-widths of intervals for every row of the i-th of some tables, or for one row."""
     coefficients, counts = estimation.coefficients(group, i)
     chosen = coefficients if row is None else coefficients[row : row + 1]
     return laplace_sums.half_width(chosen, estimation.strategy.scale, confidence, counts)
@@ -32,13 +32,13 @@ def pure_margins(
 def asked_margins(
     workload: Workload, estimation: PureEstimation, group: TableGroup, i: int, table: Table
 ) -> tuple[Floats, Floats] | None:
-    """For a table whose target is a margin or a maximal deviation: per row the half-width asked, and the one reached.
+    """Return, for a target that is a margin or a maximal deviation, the target and reached half-width of each row.
 
-    That all of k numbers stay within ±m at γ follows when each does at γ^(1/k). *Proof* for continuous noise: given the
-    exponential variances that mix normals into it, all numbers are jointly normal (Šidák), and all chances fall with
-    each of these variances, so that they are associated. Discrete noise is continuous noise less a W of |W| < 1 that is
-    independent of it (`laplace_sums`): for its half-widths each number exceeds them with a chance that is too large by
-    1/(12t) of itself at most, and `SLIGHTLY` of each tail is more than that for t ≥ 2¹⁴ and γ of 1 % to 1 − 1e-12. ∎
+    All of k numbers stay within ±m at γ if each does at γ^(1/k). *Proof* for continuous noise: exponential variances
+    mix normals into Laplace noise. Given these variances, all numbers are jointly normal (Šidák). All probabilities
+    fall with each variance, so they are associated. Discrete noise is continuous noise less an independent W with
+    |W| < 1 (`laplace_sums`). Each number exceeds its half-width with a probability that is too large by a factor of at
+    most 1 + 1/(12t). `SLIGHTLY` of each tail is more than that for t ≥ 2¹⁴ and γ of 1 % to 1 − 1e-12. ∎
     """
     if table.target.kind not in (Kind.MARGIN, Kind.MAX_DEVIATION):
         return None
@@ -52,13 +52,13 @@ def asked_margins(
 
 
 def pure_relaxation(workload: Workload, asked: Terms, estimation: PureEstimation, achieved: Floats) -> float:
-    """What variances, and for fit-for-use margins squared, are of what was asked: the worst of both."""
+    """Return the largest ratio of variances, and for fit-for-use targets of squared margins, to the targets."""
     reached = relaxation(estimation.decomposition, asked, achieved)
     return reached if asked.weights is not None else max(reached, margin_relaxation(workload, estimation))
 
 
 def margin_relaxation(workload: Workload, estimation: PureEstimation) -> float:
-    """The largest squared margin over the one asked, where margins or maximal deviations were asked; 0 without any."""
+    """Return the largest squared margin over its target, among margins and maximal deviations; 0 without any."""
     worst = 0.0
     for group in estimation.decomposition.tables:
         for i, t in enumerate(group.tables.tolist()):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @final
 class Laplace(TableMechanism):
-    """The least ε found at which every target is met, margins by exact sums of Laplace noise."""
+    """The least ε found that meets every target, with margins of error from exact sums of Laplace noise."""
 
     name = "pure-fit-for-use"
     privacy = Privacy.PURE
@@ -40,7 +40,7 @@ class Laplace(TableMechanism):
     normal = False
 
     def check(self, part: TablePart) -> None:
-        """Raise PlanError unless it is a pure strategy, of noise that is fine enough."""
+        """Raise PlanError unless the strategy is pure and its noise is fine enough."""
         if not isinstance(part.strategy, PureStrategy):
             raise PlanError(
                 "laplace-strategy-of-another-kind",
@@ -59,57 +59,57 @@ class Laplace(TableMechanism):
             )
 
     def decomposition(self, part: TablePart) -> Decomposition:
-        """Over bases of its own: margins are measured, not sectors."""
+        """Return the workload over bases of its own: the design measures margins, not sectors."""
         return decompose(part.publication.workload, apart=part.publication.apart)
 
     def estimation(self, part: TablePart) -> PureEstimation:
-        """Generalised least squares."""
+        """Return the generalised least squares estimation."""
         return PureEstimation(part.strategy, part.decomposition)
 
     def value(self, part: TablePart) -> float:
-        """ε²/2."""
+        """Return ε²/2."""
         return rounded_up(part.exact_cost / 2)
 
     def certificate(self, part: TablePart) -> Certificate:
-        """That of Gaussian noise with as large a variance: ℓ1 distances are at least ℓ2 distances."""
+        """Return the certificate of Gaussian noise of equal variance: ℓ1 distances are at least ℓ2 distances."""
         return GAUSSIAN.certificate(part)
 
     def far(self, certificate: Certificate) -> str:
-        """How many times the bound: no bound known is near."""
+        """Return the ratio to the bound in words: no known bound is near."""
         return f"{certificate.value / certificate.bound:.4g} times it"
 
     def unbiased_bound(self, part: TablePart) -> float:
-        """ε ≥ 2 asinh(ν/2)."""
+        """Return the bound ε ≥ 2 asinh(ν/2)."""
         return 2 * math.asinh(math.sqrt(part.bound) / 2) * (1 - UNBIASED_ROUNDING)
 
     def proof(self, part: TablePart) -> Iterator[Section]:
-        """ε²/2, and how many times the bound it is."""
+        """Yield the section with ε²/2 and its ratio to the bound."""
         yield proof(part.certificate, apart=bool(part.publication.adjacency.pattern.caps))
 
     def beyond(self, part: TablePart) -> Section:
-        """What no unbiased pure mechanism at all is below."""
+        """Return the section with the least ε of any unbiased pure mechanism."""
         return unbiased(self.unbiased_bound(part), part.epsilon())
 
     def relaxation(self, part: TablePart) -> float:
-        """Of variances, and for fit-for-use of squared margins."""
+        """Return the largest ratio of variances and, for fit-for-use targets, of squared margins to the targets."""
         return pure_relaxation(part.publication.workload, part.terms, self._of(part), part.variances)
 
     def half_widths(
         self, part: TablePart, group: TableGroup, i: int, confidence: float, row: int | None = None
     ) -> Floats:
-        """From exact sums of Laplace noise."""
+        """Return half-widths from exact sums of Laplace noise."""
         return pure_margins(self._of(part), group, i, confidence, row)
 
     def single(self, part: TablePart, pulled: Mapping[Place, Floats]) -> tuple[Floats, float]:
-        """Likewise, of all the single noises in a combination."""
+        """Return the coefficients of all single noises in a combination, and their scale."""
         return self._of(part).noise_coefficients(pulled), part.strategy.scale
 
     def between(self, one: Numbers, other: Numbers) -> Floats:
-        """Sector by sector."""
+        """Return covariances of pairs of numbers, sector by sector."""
         return by_sector(one, other)
 
     def sums(self, one: Weighted, other: Weighted, length: int) -> Floats | None:
-        """Likewise."""
+        """Return covariances of sums of numbers, sector by sector."""
         return sums_by_sector(one, other, length)
 
     @staticmethod
@@ -118,11 +118,11 @@ class Laplace(TableMechanism):
         return part.estimation
 
     def prices(self, part: TablePart) -> Floats:
-        """From the dual weights, as for Gaussian noise: of the bound that is proven."""
+        """Return the prices from the dual weights, as for Gaussian noise: shares of the proven bound."""
         return GAUSSIAN.prices(part)
 
     def separate_rho(self, part: TablePart) -> float:
-        """Of Laplace noise of the variance asked: a record moves a number by |W| and pays |W| √(2/c)."""
+        """Return ρ of Laplace noise of the target variances: a record moves a number by |W|, at cost |W| √(2/c)."""
         total, unit = 0.0, part.publication.unit
         twice = unit.neighbours is Neighbours.REPLACE_ONE
         for group in part.decomposition.tables:
@@ -133,15 +133,15 @@ class Laplace(TableMechanism):
         return (total * part.publication.adjacency.records * (2 if twice else 1)) ** 2 / 2
 
     def write(self, part: TablePart) -> Any:
-        """The scale, and margin by margin its queries."""
+        """Return the scale, and the queries of each margin."""
         return margins_document(part.strategy)
 
     def read(self, document: Any, over: Cells) -> PureStrategy:
-        """The strategy that `write` wrote."""
+        """Return the strategy that `write` wrote."""
         return read_margins(document, over)
 
     def describe(self, part: TablePart) -> dict[str, Any]:
-        """The name, the noise scale, and what is asked of every margin."""
+        """Return the name, the noise scale, and the number of answers of every margin."""
         names = np.array(part.decomposition.exchangeable, dtype=object)
         pairs = zip(part.strategy.asked, part.strategy.lengths, strict=True)
         return {

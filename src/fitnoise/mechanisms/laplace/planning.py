@@ -1,17 +1,19 @@
-"""Pure planning: targets in, an integer strategy with Laplace noise out, at the least ε that is known how to reach.
+"""Planning for pure ε: it turns targets into an integer strategy with Laplace noise, at the least ε that is found.
 
-The matrix mechanism of Li, Hay, Rastogi, Miklau and McGregor (PODS 2010) asks for the strategy A, of ℓ1 sensitivity 1,
-with the least error Σ w(AᵀA)⁻¹wᵀ; here also with the least worst error relative to targets, which nobody else offers.
-The problem is not convex, and no bound is known that is near to the optimum. So several families of strategies are
-searched, each becomes integers, and the one that costs least is taken; the plan states its ratio to a lower bound that
-is proven: ℓ1 distances are at least ℓ2 distances, so whatever bounds Gaussian noise bounds this.
+Several families of strategies are searched. Each result becomes integers, and the plan takes the family of least cost.
+The families are A_b = θ_b A* on the margins over sets b of exchangeable attributes. `margin_weights` optimises θ and
+`p_identity` optimises A* on the structured cells, in turns. An amount is two cells, its ends, or more knots. A record
+lies between two knots. The search treats knots as any other cells, and `estimate.nearest` rounds the result to
+queries that are integers between the knots as well.
 
-Strategies are A_b = θ_b A* on the margins over sets b of exchangeable attributes: θ by :mod:`margin_weights`, A* on the
-structured cells by :mod:`p_identity`, in turns.
+**Statement.** The matrix mechanism minimises the total error Σ w(AᵀA)⁻¹wᵀ over strategies A of ℓ1 sensitivity 1. This
+module also minimises the worst error relative to targets. The problem is not convex, and no bound is known that is
+close to the optimum. The plan therefore states its ratio to a proven lower bound.
 
-An amount is two cells, its ends, or more knots, between which a record lies: strategies are searched over these cells
-as over any, and become integers that are whole between them as well (`estimate.nearest`). Bounds are those of records
-at knots, and so of all.
+**Proof.** Since ℓ1 distances are at least ℓ2 distances, any lower bound for Gaussian noise is one for Laplace noise.
+The bounds hold for records at knots, and so for all records.
+
+**Source.** Li, Hay, Rastogi, Miklau and McGregor (PODS 2010); the worst error relative to targets is this project's.
 """
 
 from __future__ import annotations
@@ -58,61 +60,61 @@ from fitnoise.solving.p_identity import Queries
 from fitnoise.solving.sectors import Decomposition, decompose, ways_out
 
 BITS = 20
-"""Of the integer strategy: twelve bits cost up to 0.04 % of the worst variance, twenty nothing that can be seen."""
+"""Bits of the integer strategy: twelve bits cost up to 0.04 % of the worst variance, and twenty no visible share."""
 
 BOUND_GAP = 1e-3
-"""How near to its own optimum the proven bound is brought; the ratio to it is not near 1 anyway."""
+"""Gap between the proven bound and its own optimum; the ratio of cost to bound is not near 1 anyway."""
 
 MOST_BITS = 38
-"""The same where amounts take more of them: what is measured of these rises by multiples of K_s from knot to knot."""
+"""Most bits with amounts: the rises of their queries from knot to knot are multiples of K_s, which take more bits."""
 
 LEAST_BITS = 4
-"""That are left to ask joint cells of several amounts with: with fewer, what was found of them costs ten times as much
-once it is whole, and is not looked for."""
+"""Least bits for queries on joint cells of several amounts. With fewer, rounding raises the cost tenfold, and the
+search skips these queries."""
 
 MAX_CELLS = 4096
-"""Structured cells: strategies on them are dense matrices."""
+"""Most structured cells: strategies on them are dense matrices."""
 
 MAX_ANSWERS = 2**24
-"""Noisy answers of a strategy that is tried."""
+"""Most noisy answers of a strategy in the search."""
 
 MAX_CANDIDATES = 512
-"""Margins that may be weighted."""
+"""Most margins that can have a weight."""
 
 STARTS = 64
-"""Random subsets of margins from which weights are searched, beside the ones by order."""
+"""Random subsets of margins from which weights are searched, in addition to the subsets by order."""
 
 FEWER_STARTS = 4
-"""The same where the queries on structured cells are searched in turns with them."""
+"""Random subsets of margins if the search alternates with queries on structured cells."""
 
 KIND_STARTS = 8
-"""Of cells and sums from which every margin then mixes its own. Half the starts, and one turn less, end within 0.2 %
-for 35 of 36 problems, and 0.7 to 1.3 % away for one whose result any other number of starts changes as much."""
+"""Starts for the cells and sums from which every margin then mixes its own. Half the starts, and one turn less, end
+within 0.2 % for 35 of 36 problems. One problem ends 0.7 to 1.3 % away; other numbers of starts change it as much."""
 
 MAX_ENTRIES = 4 * 10**7
-"""Structured cells, squared, times sectors: up to here every margin may ask its own queries of them."""
+"""Most squared structured cells times sectors for which every margin can have its own queries on the cells."""
 
 MANY_ROWS = 20_000
-"""Rows of tables above which the search is not repeated for margins: each margin is an integral."""
+"""Rows of tables above which the search is not repeated for margins: each margin needs an integral."""
 
 ROUNDS = 2
-"""Turns of the weights of margins and the queries on structured cells; one is enough where margins are mixed later."""
+"""Turns of the weights of margins and the queries on structured cells; one is enough if margins are mixed later."""
 
 CELLS = "every cell on its own"
 
 AMOUNTS = "cells and sums by what is asked"
 
 BRANCHES = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)
-"""Children of a node of the hierarchies that are tried."""
+"""Numbers of children of a node in the hierarchies of the search."""
 
 
 @final
 @dataclass(frozen=True)
 class Candidate:
-    """One family of strategies, tried without data.
+    """One family of strategies, evaluated without data.
 
-    family: its name. epsilon: at which it meets every target. ratio: ε²/2 over the proven bound. answers: noisy ones.
-    seconds: to find it.
+    family: Its name. epsilon: The ε at which it meets every target. ratio: ε²/2 over the proven bound. answers: Number
+    of noisy answers. seconds: Time of its search.
     """
 
     family: str
@@ -125,7 +127,7 @@ class Candidate:
 @final
 @dataclass(frozen=True, eq=False)
 class Search:
-    """All families tried: the part with the best one, and a line for each, best first."""
+    """The result of a search: the part of the best family, and one line for each family, best first."""
 
     part: TablePart
     candidates: tuple[Candidate, ...]
@@ -143,7 +145,7 @@ def refined_without_zcdp() -> PlanError:
 
 
 def planned(asked: Publication, effort: Effort) -> TablePart:
-    """The part for some tables, as a mechanism plans it."""
+    """Return the part for the requested tables, as the registry calls it."""
     if effort.refine or effort.gap is not None:
         raise refined_without_zcdp()
     return search(asked, seconds=effort.seconds, progress=effort.progress).part
@@ -194,27 +196,27 @@ def search(
     seconds: float | None = None,
     progress: Callable[[int, float], None] | None = None,
 ) -> Search:
-    """Find a pure strategy that meets every target at a small ε, with a proven lower bound beside it. Data-free.
+    """Find a pure strategy that meets every target at a small ε, and prove a lower bound. Reads no data.
 
     Args:
-        publication: with `privacy` pure.
-        every: also the families that lose to the last one wherever it can be tried: it starts from what they find, or
-            they were 10 % dearer and more in each of 36 problems (docs/mathematics/matrix_mechanism.md).
-        seconds: after which the search is left with the best found so far, cheap families first; the bound and the
-            first family are made whatever time they take. Default: all is searched.
-        progress: called with the number of steps and the least ε so far at which all variances are within targets: of
-            noise on every cell at first, before the bound is proven; then of all that is better.
+        publication: A publication with `privacy` pure.
+        every: True to search also the families that the last family dominates. It starts from their results, or they
+            cost at least 10 % more in each of 36 problems (docs/mathematics/matrix_mechanism.md).
+        seconds: The time limit of the search, which then returns the best strategy found; default none. Families of low
+            cost come first. The bound and the first family are computed regardless of the limit.
+        progress: A callback with the number of steps and the least ε so far at which all variances meet their targets.
+            The first ε is that of noise on every cell, before the bound is proven; later ones are smaller.
 
     Raises:
-        WorkloadError: too many structured cells, or noisy answers.
-        CapExceeded: the plan costs more than the cap.
-        PlanError: the targets are out of reach of exact 64-bit noise.
+        WorkloadError: There are too many structured cells, or too many noisy answers.
+        CapExceeded: The plan costs more than the cap.
+        PlanError: Exact 64-bit noise cannot meet the targets.
 
     **Guarantees**
-        * no data are read, and without `seconds` the same publication gives the same plan;
-        * every variance, and every margin that was asked for, recomputed from the integers, is at most its target;
-        * ε is computed from the integers, the bound from the problem; neither comes from a solver;
-        * the plan is no dearer than noise on every cell, nor than any family that was tried.
+        * The search reads no data. Without `seconds` the same publication gives the same plan.
+        * Every variance and every requested margin, recomputed from the integers, is at most its target.
+        * ε is computed from the integers and the bound from the problem. Neither comes from a solver.
+        * The plan costs no more than noise on every cell, and no more than any family of the search.
     """
     domain, bound = publication.workload.domain, exchangeable_attributes(publication.workload)[1]
     cells = math.prod(domain[a].size for a in bound)
@@ -274,7 +276,7 @@ def search(
 def _tried(
     publication: Publication, d: Decomposition, asked: Terms, family: str, weights: Weights | None
 ) -> Iterator[tuple[float, str, PureStrategy]]:
-    """Integers of a family's weights, and ε² at which they meet every target."""
+    """Yield integer strategies for a family's weights, with the ε² at which they meet every target."""
     if weights is None:
         return
     budget, records = publication.budget, publication.adjacency.records
@@ -284,7 +286,7 @@ def _tried(
         for margins in _whole(weights, publication.unit, d.over, bits):
             strategy = PureStrategy(d.over, margins, LEAST_SCALE)
             cost = float(strategy.unit_epsilon(publication.adjacency) ** 2)
-            with contextlib.suppress(SingularStrategy):  # targets too far apart for these bits
+            with contextlib.suppress(SingularStrategy):  # the targets differ too much for these bits
                 reached = cost * relaxation(d, asked, variances_of(d, PureEstimation(strategy, d).whiteners))
                 yield reached, family, strategy
 
@@ -300,11 +302,11 @@ Weights = dict[tuple[int, ...], Floats]
 """Real queries A_b (m, n_o) by set of exchangeable attributes."""
 
 Parts = list[tuple[tuple[int, ...], float, Floats]]
-"""θ and A* (m, cells told apart), by set of exchangeable attributes, which may come more than once."""
+"""θ and A* (m, distinguished cells), by set of exchangeable attributes; a set can occur more than once."""
 
 
 def _families(problem: _Problem) -> Iterator[tuple[str, Callable[[], Weights | None]]]:
-    """The families that make sense for these tables, by name, each a search."""
+    """Yield the families that apply to these tables: their name and their search."""
     yield CELLS, problem.cells
     if problem.inner > 1:
         if len(problem.d.structured) == 1 and problem.inner > min(BRANCHES):
@@ -335,9 +337,11 @@ class _Problem:
         clock: p_identity.Clock | None = None,
         tell: Callable[[float], None] | None = None,
     ) -> None:
-        """before: one like it that was searched, which says where to start. clock: by which the search is left.
+        """Pose the problem of the tables in `d`.
 
-        tell: is told the best found while it goes on, as a share of what noise on every cell costs, squared.
+        omega: The weights of a total error; None for the worst ratio. before: A similar problem with its results, as a
+        start. clock: The clock that ends the search. `tell`: A callback for the best result so far, as a share of the
+        squared cost of noise on every cell.
         """
         self.d, self.omega, self.before, self._tell = d, omega, before, tell
         self.clock = clock or p_identity.Clock(None)
@@ -355,37 +359,37 @@ class _Problem:
 
     @property
     def inner(self) -> int:
-        """Structured cells that some query tells apart."""
+        """The number of structured cells that the queries distinguish."""
         return self.reduced.cells
 
     @property
     def amounts(self) -> int:
-        """How many amounts there are among the structured attributes."""
+        """The number of amounts among the structured attributes."""
         return len(self.d.steps)
 
     @property
     def coarse(self) -> bool:
-        """Whether joint cells of amounts have so many steps that too few bits are left to ask about them."""
+        """True if the steps of joint cells of amounts leave too few bits for queries on these cells."""
         bits = sum(math.log2(max(pieces)) for _, pieces in self.d.steps)
         return self.amounts > 1 and self.small and bits > MOST_BITS - LEAST_BITS
 
     @property
     def small(self) -> bool:
-        """Whether there are few enough structured cells, and sectors, for queries of several kinds."""
+        """True if there are few enough structured cells, and sectors, for queries of several kinds."""
         return self.inner > 1 and self.inner**2 * self.margins.sectors <= MAX_ENTRIES
 
     @property
     def mixes(self) -> bool:
-        """Whether every margin may ask its own queries of the structured cells."""
+        """True if every margin can have its own queries on the structured cells."""
         return bool(self.free) and self.small
 
     def cells(self) -> Weights | None:
-        """Noise on every cell."""
+        """Return noise on every cell, or None if that has too many answers."""
         every = math.prod(self.d.sizes) * self.inner
         return {self.free: self.merge} if every <= MAX_ANSWERS else None
 
     def tree(self, factors: Floats) -> Floats:
-        """The best hierarchy over the cells in their order, with its root or without, of ℓ1 sensitivity 1."""
+        """Return the best hierarchy over the cells in their order, with or without its root, of ℓ1 sensitivity 1."""
         posed = self.posed(factors)
         worth = posed.worst if self.omega is None else posed.total
 
@@ -400,7 +404,7 @@ class _Problem:
         return np.asarray(whole / whole.sum(axis=0).max())
 
     def posed(self, factors: Floats) -> Queries:
-        """What the tables ask of A* when θ multiplies their variances by these factors."""
+        """Return the requirements of the tables on A* if θ multiplies their variances by these factors."""
         totals: dict[int, Floats] = {}
         for g in self.d.tables:
             f, key = factors[g.tables][:, None], id(g.queries)
@@ -413,7 +417,7 @@ class _Problem:
         return self.reduced.with_numbers([totals[key] for key in self.asked])
 
     def sums(self, factors: Floats) -> Floats:
-        """Cells and the sums that help most, for the factors F_A of the tables; from what a search before found."""
+        """Return cells and the best sums for the factors F_A of the tables, starting from an earlier search."""
         posed = self.posed(factors)
         if self.before is None or self.omega is not None:
             return self._least(posed).matrix
@@ -423,11 +427,11 @@ class _Problem:
 
     @cached_property
     def shared(self) -> Parts:
-        """Weights, and cells and sums that all margins share."""
+        """Weights, and the cells and sums that all margins share."""
         return self._turns(self.sums)
 
     def turns(self, inner: Callable[[Floats], Floats]) -> Weights | None:
-        """θ and A* in turns, from noise on every cell."""
+        """Return θ and A*, optimised in turns, from noise on every cell."""
         return self.written(self._turns(inner))
 
     def _turns(self, inner: Callable[[Floats], Floats]) -> Parts:
@@ -438,7 +442,7 @@ class _Problem:
         return [(b, w, star) for b, w in weights.items()]
 
     def written(self, parts: Parts) -> Weights | None:
-        """What is asked of every margin, about all structured cells; None where that is too much."""
+        """Return the queries of every margin on all structured cells; None if they have too many answers."""
         answers = sum(math.prod(self.d.sizes[a] for a in b) * len(star) for b, _, star in parts)
         if answers > MAX_ANSWERS:
             return None
@@ -448,22 +452,23 @@ class _Problem:
         return {b: np.concatenate(x) for b, x in out.items()}
 
     def by_margin(self) -> Weights | None:
-        """Weights, and queries on the structured cells, for every margin: what serves it. Starts at θ and A* in turns.
+        """Return weights and queries on the structured cells for each margin, starting from θ and A* in turns.
 
-        The kinds of queries: the total, A* for all tables, and A* for each set of queries that tables ask.
+        The kinds of queries are the total, A* for all tables, and A* for each set of queries of the tables.
         """
         return self._by_kinds("margin", lambda: self.shared) if self.mixes else None
 
     def by_amount(self) -> Weights | None:
-        """The same without A* for all tables: for several amounts, whose joint cells are asked about by few tables.
+        """Return weights and queries as `by_margin`, but without A* for all tables: for several amounts.
 
-        What is asked of joint cells rises by multiples of products of K_s, and of too many steps nothing does. Of each
-        set of queries the amounts that it does not show are told apart by none of its kind.
+        Few tables use joint cells of several amounts. Queries on joint cells rise by multiples of products of K_s, and
+        with too many steps no query is possible. The queries for one set of tables do not distinguish the values of
+        amounts that these tables do not show.
         """
         return self._by_kinds("amount", list) if self.small else None
 
     def _by_kinds(self, how: str, shared: Callable[[], Parts]) -> Weights | None:
-        """The best weights of the total, of A* for each set of queries, and of one for all where there is one."""
+        """Return the best weights of the total, of A* for each set of queries, and of a shared A* if there is one."""
         margins, is_total = self.margins, self.omega is not None
         if self.before is not None and how in self.before.mixed:
             stars, theta = self.before.mixed[how]
@@ -488,7 +493,7 @@ class _Problem:
         return self._mixed(how, stars, starts, mixed_margins.SHARPNESS)
 
     def _mixed(self, how: str, stars: list[Floats], starts: list[Floats], sharpness: Sequence[float]) -> Weights | None:
-        """The best weights found for kinds of queries, margin by margin, from some starts."""
+        """Return the best weights found for kinds of queries, margin by margin, from some starts."""
         grams, least = np.stack([a.T @ a for a in stars]), 1.0 if self.omega is None else None
         problem = mixed_margins.MixedMargins(self.margins.information, grams, self._rows_asked, least)
         theta, _ = mixed_margins.solve(problem, starts, sharpness, self.clock.left)
@@ -505,7 +510,7 @@ class _Problem:
 
     @cached_property
     def _rows_asked(self) -> tuple[mixed_margins.Rows, ...]:
-        """What the tables of each set of queries ask."""
+        """The rows and targets of the tables for each set of queries."""
         rows = []
         for key, tables, queries in zip(self.asked, self._tables, self.reduced.operators, strict=True):
             groups = [g for g in self.d.tables if id(g.queries) == key]
@@ -514,7 +519,7 @@ class _Problem:
         return tuple(rows)
 
     def _least(self, posed: Queries, *, some: bool = False) -> p_identity.PIdentity:
-        """Cells and sums for the worst ratio, or the total, of these queries. some: which are not all that is asked."""
+        """Return cells and sums for the worst ratio, or the total. some: True if these are not all queries."""
         least = p_identity.least_worst if self.omega is None else p_identity.least_total
         tell, starts = self._tell, KIND_STARTS if self.mixes else None
         progress: p_identity.Progress | None = None
@@ -524,15 +529,15 @@ class _Problem:
         return least(posed, self.rng, starts=starts, max_seconds=self.clock.left, progress=progress)
 
     def _own(self, queries: op.Operator, numbers: Floats) -> Floats:
-        """The best cells and sums for some of the queries; cells that these do not tell apart are asked together."""
+        """Return the best cells and sums for some of the queries; cells that these treat equally are summed."""
         fewer, which = p_identity.reduce_cells(Queries((queries,), (numbers,)))
         star = p_identity.spread(self._least(fewer, some=True).matrix, which)
-        if (which < 0).any():  # every column costs as much: a query about the others is free
+        if (which < 0).any():  # every column has the same cost, so a query on the other cells costs nothing
             star = np.concatenate([star, (which < 0)[None].astype(np.float64)])
         return star
 
     def _rows(self, star: Floats) -> Floats:
-        """What each table asks of θ when A* is this: its least c_j/r_j, or Σ ω_j r_j, one number per table."""
+        """Return each table's requirement on θ for this A*: its least c_j/r_j, or Σ ω_j r_j, one number per table."""
         out = np.empty(sum(len(g.tables) for g in self.d.tables))
         known = dict(zip(self.asked, self.reduced.variances(p_identity.inverse(star.T @ star)), strict=True))
         for g in self.d.tables:
@@ -547,8 +552,8 @@ class _Problem:
 class _Margins:
     """The weights θ of margins over sets of exchangeable attributes, as arrays.
 
-    of_cells: F_A when every cell is measured, (tables,). shares: U, (tables, sectors). names: the candidates. shown:
-    the attributes of every table.
+    of_cells: F_A if every cell is measured, (tables,). shares: U, (tables, sectors). names: The candidates. shown: The
+    attributes of every table.
     """
 
     def __init__(self, d: Decomposition, free: tuple[int, ...], inner: int, *, total: bool) -> None:
@@ -567,7 +572,7 @@ class _Margins:
 
     @property
     def sectors(self) -> int:
-        """How many the tables reach."""
+        """The number of sectors that the tables reach."""
         return int(self.shares.shape[1])
 
     @property
@@ -576,7 +581,7 @@ class _Margins:
         return np.asarray(self._information.toarray())
 
     def solve(self, numbers: Floats, rng: Fixed, seconds: float | None) -> tuple[dict[tuple[int, ...], float], Floats]:
-        """θ by set of attributes, and the factors F_A it gives the tables, (tables,)."""
+        """Return θ by set of attributes, and its factors F_A for the tables, (tables,)."""
         least = margin_weights.least_total if self.total else margin_weights.least_worst
         orders = [len(b) for b in self.names]
         theta = least(
@@ -590,7 +595,7 @@ class _Margins:
 
 
 def _within(made: TablePart) -> None:
-    """Raise when the plan costs more than its cap."""
+    """Raise CapExceeded if the plan costs more than its cap."""
     cap = made.publication.cap
     if cap is not None and cap.pure is not None and made.exact_epsilon is not None and made.exact_epsilon > cap.pure:
         raise CapExceeded(
@@ -604,20 +609,20 @@ def _within(made: TablePart) -> None:
 
 
 def _whole(weights: Weights, unit: PrivacyUnit, over: Cells, bits: int) -> Iterator[tuple[MeasuredMargin, ...]]:
-    """Integers for real queries, with cheaper cells raised; for replace-one also without, which may cost less."""
+    """Yield integers for real queries, with raised columns; for replace-one also without, which may cost less."""
     between = over if over.steps else None
     margins = integer_margins(weights, bits, between)
-    if margins:  # all rounds to 0 where the ranges of amounts have more steps than there are bits
+    if margins:  # all queries round to 0 if the ranges of amounts have more steps than there are bits
         yield filled(margins, between)
         if unit.neighbours is Neighbours.REPLACE_ONE:
             yield margins
 
 
 def _bits(over: Cells, records: int, epsilon: float | None) -> int:
-    """Of the integers: where there are amounts, as many more as the products of K_s have, whose multiples are asked.
+    """Return the bits of the integers: with amounts, additional bits for the products of K_s in their queries.
 
-    epsilon: of a unit of so many records, where that is known: what the unit moves answers by, over ε, is the scale of
-    the noise, which has a largest one.
+    The noise has a largest scale, which limits the bits: the unit's shift of the answers over ε is the scale.
+    records: Number of records of a unit. epsilon: The ε of that unit, if known.
     """
     if not over.steps:
         return BITS
@@ -629,7 +634,7 @@ def _bits(over: Cells, records: int, epsilon: float | None) -> int:
 @final
 @dataclass(frozen=True, eq=False)
 class _Settled:
-    """A strategy, and what is known of it once somebody asks."""
+    """A strategy with its accuracy, computed on access."""
 
     publication: Publication
     d: Decomposition
@@ -645,12 +650,12 @@ class _Settled:
 
     @property
     def epsilon(self) -> float:
-        """Of one protected unit."""
+        """The ε of one protected unit."""
         return float(self.strategy.unit_epsilon(self.publication.adjacency))
 
     @cached_property
     def reached(self) -> float:
-        """What its variances and margins are of what was asked."""
+        """Largest ratio of its variances and squared margins to the targets."""
         workload, asked = self.publication.workload, terms(self.publication, self.d)
         return pure_relaxation(workload, asked, self.estimation, self.achieved)
 
@@ -658,16 +663,16 @@ class _Settled:
 def _settled(
     publication: Publication, d: Decomposition, strategy: PureStrategy, reached: float | None = None
 ) -> _Settled:
-    """The same queries with the noise that just meets the targets, or that the budget buys.
+    """Return the strategy with the noise that just meets the targets, or that the budget allows.
 
     Args:
-        publication: with the targets, and a budget where there is one.
-        d: its tables.
-        strategy: the queries.
-        reached: what its variances are of the targets, near enough, where that is known.
+        publication: A publication with targets, and with a budget if there is one.
+        d: Its tables in sectors.
+        strategy: The queries.
+        reached: Approximate ratio of its variances to the targets, if known.
 
     Raises:
-        PlanError: a scale outside what the exact sampler can draw.
+        PlanError: The scale is outside the range of the exact sampler.
     """
     if publication.budget is not None and publication.budget.pure is not None:
         spent = strategy.unit_epsilon(publication.adjacency)
@@ -682,7 +687,7 @@ def _settled(
         reached = made.reached
         if reached <= 1:
             return made
-        less *= 16  # the margin of a single noise moves by whole steps of its lattice, and not before
+        less *= 16  # the margin of a single noise changes only in full steps of its lattice
     raise PlanError(
         "laplace-noise-not-settled",
         "The noise does not reach the targets in ten steps.",
@@ -693,10 +698,11 @@ def _settled(
 
 
 def _improved(publication: Publication, problem: _Problem, family: str, settled: _Settled) -> _Settled:
-    """The same family searched once more for margins, where these were asked, and the better of both.
+    """Search the same family once more for margins, if they are requested, and return the better strategy.
 
-    A margin at 95 % is 1.96 to 2.12 standard errors, more for numbers that stand on few noises. How many is known once
-    there is a strategy, and then also which variance each margin needs. What was found before is where it starts.
+    A margin at 95 % is 1.96 to 2.12 standard errors; the factor is larger for numbers that depend on few noises. Once
+    there is a strategy, that number is known, and so is the variance that each margin needs. The second search starts
+    from the first result.
     """
     d = problem.d
     if terms(publication, d).weights is not None or d.rows > MANY_ROWS or problem.clock.over:
@@ -722,12 +728,12 @@ def _improved(publication: Publication, problem: _Problem, family: str, settled:
 
 
 def _again(like: _Settled, margins: tuple[MeasuredMargin, ...]) -> _Settled:
-    """Other queries, with the noise that just meets the targets, or that the budget buys."""
+    """Return other queries with the noise that just meets the targets, or that the budget allows."""
     return _settled(like.publication, like.d, replace(like.strategy, asked=margins, scale=LEAST_SCALE))
 
 
 def _adjusted(workload: Workload, settled: _Settled) -> Decomposition | None:
-    """The tables with the variances that meet their margins for noise like this strategy's; None without margins."""
+    """Return the tables with the variances that meet their margins under this noise; None without margins."""
     d, tables, any_ = settled.d, [], False
     for g in d.tables:
         wanted = g.variances.copy()
@@ -742,7 +748,7 @@ def _adjusted(workload: Workload, settled: _Settled) -> Decomposition | None:
 
 
 def _float_above(x: Fraction) -> float:
-    """The least float that is no less; infinity, where there is none."""
+    """Return the least float that is at least x; infinity if no finite float is."""
     try:
         y = float(x)
     except OverflowError:
@@ -751,7 +757,7 @@ def _float_above(x: Fraction) -> float:
 
 
 def _rescaled(strategy: PureStrategy, scale: float, *, up: bool) -> PureStrategy:
-    """Another noise scale, cut to 32 bits, with all integers shifted so that it is at least LEAST_SCALE."""
+    """Return the strategy at another scale, cut to 32 bits, with integers shifted so that it is ≥ LEAST_SCALE."""
     try:
         shift = max(0, math.frexp(LEAST_SCALE)[1] - math.frexp(scale)[1])
         if max(largest_entry(m.rows) for m in strategy.asked) << shift > LARGEST_SCALE:

@@ -1,4 +1,4 @@
-"""What is said of Laplace noise on tables."""
+"""The report's sections on Laplace noise on tables."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from fitnoise.solving.certificates import Certificate
 
 
 def proof(certificate: Certificate, *, apart: bool) -> Section:
-    """What was reached, and what no linear mechanism with Laplace noise is below.
+    """Return the section on the value and the bound of linear mechanisms with Laplace noise.
 
-    apart: whether something is known to keep records of one unit apart.
+    `apart`: True if an assumption separates records of one unit.
     """
     told = (
         "epsilon^2/2 = {value}, {ratio} times a bound: no linear mechanism with Laplace noise has these variances "
@@ -32,7 +32,7 @@ def proof(certificate: Certificate, *, apart: bool) -> Section:
 
 
 def unbiased(least: float, epsilon: float) -> Section:
-    """What no unbiased pure mechanism at all is below. epsilon: of the plan."""
+    """Return the section on the least ε of any unbiased pure mechanism. epsilon: The ε of the plan."""
     told = (
         "no unbiased pure mechanism, linear or not, has these variances below epsilon = {pure_least}; this one takes "
         "{times} times that"
