@@ -1,65 +1,79 @@
-"""The memory of what was spent, opening with its constitution: what no version may ever change.
+"""The ledger: the durable record of all charges against privacy caps.
 
-1. **Append-only.** An entry is never altered, moved or removed: a mistake is paid for, not erased.
-2. **Chained.** Every entry carries the SHA-256 of all it says and of the entry before it; nothing is decided
-   from entries that were not verified in the same transaction.
-3. **Spend first.** A charge is on the disk before :meth:`Ledger.charge` returns, hence before noise is drawn.
-   A crash can waste budget, never forget it.
-4. **Exact, rounded against us.** A cost is an exact rational, rounded *up* to a multiple of 2⁻⁶⁴. No floats.
-5. **An unknown cost is infinite.** What cannot be priced, read or verified is refused.
-6. **Nobody's data inside.** Only names, costs, times and what a plan says, which is made without data. The
-   file is private to the publisher all the same, and made for its owner's eyes: it tells what was planned.
-7. **Costs add, unless the same records are promised.** A charge `beside` some plans, each released once, is the
-   publisher's promise that it is measured on the very records, unchanged, of their releases, and of all that
-   those stand beside: one record, one cell. Nobody can check it; the ledger keeps it. Without it, ρ adds.
+**Purpose.** The ledger stores caps, charges and refusals in one file, and refuses a charge that exceeds a cap. The
+rules below are its constitution: no version may ever change them.
 
-8. **A pure promise is kept pure.** A charge may state its ε, whose square is at least twice its ρ, which is what its
-   numbers cost one by one. Under a cap on ε only such charges fit, and their ε add up to at most the cap; nothing with
-   a δ counts as anything less than infinite there.
+1. **Append-only.** No entry is ever altered, moved or removed. A mistaken charge stays charged.
+2. **Chained.** Every entry carries the SHA-256 of its content and of the entry before it. The ledger decides nothing
+   from entries that it did not verify in the same transaction.
+3. **Spend first.** A charge is on the disk before :meth:`Ledger.charge` returns, hence before noise is drawn. A crash
+   can waste budget, and never forget it.
+4. **Exact, rounded against the publisher.** A cost is an exact rational, rounded *up* to a multiple of 2⁻⁶⁴. No floats.
+5. **An unknown cost is infinite.** The ledger refuses a cost that it cannot price, read or verify.
+6. **No data inside.** Entries hold only names, costs, times and parts of a plan, which is made without data. The file
+   is private to the publisher all the same, because it shows the plans.
+7. **Costs add, unless the same records are promised.** A charge can name plans under `beside`, each released once. The
+   publisher then promises that it is measured on the very records of their releases, unchanged, and of all releases
+   that those plans name. Each record has the same cell in all of them. Nothing checks this promise; the ledger keeps
+   it. Without it, ρ adds.
 
-9. **Whoever is protected pays for every release.** The accounts of one name, for several units and relations, are
-   about the same people. A charge to one is a charge to all: at what its integers cost each, which it states, else
-   at the bound of :meth:`Entry.price`, else infinite. It fits if it fits under every cap among them. No charge opens
-   an account of its own beside one with a cap: that is a decision of its own, :meth:`Ledger.set_cap`. Other units that
-   a charge states have accounts from then on, and pay as all do.
+8. **A pure promise stays pure.** A charge may state its ε. The square of ε is at least twice its ρ, which is the cost
+   of its numbers one by one. Under a cap on ε only such charges fit, and their ε add up to at most the cap. A charge
+   with a δ counts there as infinite.
 
-10. **μ² is a currency of its own.** A charge may state its μ, squared, at which it is Gaussian-private, and how much μ²
-   there is at most for each ρ, in any cell. Under a cap on μ² it is μ² that adds up: cell by cell by way of ρ, or sum
-   by sum, whichever is less. What states none, and no ε either, is infinite there.
+9. **All accounts of a name are charged for every release.** The accounts of one name, for several units and relations,
+   are about the same people. A charge to one is a charge to all. The cost for each is the stated exact cost of its
+   integers, else the bound of :meth:`Entry.price`, else infinite. A charge fits if it fits under every cap among them.
+   No charge opens an account of its own where the name has a cap: that is a decision of its own,
+   :meth:`Ledger.set_cap`. Other units that a charge states have accounts from then on, and are charged as all are.
 
-11. **A series is charged once, whole, and each of its periods drawn once.** The charge of a plan that is drawn period
-   by period says so, and is of all of them: it draws the first. Each further one is an entry of its own, in order,
-   written before its noise is drawn, and costs nothing more. Each names the counts that were frozen for it. A period
-   that is drawn again, from the very counts, is a charge like any other. Nothing stands beside a series.
+10. **μ² is a currency of its own.** A charge may state μ², for a release that is μ-Gaussian-private, and an upper bound
+    on the ratio of μ² to ρ in every cell. Under a cap on μ², μ² adds up: cell by cell through ρ, or sum by sum, and the
+    smaller result counts. A charge that states neither μ² nor ε is infinite there.
 
-12. **A promise binds its cells.** An account is known by a key: its source, what its unit is called, the relation, and
-   an id or the number of records; of a pattern that is promised each attribute with the hash of what decides its cells.
-   The sentence that is printed of it identifies nothing. A charge under a promise about other cells is one of another
-   account of the name, and costs this one what it costs a unit whose records lie anywhere.
+11. **A series is charged once and completely, and each of its periods is drawn once.** The charge of a plan that is
+    drawn period by period states this, covers all periods, and draws the first. Each further period is an entry of its
+    own, in order, written before its noise is drawn, and costs nothing more. Each names the counts that were frozen for
+    it. A period that is drawn again, from the very counts, is a charge like any other. No charge names a series under
+    `beside`.
 
-13. **A charge has one set of answers.** Before answers are published, an entry of cost 0 names their SHA-256, and the
-   charge, or the period of a series, that they were drawn for. No charge has two such entries. So of several draws for
-   one charge one is published at most (:mod:`fitnoise.kernel.measure` says why that is sound), and invented answers are
-   told.
+12. **A promise binds its cells.** The key of an account identifies it. The key holds the source, the name of its unit,
+    the relation, and an id or the number of records. For a promised pattern it holds each attribute with the hash of
+    the rule for its cells. The printed sentence of an account identifies nothing. A charge under a promise about other
+    cells belongs to another account of the name. It costs this account the price of a unit whose records lie anywhere.
 
-Costs are ρ of zero-concentrated differential privacy, which adds under composition (Bun and Steinke 2016). A
-charge without `beside` is a group of its own; one with it unites the groups of all charges of the plans it names
-in its account. An account has spent Σ over the groups of its name of their joint cost for its unit: ρ of a group of
-one, and the dearest joint cell of the summed profiles of a larger one (:func:`fitnoise.kernel.profiles.joint`), or
-Σ ρ where one of them has no profile. A charge fits when what is spent with it is at most the cap. What is spent may
-grow by less than ρ, by 0 where no cell gets dearer than the dearest, and fall where groups unite that were counted
-apart. A charge without a profile for its own unit stands in no larger group: its ρ may be for another relation than
-add-or-remove-one, for which no sum over cells is known to hold.
+13. **A charge has one set of answers.** Before answers are published, an entry of cost 0 names their SHA-256. It names
+    the charge, or the period of a series, for which they were drawn. No charge has two such entries. So at most one of
+    several draws for one charge is published (:mod:`fitnoise.kernel.measure` gives the proof), and invented answers are
+    recognised.
 
-All this keeps each pair of neighbours, and so the whole, within the cap even when each cost is chosen after
-seeing the releases before it (a privacy filter: of ρ Feldman and Zrnic 2021, of μ² docs/mathematics/exact_curve.md).
-Whoever raises the cap makes a new promise, and the ledger keeps both.
+**Symbols.**
 
-**What a chain cannot tell.** It is no signature: who can write to the file can cut its tail, put back an old
-copy or forge a new chain from the beginning. So write :meth:`Ledger.head` down elsewhere with each release,
-and hand it to :meth:`Ledger.verify`. And one account has one file: two copies are two budgets.
+    | ρ | parameter of zero-concentrated differential privacy |
+    | ε | parameter of pure differential privacy |
+    | μ² | squared parameter of Gaussian differential privacy |
+    | group | the charges that are on the same records |
+    | profile | the ρ of a charge by cell |
 
-Longer than other rooms on purpose: whoever checks the memory finds all of it on one page.
+**Statement.** ρ adds under composition (Bun and Steinke 2016). A charge without `beside` is a group of its own. A
+charge with `beside` unites the groups of all charges, in its account, of the plans that it names. The spent ρ of an
+account is Σ over the groups of its name of their joint cost for its unit. The joint cost of a group of one charge is
+its ρ. The joint cost of a larger group is the costliest joint cell of the summed profiles
+(:func:`fitnoise.kernel.profiles.joint`). It is Σ ρ where a charge has no profile. A charge fits when the spent ρ with
+it is at most the cap. The spent ρ may grow by less than the ρ of the charge. It grows by 0 where no cell becomes
+costlier than the costliest. It falls where groups unite that were counted separately. A charge without a profile for
+its own unit is in no larger group. Its ρ may be for another relation than add-or-remove-one, for which no sum over
+cells is known to hold.
+
+These rules keep each pair of neighbours within the cap, and so all releases, even when each cost depends on the
+releases before it. This is a privacy filter: for ρ see Feldman and Zrnic 2021, for μ² docs/mathematics/exact_curve.md.
+A publisher who raises the cap makes a new promise, and the ledger keeps both.
+
+**Trust.** A mistake here can release more than the cap allows. A chain is no signature. A person who can write to the
+file can cut its tail, put back an old copy or forge a new chain. So write :meth:`Ledger.head` down elsewhere with each
+release, and pass it to :meth:`Ledger.verify`. One account has one file: two copies are two budgets.
+
+This module is longer than others on purpose: a reviewer of the ledger finds all of its code on one page.
 """
 
 from __future__ import annotations
@@ -97,14 +111,17 @@ GENESIS = "0" * 64  # the digest before the first entry
 _APPLICATION = int.from_bytes(b"fitn")  # PRAGMA application_id: how the file is known
 
 _FORMAT = 7
-"""PRAGMA user_version; 1 to 5 knew accounts by their sentences, in which a promise named attributes without cells. 6
-named no answers, so that each of its charges looks as if its release were unfinished."""
+"""The PRAGMA user_version of the file.
+
+Formats 1 to 5 identified accounts by sentences without cells of promised attributes. Format 6 named no answers, so that
+the release of each of its charges seems unfinished.
+"""
 
 _BUSY_SECONDS = 30.0  # how long to wait for another process
 
 _MAX_BITS = 1000  # of the integers in a stored ρ, so that neither its float nor its digits overflow
 
-_MAX_BYTES = 2**28  # of the file: more is read of none, whoever wrote it
+_MAX_BYTES = 2**28  # of the file; the ledger reads no larger file, from any source
 
 _MAX_TEXT = 2**26  # bytes of a text in it: a profile of three million cells
 
@@ -123,13 +140,13 @@ _SCHEMA = (
 )
 
 _OWN = {"profile", "beside", "epsilon", "mu_squared", "mu_rate", "units", "series"}
-"""What a ledger writes into a detail itself."""
+"""The keys of a detail that the ledger itself writes."""
 
 _ANSWERS = {"charge", "answers"}  # the detail of an entry that names answers
 
-_LIMITS = {"epsilon", "mu_squared"}  # what a cap can be one on, beside ρ
+_LIMITS = {"epsilon", "mu_squared"}  # the currencies of a cap other than ρ
 
-_NUMBERS = ("epsilon", "mu_squared", "mu_rate")  # of a price, beside ρ
+_NUMBERS = ("epsilon", "mu_squared", "mu_rate")  # of a price, other than ρ
 
 _COLUMNS = ("sequence", "kind", "source", "unit", "rho", "time", "detail", "previous")  # then "digest"
 
@@ -140,17 +157,17 @@ _FILE_ERRORS = (OSError, sqlite3.Error, UnicodeDecodeError)
 @final
 @dataclass(frozen=True)
 class Price:
-    """What a release costs one unit.
+    """The cost of a release for one unit.
 
     Args:
-        rho: a multiple of 2⁻⁶⁴.
-        profile: where it falls, if that is known: its largest value is ρ.
-        epsilon: of what is pure: ρ is at most half its square, rounded up.
-        mu_squared: μ², a multiple of 2⁻⁶⁴; None where it is not known.
-        mu_rate: how much μ² there is at most for each ρ, in every cell; given with it.
+        rho: ρ, a multiple of 2⁻⁶⁴.
+        profile: The ρ by cell, if it is known; its largest value is ρ.
+        epsilon: The ε of a pure release: ρ is at most half its square, rounded up.
+        mu_squared: μ², a multiple of 2⁻⁶⁴; `None` if it is not known.
+        mu_rate: An upper bound on the ratio of μ² to ρ in every cell; given if and only if μ² is.
 
     Raises:
-        LedgerError: anything else.
+        LedgerError: The values break one of these rules.
     """
 
     rho: Fraction
@@ -195,7 +212,7 @@ class Price:
 
     @classmethod
     def of(cls, loss: Loss) -> Self:
-        """A loss, rounded up."""
+        """Return the price of a loss, rounded up."""
         if not isinstance(loss, Loss):
             raise LedgerError(
                 "cost-not-a-loss",
@@ -219,7 +236,7 @@ class Price:
 
     @classmethod
     def parse(cls, document: Mapping[str, Any]) -> Self:
-        """Read what `words` and ρ beside them say."""
+        """Return the price that a document states: the output of `words`, and ρ."""
         if not isinstance(document, Mapping) or not {"rho"} <= document.keys() <= {"rho", "profile", *_NUMBERS}:
             raise LedgerError(
                 "price-not-readable",
@@ -242,19 +259,22 @@ class Price:
         return price
 
     def words(self) -> dict[str, Any]:
-        """All but ρ, as JSON values."""
+        """Return everything except ρ, as JSON values."""
         words: dict[str, Any] = {} if self.profile is None else {"profile": self.profile.document()}
         return words | {key: str(x) for key in _NUMBERS if (x := getattr(self, key)) is not None}
 
     @property
     def known_mu_squared(self) -> Fraction | None:
-        """μ² as it is stated, or as ε implies it; None where neither is known."""
+        """μ² as stated, or as ε implies it; `None` where neither is known."""
         if self.mu_squared is None and self.epsilon is not None:
             return ceil_dyadic(pure_mu_squared(self.epsilon))
         return self.mu_squared
 
     def repeated(self, times: int) -> Price:
-        """Of so many changes one after the other: k²ρ, kε, k²μ² (:meth:`fitnoise.kernel.units.Adjacency.changes`)."""
+        """Return the price of this many consecutive changes: k²ρ, kε, k²μ².
+
+        See :meth:`fitnoise.kernel.units.Adjacency.changes`.
+        """
         epsilon = None if self.epsilon is None else times * self.epsilon
         rho, mu = times**2 * self.rho, None if self.mu_squared is None else times**2 * self.mu_squared
         return Price(rho if epsilon is None else min(rho, ceil_dyadic(epsilon**2 / 2)), None, epsilon, mu, self.mu_rate)
@@ -263,14 +283,15 @@ class Price:
 @final
 @dataclass(frozen=True)
 class Drawn:
-    """A period of a series that is drawn.
+    """A drawn period of a series.
 
     Args:
-        period: which, from 1.
-        frozen: SHA-256 (hex) of the counts that it is drawn from, which hold 256 random bits beside them.
+        period: The number of the period, from 1.
+        frozen: The SHA-256 (hex) of the counts that it is drawn from. A block of 256 random bits is part of the
+            digested text.
 
     Raises:
-        LedgerError: it is no such number and digest.
+        LedgerError: The number or the digest is invalid.
     """
 
     period: int
@@ -287,7 +308,7 @@ class Drawn:
             )
 
     def words(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the period as JSON values."""
         return {"period": self.period, "frozen": self.frozen}
 
     @classmethod
@@ -311,21 +332,22 @@ class Entry:
 
     Args:
         sequence: 1, 2, 3, … without a gap.
-        kind: ``"cap"`` (a new limit), ``"charge"`` (spent), ``"refusal"`` (asked for, not spent), ``"period"`` (a
-            further period of a series, which was charged whole) or ``"answers"`` (the digest of what was drawn for a
-            charge or a period).
-        account: what is protected.
-        rho: the cap, any ρ ≥ 0, of one on ε ε²/2, of one on μ² its half; or the cost charged or refused, a
-            positive multiple of 2⁻⁶⁴; 0 of a period and of answers.
+        kind: ``"cap"`` (a new limit), ``"charge"`` (spent) or ``"refusal"`` (requested, not spent). Or ``"period"`` (a
+            further period of a series) or ``"answers"`` (the digest of the answers to a charge or period). The charge
+            of a series covers all its periods.
+        account: The protected population and unit.
+        rho: The cap, any ρ ≥ 0; a cap on ε as ε²/2, a cap on μ² as μ²/2. For a charge or refusal the cost, a positive
+            multiple of 2⁻⁶⁴. For a period and for answers 0.
         time: UTC, ISO 8601, to the second, by the machine's clock: information, not evidence.
-        detail: a JSON object without floats; the ledger itself writes "profile", "beside", "epsilon", "mu_squared",
-            "mu_rate", "units" and "series" to it.
-        previous: digest of the entry before; :data:`GENESIS` for the first.
+        detail: A JSON object without floats. The ledger itself writes `"profile"`, `"beside"`, `"epsilon"`,
+            `"mu_squared"`, `"mu_rate"`, `"units"` and `"series"` to it.
+        previous: Digest of the entry before; :data:`GENESIS` for the first.
         digest: SHA-256 (hex) of the other columns as canonical JSON: sorted keys, no spaces, ASCII.
 
     Raises:
-        LedgerError: the kind is unknown, ρ is not what the kind allows or what the profile says, or there are
-            plans to stand beside but no profile.
+        LedgerError: The kind is unknown.
+        LedgerError: ρ is not a value that the kind allows or that the profile implies.
+        LedgerError: The entry names plans on the same records and has no profile.
     """
 
     sequence: int
@@ -420,19 +442,19 @@ class Entry:
 
     @property
     def limit(self) -> tuple[str, Fraction]:
-        """What a cap is one on, as a charge says it, and how much of it there may be."""
+        """The currency of a cap, by its key in a charge, and the amount of the cap."""
         if self.epsilon is not None:
             return "epsilon", self.epsilon
         return ("rho", self.rho) if self.mu_squared is None else ("mu_squared", self.mu_squared)
 
     @property
     def profile(self) -> Profile | None:
-        """Where the cost falls, as the detail says; None when it does not."""
+        """The ρ of the charge by cell, as the detail states it; `None` without one."""
         return self.prices[self.account].profile
 
     @cached_property
     def prices(self) -> Mapping[Account, Price]:
-        """What was charged or refused, by every account of the name of which it was stated: its own first."""
+        """The stated prices, by account of the name; the entry's own account is first."""
         words = {key: self.detail[key] for key in ("profile", *_NUMBERS) if key in self.detail}
         prices = {self.account: Price.parse({"rho": str(self.rho)} | words)}
         also = self.detail.get("units", [])
@@ -459,14 +481,15 @@ class Entry:
         return prices
 
     def price(self, of: Account) -> Price | None:
-        """What it cost the unit of another account of the same name; None where nothing bounds it.
+        """Return the cost for the unit of another account of the same name; `None` where nothing bounds it.
 
-        What the entry states of that unit. An entry states nothing of an account that was opened after it. Then it is
-        the least bound that follows from what the entry states of others: k²ρ, kε, where k changes of such a unit make
-        one of the other's (:meth:`fitnoise.kernel.units.Adjacency.changes`). So replacing a record costs at most
-        what removing one and adding one do; nothing bounds for one that can come or go what was charged for replacing.
+        The price is the one that the entry states for that unit. An entry states nothing about an account that was
+        opened after it. Then the price is the least bound that follows from the stated prices: k²ρ, kε. There k changes
+        of such a unit make one change of the other's (:meth:`fitnoise.kernel.units.Adjacency.changes`). So replacing a
+        record costs at most the cost of removing one and adding one. A charge for a unit whose records are only
+        replaced bounds nothing for a unit whose records can be added or removed.
 
-        **Guarantees**: no less than the exact cost of the integers that were measured.
+        **Guarantees**: The price is at least the exact cost of the integers that were measured.
         """
         return _price(self.account, self.prices, of)
 
@@ -494,36 +517,36 @@ class Group:
     entries: tuple[Entry, ...]
 
     def rho(self, of: Account) -> Fraction | None:
-        """ρ of all of them together for the unit of an account; None where nothing bounds one of them."""
+        """Return the ρ of all charges jointly for the unit of an account; `None` where nothing bounds one of them."""
         return _together([entry.price(of) for entry in self.entries])
 
     def mu_squared(self, of: Account) -> Fraction | None:
-        """μ² of all of them together, likewise; None where that of one is not known."""
+        """Return the μ² of all charges jointly for the unit of an account; `None` where the μ² of one is not known."""
         return _together_mu([entry.price(of) for entry in self.entries])
 
 
 @final
 @dataclass(frozen=True)
 class Quote:
-    """What a charge would do; nothing is changed.
+    """The effect that a charge would have; a quote changes nothing.
 
     Args:
-        account: what is protected.
-        rho: what the charge costs on its own, rounded up to a multiple of 2⁻⁶⁴; None where nothing bounds it.
-        spent: by the charges so far to all accounts of the name, those on the same records taken together; None where
-            nothing bounds what one of them cost this unit.
-        cap: the cap in force, the last one set; None when there is none.
-        remaining: max(cap − spent, 0), exactly, 0 where spent has no bound; None when there is no cap. The largest
-            charge beside nothing that fits is ``remaining`` rounded *down* to a multiple of 2⁻⁶⁴. Under a cap on ε, ρ
-            of the ε that is left.
-        fits: there is no cap, or spent + increase ≤ cap; under a cap on ε as said there.
-        increase: by how much spent would grow: rho beside nothing; often less beside other plans, even 0 or negative.
-            None where nothing bounds it.
-        epsilon_spent: Σ ε of the charges so far, where every one of them is pure; None where one is not.
-        epsilon_cap: the cap in force, where it is one on ε: then fits ⟺ all charges are pure and Σ ε ≤ cap.
-        mu_squared_spent: μ² of the charges so far, likewise taken together; None where one's is not known.
-        mu_squared_cap: the cap in force, where it is one on μ²: then fits ⟺ μ² with the charge ≤ cap.
-        more: how many charges like it, one after the other beside nothing, fit; None where there is no cap.
+        account: The protected population and unit.
+        rho: The cost of the charge on its own, rounded up to a multiple of 2⁻⁶⁴; `None` where nothing bounds it.
+        spent: The ρ of the charges so far to all accounts of the name, those on the same records jointly. It is `None`
+            where nothing bounds the cost of one of them for this unit.
+        cap: The cap in force, the last one set; `None` without a cap.
+        remaining: max(cap − spent, 0), exactly, and 0 where spent has no bound; `None` without a cap. The largest
+            fitting charge that names no other plans is ``remaining`` rounded *down* to a multiple of 2⁻⁶⁴. Under a cap
+            on ε, half the square of the remaining ε.
+        fits: True if there is no cap, or spent + increase ≤ cap. A cap on ε or μ² has the rule stated there.
+        increase: The growth of spent: ρ for a charge that names no other plans. It is often less for a charge on the
+            records of other plans, even 0 or negative. `None` where nothing bounds it.
+        epsilon_spent: Σ ε of the charges so far, where every one of them is pure; `None` where one is not.
+        epsilon_cap: The cap in force, if it limits ε: then fits ⟺ all charges are pure and Σ ε ≤ cap.
+        mu_squared_spent: μ² of the charges so far, those on the same records jointly; `None` where one is not known.
+        mu_squared_cap: The cap in force, if it limits μ²: then fits ⟺ μ² with the charge ≤ cap.
+        more: The number of equal charges that fit one after the other, each without other plans; `None` without a cap.
     """
 
     account: Account
@@ -564,31 +587,35 @@ class _Chain(list[Entry]):
 class Ledger:
     """An append-only file of caps, charges and refusals, shared safely between processes.
 
-    A ledger is used by the thread that opened it; other threads and processes open the same path. Each call
-    is one transaction that reads and verifies the whole chain (about 0.1 ms an entry, 1 ms with the largest profile).
+    The thread that opened a ledger uses it; other threads and processes open the same path. Each call is one
+    transaction that reads and verifies the entire chain (about 0.1 ms an entry, 1 ms with the largest profile).
 
     Args:
-        path: the file, made if there is none (its folder must exist); ``":memory:"`` for a ledger that is
+        path: The file, made if it does not exist; its folder must exist. ``":memory:"`` makes a ledger that is
             forgotten when it is closed.
 
     Raises:
-        LedgerError: from any method: the file is no ledger, or a newer one, or was altered, replaced, is
-            read-only or busy; or an argument is not exact. Draw no noise after it.
+        LedgerError: The file is no ledger, is a newer one, was altered or replaced, is read-only or busy; or an
+            argument is not exact. Every method can raise it. Draw no noise after it.
 
     **Guarantees**
 
-    * spent = Σ over groups of their joint cost, exactly (rounded up where a joint cost is itself a bound): over
-      re-opening, over processes; without ``beside`` it is Σ charges, in any order.
-    * No charge takes what any account of its name has spent above the cap in force there, however many processes race.
-    * When ``charge`` returns, the entry is on the disk; when it raises a LedgerError, nothing was charged,
-      unless the error says that this is unknown (the disk failed, or the file was replaced, while committing).
-    * A process killed at any moment leaves its entry whole or absent, and a file that opens and verifies.
+    * spent = Σ over groups of their joint cost, exactly (rounded up where a joint cost is itself a bound). This holds
+      over re-opening and over processes. Without ``beside`` it is Σ charges, in any order.
+    * No charge raises the spent amount of any account of its name above the cap in force there, for any number of
+      racing processes.
+    * When ``charge`` returns, the entry is on the disk.
+    * When ``charge`` raises a LedgerError, nothing was charged, unless the error states that this is unknown. It is
+      unknown if the disk failed, or the file was replaced, while committing.
+    * A process killed at any moment leaves its entry complete or absent, and a file that opens and verifies.
     * SQL cannot update, delete or replace an entry; when the triggers were removed first, the chain shows it.
     * One damaged byte in the file is refused, or changes nothing that is read.
-    * While it is open, a ledger raises if its file was replaced, also between charging and committing, or has a second
-      name (a hard link, under which SQLite would neither lock nor mend it), or if an entry it has seen is gone.
-    * A file that is no ledger is refused and left as it was, byte for byte. So is an empty file, which may be
-      what is left of a ledger.
+    * While it is open, a ledger raises if its file was replaced, also between charging and committing.
+    * While it is open, a ledger raises if its file has a second name. SQLite would neither lock nor repair the file
+      under such a hard link.
+    * While it is open, a ledger raises if an entry that it has seen is missing.
+    * A file that is no ledger is refused and left as it was, byte for byte. So is an empty file, which may be the
+      remains of a ledger.
     """
 
     @checked(LedgerError, "Nothing was charged.")
@@ -613,29 +640,29 @@ class Ledger:
 
     @property
     def file(self) -> Path | None:
-        """The file; None of a ledger in memory."""
+        """The file; `None` for a ledger in memory."""
         return self._path
 
     @property
     def lasting(self) -> bool:
-        """Whether it is a file, and remembers after it is closed."""
+        """True if the ledger is a file, which remains after the ledger is closed."""
         return self._path is not None
 
     def quote(
         self, account: Account, loss: Loss, *, also: Mapping[Account, Loss] | None = None, beside: Sequence[str] = ()
     ) -> Quote:
-        """What charging a loss to the account would do to it now, and whether it fits all accounts of the name.
+        """Return the effect of charging a loss now; `fits` covers all accounts of the name.
 
         Another process may charge before you do.
 
         Args:
-            account: what is protected.
-            loss: what the release costs on its own.
-            also: what it costs other accounts of the name.
-            beside: hashes of plans on whose records it is measured.
+            account: The protected population and unit.
+            loss: The cost of the release on its own.
+            also: The cost for other accounts of the name.
+            beside: Hashes of plans on whose records the release is measured.
 
         Raises:
-            LedgerError: as of :meth:`charge`.
+            LedgerError: See :meth:`charge`.
         """
         asked = _Asked.of(account, loss, also or {}, beside)
         with self._transaction("BEGIN") as chain:
@@ -644,13 +671,13 @@ class Ledger:
         return replace(quotes[0], fits=all(q.fits for q in quotes), more=more)
 
     def balance(self, account: Account) -> Quote:
-        """The quote of a zero charge; also of an account that is not there, of a name that is.
+        """Return the quote of a zero charge, also for an account that does not exist under its name.
 
         Args:
-            account: what is protected.
+            account: The protected population and unit.
 
         Raises:
-            LedgerError: its name reads like another.
+            LedgerError: The name of the account looks like another.
         """
         with self._transaction("BEGIN") as chain:
             _refuse_twin(chain, account)
@@ -668,30 +695,36 @@ class Ledger:
         drawn: Drawn | None = None,
         once: bool = False,
     ) -> Entry:
-        """Spend a loss, its ρ > 0 rounded up to a multiple of 2⁻⁶⁴: on the disk before this returns.
+        """Spend a loss, its ρ > 0 rounded up to a multiple of 2⁻⁶⁴; the entry is on the disk before this returns.
 
         Args:
-            account: what is protected.
-            loss: what the release costs on its own. Where it is known by cell, its profile is kept in the detail; of
-                one that is pure, its ε.
-            detail: a JSON object without floats; under "plan" the hash by which later charges can name this one.
-            also: what the release costs other accounts of the name on its own; kept in the detail. An account of the
-                same name of which it says nothing is charged the bound of :meth:`Entry.price`.
-            beside: hashes of plans charged to the same account: the promise that this is measured on the same
-                records, unchanged, as the charge of each of these plans. Kept in the detail; needs a profile.
-            at_most: by how much what is spent of the account may grow; None sets no such limit.
-            drawn: the period of a series that is drawn: the first, then all of the series is what is charged; or one
-                that is drawn again, from the counts of before.
-            once: refuse where the account was charged for the plan before.
+            account: The protected population and unit.
+            loss: The cost of the release on its own. The detail keeps its profile, if the cost by cell is known. For a
+                pure loss the detail keeps ε.
+            detail: A JSON object without floats. The key "plan" holds the hash by which later charges can name this
+                one.
+            also: The cost of the release on its own for other accounts of the name; the detail keeps it. An account of
+                the name that is not in it is charged the bound of :meth:`Entry.price`.
+            beside: Hashes of plans charged to the same account. They state the promise that this release is measured on
+                the same records, unchanged, as the charge of each plan. The detail keeps them; the charge needs a
+                profile.
+            at_most: The largest growth of the spent ρ of the account; `None` sets no such limit.
+            drawn: The drawn period of a series. The first period charges the entire series. Another charge draws a
+                period again, from its earlier counts.
+            once: True to refuse if the account was charged for the plan before.
 
         Raises:
-            BudgetExceeded: it does not fit under a cap of an account of the name. That is recorded as a refusal;
+            BudgetExceeded: The charge does not fit under a cap of an account of the name. The ledger records a refusal;
                 nothing was charged.
-            LedgerError: the loss is none, or costs nothing; ``detail`` is not a JSON object without floats, or has a
-                key of the ledger's own; the series was begun before, or what is drawn again was not drawn, or from
-                other counts; a plan to stand beside was not charged to this account, or more than once, or
-                without a profile; what is spent would grow by more than `at_most`; the account is not there and its
-                name has a cap, or reads like another.
+            LedgerError: The loss is not a Loss, or costs nothing.
+            LedgerError: ``detail`` is not a JSON object without floats, or has a key that only the ledger writes.
+            LedgerError: The series was started before.
+            LedgerError: The period to draw again was not drawn, or was drawn from other counts.
+            LedgerError: A plan under `beside` was not charged to this account, was charged more than once, or has no
+                profile.
+            LedgerError: The spent ρ would grow by more than `at_most`.
+            LedgerError: The account does not exist, and its name has a cap or looks like another.
+            LedgerError: `once` is set, and the account was charged for the plan before.
         """
         asked = _Asked.of(account, loss, also or {}, beside, drawn)
         words = asked.detailed(detail)
@@ -752,16 +785,17 @@ class Ledger:
             return self._append(chain, "period", account, Fraction(0), words)
 
     def answer(self, charge: Entry, answers: str, keep: Callable[[], None] | None = None) -> Entry:
-        """Write down which answers were drawn for a charge: on the disk before this returns. It costs nothing.
+        """Write the digest of the answers to a charge; the entry is on the disk before this returns and costs nothing.
 
         Args:
-            charge: the entry by which they were charged: a charge, or a period of a series.
-            answers: their SHA-256 (:func:`fitnoise.kernel.arrays.answers_digest`).
-            keep: called while nobody else can write to the ledger, before the entry is written. It puts the kept
-                answers in place, and raises where it cannot; then no entry is written.
+            charge: The entry that charged them: a charge, or a period of a series.
+            answers: The SHA-256 of the answers (:func:`fitnoise.kernel.arrays.answers_digest`).
+            keep: A function called before the entry is written, while no one else can write to the ledger. It puts the
+                stored answers in place, and raises if it cannot; then no entry is written.
 
         Raises:
-            LedgerError: no digest is given; or the ledger has no such charge, or an entry of its answers.
+            LedgerError: `answers` is not a digest.
+            LedgerError: The ledger has no such charge, or already has an entry for its answers.
         """
         words = {"charge": charge.digest, "answers": answers}
         if not all(map(is_digest, words.values())):
@@ -773,10 +807,10 @@ class Ledger:
             return self._append(chain, "answers", charge.account, Fraction(0), words)
 
     def answered(self, charge: Entry) -> Entry | None:
-        """Return the entry that names the answers to a charge or a period; None while there is none.
+        """Return the entry that names the answers to a charge or a period; `None` if there is no such entry.
 
         Args:
-            charge: the entry by which they were charged.
+            charge: The entry that charged the answers.
         """
         with self._transaction("BEGIN") as chain:
             return chain.answers.get(charge.digest)
@@ -792,11 +826,11 @@ class Ledger:
             return [e for e in _charges(chain, account) if e.detail.get("plan") == plan and e.drawn is None]
 
     def series(self, account: Account, plan: str) -> list[Entry]:
-        """The periods of a series that were drawn, in order: of each the last entry that says so.
+        """Return the drawn periods of a series, in order: for each period its last entry.
 
         Args:
-            account: what the series was charged to.
-            plan: its hash.
+            account: The account that the series was charged to.
+            plan: The hash of the plan.
         """
         with self._transaction("BEGIN") as chain:
             return _periods(chain, account, plan)
@@ -810,20 +844,23 @@ class Ledger:
         mu_squared: Fraction | None = None,
         reason: str = "",
     ) -> Entry:
-        """Put a cap ρ ≥ 0, one on pure ε ≥ 0, or one on μ² ≥ 0, in force. Earlier caps stay in the ledger.
+        """Put a cap ρ ≥ 0, a cap on pure ε ≥ 0, or a cap on μ² ≥ 0, in force. Earlier caps stay in the ledger.
 
-        A cap on ρ or μ² is rounded up to a multiple of 2⁻⁶⁴, as charges are: what a plan costs, as a cap, admits that
-        plan. One on ε is exact, as sums of ε are.
+        A cap on ρ or μ² is rounded up to a multiple of 2⁻⁶⁴, as charges are. So a cap equal to the cost of a plan
+        admits that plan. A cap on ε is exact, as sums of ε are.
 
-        It may lie below what is spent: then nothing fits any more. Under a cap on ε only pure charges fit, and nothing
-        more where one that is not pure was charged before. Under one on μ² all that is charged together is
-        μ-Gaussian-private, whenever it was chosen; nothing fits where the μ² of a charge before is not known.
+        The cap may lie below the spent amount: then nothing fits any more. Under a cap on ε only pure charges fit, and
+        nothing fits after a charge that is not pure. Under a cap on μ² all charges jointly are μ-Gaussian-private, also
+        when each was chosen after the releases before it. Nothing fits there if the μ² of an earlier charge is not
+        known.
 
-        An account that is not there is opened. What was charged under its name before counts (:meth:`balance`).
+        An account that does not exist is opened. Earlier charges under its name count (:meth:`balance`).
 
         Raises:
-            LedgerError: the cap is none; the account is not there, and its name reads like another, or nothing bounds
-                what was charged under its name before: then no release would ever fit, for whichever unit.
+            LedgerError: The cap is not a cap in exactly one currency.
+            LedgerError: The account does not exist, and its name looks like another.
+            LedgerError: The account does not exist, and nothing bounds earlier charges under its name: no release would
+                ever fit.
         """
         given = {key: x for key, x in (("rho", rho), ("epsilon", epsilon), ("mu_squared", mu_squared)) if x is not None}
         if len(given) != 1:
@@ -859,25 +896,26 @@ class Ledger:
             return self._append(chain, "cap", account, cap, words)
 
     def accounts(self) -> list[Account]:
-        """Every account so far, in order of appearance: of entries, and of other units that charges state."""
+        """Return every account so far, in order of appearance: of entries, and of other units that charges state."""
         with self._transaction("BEGIN") as chain:
             return _all_accounts(chain)
 
     def entries(self, account: Account | None = None) -> list[Entry]:
-        """Every entry, or every entry of one account, oldest first.
+        """Return every entry, or every entry of one account, oldest first.
 
         Args:
-            account: whose; None for all.
+            account: The account of the entries; `None` for all.
         """
         with self._transaction("BEGIN") as chain:
             return [entry for entry in chain if account is None or entry.account == account]
 
     def charged(self, account: Account) -> list[Charged]:
-        """The plans charged to an account, with what each cost in every cell, where all are on the same records.
+        """Return the plans charged to an account on the same records, with the cost of each in every cell.
 
         Raises:
-            LedgerError: there is none, or a charge has no profile or names no plan; or there are several that were not
-                promised to be on the same records, which nobody but the publisher can tell.
+            LedgerError: The name of the account has not exactly one group of charges on the same records. Only the
+                publisher can know which records a release used.
+            LedgerError: A charge has no profile or names no plan.
         """
         with self._transaction("BEGIN") as chain:
             groups = _groups(_charges(chain, account))
@@ -901,17 +939,17 @@ class Ledger:
         return [Charged(entry.detail["plan"], _known(entry)) for entry in groups[0]]
 
     def groups(self, account: Account) -> list[Group]:
-        """All charges to the accounts of a name, those on the same records together.
+        """Return all charges to the accounts of a name, in groups of those on the same records.
 
         Args:
-            account: whose name is meant.
+            account: An account of that name.
         """
         with self._transaction("BEGIN") as chain:
             charges = [entry for entry in chain if entry.kind == "charge" and entry.account.source == account.source]
         return [Group(tuple(group)) for group in _groups(charges)]
 
     def head(self) -> tuple[int, str]:
-        """Sequence and digest of the last entry; (0, :data:`GENESIS`) of an empty ledger. Write it down."""
+        """Return sequence and digest of the last entry; (0, :data:`GENESIS`) for an empty ledger. Write it down."""
         with self._transaction("BEGIN") as chain:
             return _head(chain)
 
@@ -976,7 +1014,7 @@ class Ledger:
             raise self._failure(error, unknown=committing and ended) from error
 
     def _read(self) -> _Chain:
-        """The whole chain, verified inside the transaction that will use it."""
+        """Return the entire chain, verified inside the transaction that will use it."""
         self._refuse_replaced()
         chain = _Chain()
         if {sql for (sql,) in self._db.execute("SELECT sql FROM sqlite_master")} != set(_SCHEMA):
@@ -1152,11 +1190,11 @@ def _damaged(where: str) -> LedgerError:
 
 
 def _create(path: Path) -> None:
-    """Put an empty ledger at the path unless something is there; what is there must be a file, and not empty.
+    """Put an empty ledger at the path if nothing exists there; an existing path must be a file that is not empty.
 
-    It is made under another name and linked into place when complete, so that no crash and no other process
-    ever meets half a ledger, and an empty file can be refused (this needs a file system with hard links).
-    Its name is as durable as its first entry: synchronous=EXTRA also syncs the folder.
+    The ledger is made under another name and linked into place when complete. So no crash and no other process ever
+    meets half a ledger, and an empty file can be refused. This needs a file system with hard links. Its name is as
+    durable as its first entry: synchronous=EXTRA also syncs the folder.
     """
     if not path.parent.is_dir():
         raise LedgerError(
@@ -1176,7 +1214,7 @@ def _create(path: Path) -> None:
             with suppress(FileExistsError):  # another process was first: then that one is the ledger
                 path.hardlink_to(name)  # unlike a rename, this never replaces a file
         finally:
-            Path(name).unlink(missing_ok=True)  # whoever opens the ledger first may take it for a leftover
+            Path(name).unlink(missing_ok=True)  # another process that opens the ledger first may take it for a leftover
     if not path.is_file():
         raise LedgerError(
             "not-a-file",
@@ -1205,10 +1243,11 @@ def _create(path: Path) -> None:
 
 
 def _identity(path: Path | None) -> tuple[int, int]:
-    """Which file the path leads to: device and inode.
+    """Return device and inode of the file at the path.
 
     Raises:
-        LedgerError: it has another name, other than one that a process left that was killed while it made the ledger.
+        LedgerError: The file has a second name. A name left by a process that was killed while it made the ledger is
+            allowed.
     """
     if path is None:
         return (0, 0)
@@ -1232,7 +1271,7 @@ def _identity(path: Path | None) -> tuple[int, int]:
 
 
 def _connect(path: Path | None) -> sqlite3.Connection:
-    """A connection that creates no file, begins no transaction by itself and has touched nothing yet."""
+    """Return a connection that creates no file, begins no transaction by itself and has touched nothing yet."""
     target = f"{path.as_uri()}?mode=rw" if path else ":memory:"
     db = sqlite3.connect(target, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
     db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_TEXT)
@@ -1264,7 +1303,7 @@ def _recognise(db: sqlite3.Connection, where: str) -> None:
     (pages,) = db.execute("PRAGMA integrity_check(1)").fetchone()
     if pages != "ok":  # one flipped bit in a count of cells hides the last entry from the chain
         raise _damaged(where)
-    db.execute("PRAGMA journal_mode=DELETE")  # one file, whatever mode another program left it in
+    db.execute("PRAGMA journal_mode=DELETE")  # one file, after any mode that another program left
     db.execute("PRAGMA synchronous=EXTRA")  # sync file, journal and folder at every commit
     db.execute("PRAGMA fullfsync=ON")  # on macOS a plain sync stops at the cache of the disk
 
@@ -1281,12 +1320,12 @@ def _answers_not_digests() -> LedgerError:
 
 
 def _short(x: Fraction) -> bool:
-    """Whether it can be written."""
+    """Return True if numerator and denominator are short enough to be written."""
     return max(x.numerator.bit_length(), x.denominator.bit_length()) <= _MAX_BITS
 
 
 def _bounded(rho: Fraction, *, rounded: bool = True) -> Fraction:
-    """ρ ≥ 0, rounded up to a multiple of 2⁻⁶⁴ or as it is, and short enough to be written."""
+    """Return ρ ≥ 0, rounded up to a multiple of 2⁻⁶⁴ or exact, or raise if it is too long to be written."""
     above = ceil_dyadic(rho)  # also refuses what is no Fraction
     amount = above if rounded else rho
     if rho < 0 or not _short(amount):
@@ -1301,7 +1340,7 @@ def _bounded(rho: Fraction, *, rounded: bool = True) -> Fraction:
 
 
 def _exactly(text: object) -> Fraction:
-    """A number of at least 0 that was written as a Fraction writes itself."""
+    """Return a number ≥ 0 from the text that a Fraction writes."""
     exact = Fraction(*map(int, text.split("/"))) if isinstance(text, str) else Fraction(-1)
     if exact < 0 or str(exact) != text:
         raise LedgerError(
@@ -1327,7 +1366,7 @@ def _named_account(account: Account) -> Account:
 
 
 def _stands(own: Price, beside: tuple[str, ...]) -> None:
-    """Raise unless what stands beside something names it, and has a profile."""
+    """Raise unless the plans under `beside` are hashes, and a charge with such plans has a profile."""
     if not all(isinstance(plan, str) and plan for plan in beside):
         raise LedgerError(
             "beside-not-hashes",
@@ -1349,7 +1388,7 @@ def _stands(own: Price, beside: tuple[str, ...]) -> None:
 @final
 @dataclass(frozen=True)
 class _Asked:
-    """A charge as it is written: its prices, that for its own unit first, and the plans it stands beside."""
+    """A requested charge: its prices, that of its own unit first, and the plans on whose records it is measured."""
 
     account: Account
     prices: Mapping[Account, Price]
@@ -1365,7 +1404,7 @@ class _Asked:
         beside: Sequence[str],
         drawn: Drawn | None = None,
     ) -> _Asked:
-        """Raise LedgerError unless it can be written, and stands beside others only where its cells are known."""
+        """Return the requested charge, or raise if it cannot be written or names plans without a profile of its own."""
         if not isinstance(beside, list | tuple):  # the text of one plan is neither
             raise LedgerError(
                 "beside-not-a-list",
@@ -1390,11 +1429,11 @@ class _Asked:
 
     @property
     def own(self) -> Price:
-        """What it costs its own unit."""
+        """The price for its own unit."""
         return self.prices[self.account]
 
     def detailed(self, detail: Mapping[str, Any]) -> dict[str, Any]:
-        """A detail with what the ledger writes into it; LedgerError unless it is one, of what costs something."""
+        """Return a detail with the ledger's own keys, or raise if it is invalid or the charge costs nothing."""
         if not self.own.rho:
             raise LedgerError(
                 "charge-of-nothing",
@@ -1415,7 +1454,7 @@ class _Asked:
         return words | self.words()
 
     def words(self) -> dict[str, Any]:
-        """What the ledger itself writes into the detail."""
+        """Return the keys that the ledger itself writes into the detail."""
         others = {a: p for a, p in self.prices.items() if a != self.account}
         units = [{"unit": a.document, "rho": str(p.rho)} | p.words() for a, p in others.items()]
         words = self.own.words() | ({"beside": list(self.beside)} if self.beside else {})
@@ -1428,7 +1467,7 @@ def _nothing(account: Account) -> _Asked:
 
 
 def _price(declared: Account, prices: Mapping[Account, Price], of: Account) -> Price | None:
-    """A price that is stated, or the least bound from those that are (:meth:`Entry.price`)."""
+    """Return a stated price, or the least bound from the stated prices (:meth:`Entry.price`)."""
     if of in prices:
         return prices[of]
     stated = [account.unit for account in prices]
@@ -1438,9 +1477,10 @@ def _price(declared: Account, prices: Mapping[Account, Price], of: Account) -> P
 
 
 def _changes(declared: PrivacyUnit, known: PrivacyUnit, of: PrivacyUnit, stated: Sequence[PrivacyUnit]) -> int | None:
-    """How many changes of a unit make one of another's, in data declared for a third; None where that is unknown.
+    """Return the number of changes of one unit that make one change of another, in data declared for a third unit.
 
-    stated: units of which it may have been promised how many records they have; the largest number is the safe one.
+    The result is `None` if that number is unknown. stated: Units for which the number of records may have been
+    promised; the largest number is the safe one.
     """
     counted = Adjacency(declared)
     one, other = counted.of(known), counted.of(of, *([] if of.id is not None else stated))
@@ -1450,12 +1490,12 @@ def _changes(declared: PrivacyUnit, known: PrivacyUnit, of: PrivacyUnit, stated:
 
 
 def _accounts(chain: list[Entry], account: Account) -> list[Account]:
-    """The accounts of a name that are there, in order of appearance."""
+    """Return the existing accounts of a name, in order of appearance."""
     return [a for a in _all_accounts(chain) if a.source == account.source]
 
 
 def _all_accounts(chain: list[Entry]) -> list[Account]:
-    """Every account, in order of appearance: those of entries, and of the other units that charges state."""
+    """Return every account, in order of appearance: those of entries, and those of other units that charges state."""
     return list(dict.fromkeys(a for e in chain for a in (e.prices if e.kind == "charge" else (e.account,))))
 
 
@@ -1507,7 +1547,7 @@ def _known(entry: Entry) -> Profile:
 
 
 def _periods(chain: list[Entry], account: Account, plan: object) -> list[Entry]:
-    """The periods of a series that were drawn, in order: of each the last entry that says so."""
+    """Return the drawn periods of a series, in order: for each period its last entry."""
     found: dict[int, Entry] = {}
     for entry in chain:
         drawn = entry.drawn if entry.kind in {"charge", "period"} else None
@@ -1594,12 +1634,12 @@ def _charges(chain: list[Entry], account: Account) -> list[Entry]:
 
 
 def _holding(groups: list[list[Entry]], account: Account, plans: tuple[str, ...]) -> list[list[Entry]]:
-    """The groups that hold a charge of one of these plans to the account."""
+    """Return the groups that hold a charge of one of these plans to the account."""
     return [g for g in groups if any(e.account == account and e.detail.get("plan") in plans for e in g)]
 
 
 def _groups(charges: list[Entry]) -> list[list[Entry]]:
-    """Charges on the same records together, as far as that was promised."""
+    """Return the charges in groups of those that are promised to be on the same records."""
     groups: list[list[Entry]] = []
     for entry in charges:
         united = _holding(groups, entry.account, entry.beside) if entry.beside else []
@@ -1610,7 +1650,7 @@ def _groups(charges: list[Entry]) -> list[list[Entry]]:
 
 
 def _together(prices: list[Price | None]) -> Fraction | None:
-    """The joint cost of charges on the same records; None where nothing bounds one of them."""
+    """Return the joint cost of charges on the same records; `None` where nothing bounds one of them."""
     known = [price for price in prices if price is not None]
     if len(known) < len(prices):
         return None
@@ -1620,7 +1660,10 @@ def _together(prices: list[Price | None]) -> Fraction | None:
 
 
 def _together_mu(prices: list[Price | None]) -> Fraction | None:
-    """The same in μ²: the sum, or what their joint cost in ρ is at most; None where one is not known."""
+    """Return the joint μ² of charges on the same records; `None` where one is not known.
+
+    It is the sum, or the bound that their joint ρ implies, if that is less.
+    """
     known = [(price, mu) for price in prices if price and (mu := price.known_mu_squared) is not None]
     if len(known) < len(prices):
         return None
@@ -1632,16 +1675,16 @@ def _together_mu(prices: list[Price | None]) -> Fraction | None:
 
 
 def _together_epsilon(prices: list[Price | None]) -> Fraction | None:
-    """Σ ε; None where one is not pure."""
+    """Return Σ ε; `None` where one charge is not pure."""
     return _total([None if price is None else price.epsilon for price in prices])
 
 
 def _quotes(chain: list[Entry], asked: _Asked) -> list[Quote]:
-    """What a charge would do to all accounts of its name, its own first.
+    """Return the effect of a charge on all accounts of its name, its own first.
 
     Raises:
-        LedgerError: the account is not there, and its name has a cap or reads like another; or the charge cannot stand
-            beside those it names.
+        LedgerError: The account does not exist, and its name has a cap or looks like another.
+        LedgerError: The charge cannot use the records of the plans that it names.
     """
     own, stated = asked.account, list(asked.prices)
     for i, account in enumerate(stated):
@@ -1671,7 +1714,10 @@ def _quotes(chain: list[Entry], asked: _Asked) -> list[Quote]:
 
 
 def _otherwise(known: Sequence[Account], own: Account) -> str:
-    """Of an account that reads like one that is there: which attributes of its promise are declared otherwise there."""
+    """Return the part of an error about the cells of a promise; empty if no existing account promises other cells.
+
+    An existing account has an equal unit. The text lists the attributes whose cells it declares otherwise.
+    """
     there = next((dict(a.cells) for a in known if a.unit == own.unit), {})
     names = [name for name, cells in own.cells if there.get(name, cells) != cells]
     if not names:
@@ -1680,10 +1726,10 @@ def _otherwise(known: Sequence[Account], own: Account) -> str:
 
 
 def _full(chain: list[Entry], asked: _Asked, at_most: Fraction | None) -> Quote | None:
-    """An account of the name under whose cap a charge does not fit; None where it fits under all.
+    """Return the quote of an account of the name under whose cap a charge does not fit; `None` if it fits under all.
 
     Raises:
-        LedgerError: what is spent of its own account would grow by more than `at_most`; or as `_quotes`.
+        LedgerError: The spent ρ of its own account would grow by more than `at_most`; or see `_quotes`.
     """
     quotes = _quotes(chain, asked)
     grows = quotes[0].increase
@@ -1699,14 +1745,14 @@ def _full(chain: list[Entry], asked: _Asked, at_most: Fraction | None) -> Quote 
 
 
 def _quote(chain: list[Entry], asked: _Asked, of: Account) -> Quote:
-    """The arithmetic: spent = Σ groups; cap = the last one; fits ⟺ spent + increase ≤ cap, in ρ, ε or μ²."""
+    """Compute the quote: spent = Σ groups; cap = the last one; fits ⟺ spent + increase ≤ cap, in ρ, ε or μ²."""
     charges = [entry for entry in chain if entry.kind == "charge" and entry.account.source == of.source]
     groups, price = _groups(charges), _price(asked.account, asked.prices, of)
     united = _holding(groups, asked.account, asked.beside) if asked.beside else []
     paid = [([e.price(of) for e in group], group in united) for group in groups]
 
     def counted(cost: Callable[[list[Price | None]], Fraction | None]) -> tuple[Fraction | None, Fraction | None]:
-        """What is spent, and by how much it would grow."""
+        """Return the spent amount, and its growth."""
         costs = [(cost(prices), joins) for prices, joins in paid]
         then = cost([*(p for prices, joins in paid if joins for p in prices), price])
         return _total([x for x, _ in costs]), _less(then, _total([x for x, joins in costs if joins]))
@@ -1742,12 +1788,12 @@ def _quote(chain: list[Entry], asked: _Asked, of: Account) -> Quote:
 
 
 def _less(one: Fraction | None, other: Fraction | None) -> Fraction | None:
-    """A difference; None where one of them is."""
+    """Return the difference; `None` if an operand is `None`."""
     return None if one is None or other is None else one - other
 
 
 def _total(parts: list[Fraction | None]) -> Fraction | None:
-    """A sum; None where a part is."""
+    """Return the sum; `None` if a part is `None`."""
     known = [part for part in parts if part is not None]
     return sum(known, Fraction(0)) if len(known) == len(parts) else None
 
@@ -1846,12 +1892,12 @@ def _head(chain: list[Entry]) -> tuple[int, str]:
 
 
 def _json(value: object) -> str:
-    """Canonical JSON: sorted keys, no spaces, ASCII."""
+    """Return canonical JSON: sorted keys, no spaces, ASCII."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def _object(detail: Mapping[str, Any]) -> str:
-    """The canonical JSON of a detail, if it reads back as it was given (floats are read back as text)."""
+    """Return the canonical JSON of a detail, or raise if it does not read back as given (floats read as text)."""
     try:
         text = _json(dict(detail))
         faithful = json.loads(text, parse_float=str) == detail
@@ -1874,7 +1920,7 @@ def _digest(columns: tuple[Any, ...]) -> str:
 
 @lru_cache(maxsize=1024)
 def _account(source: str, key: str) -> Account:
-    """The account of an entry; LedgerError unless its unit is written as a ledger writes it. Many entries have one."""
+    """Return the account of an entry, or raise unless its unit is canonical (many entries have one account)."""
     account = Account.parse(source, json.loads(key))
     if account.key != key:
         raise LedgerError(

@@ -1,4 +1,8 @@
-"""Who is protected, and what is publicly known of the data: the terms every promise is made in."""
+"""The unit of protection and the public facts about the data.
+
+**Purpose.** Every promise of a release refers to these terms: the privacy unit, the neighbour relation, the data source
+and the account.
+"""
 
 from __future__ import annotations
 
@@ -24,22 +28,22 @@ MAX_RECORDS_PER_UNIT = 10**12
 
 
 PARTS: Final = 2**20
-"""Of so many parts a record is made, where shares of it are counted: shares are whole numbers of them."""
+"""The number of equal parts of a record, where shares are counted. A share is a whole number of parts."""
 
 
 _DIGITS_SHOWN: Final = 12
 
 UNSAID: Final = "how many that leaves out is not said"
-"""Of records that are not counted, where no question asks."""
+"""The sentence about the number of records left out, where no question asks for it."""
 
 
 class Neighbours(enum.StrEnum):
-    """When two databases count as neighbours, for a unit that holds one record.
+    """The neighbour relation of two databases, for a unit that holds one record.
 
     With x the vector of counts and e_i its i-th unit vector:
 
-    - `ADD_OR_REMOVE_ONE`: x − x' = ±e_i. Whether a record is there at all is protected.
-    - `REPLACE_ONE`: x − x' = e_i − e_j. What a record says is protected; the number of records is public.
+    - `ADD_OR_REMOVE_ONE`: x − x' = ±e_i. The presence of a record is protected.
+    - `REPLACE_ONE`: x − x' = e_i − e_j. The content of a record is protected; the number of records is public.
     """
 
     ADD_OR_REMOVE_ONE = "add-or-remove-one"
@@ -47,10 +51,11 @@ class Neighbours(enum.StrEnum):
 
 
 class Counted(enum.StrEnum):
-    """What is counted of one unit.
+    """The rule that decides how the records of one unit count.
 
-    RECORDS: its records, at most so many. SHARES: all of its records, each as an equal part of one: of k records each
-    counts ⌊PARTS/k⌋/PARTS, so that together they count as one record at most.
+    RECORDS: Each record counts as one, up to a limit for each unit.
+    SHARES: All records of a unit count, in equal parts. Each of k records counts ⌊PARTS/k⌋/PARTS. The records of one
+    unit count as one record at most.
     """
 
     RECORDS = "records"
@@ -58,10 +63,11 @@ class Counted(enum.StrEnum):
 
 
 class Privacy(enum.StrEnum):
-    """What is promised of every protected unit.
+    """The privacy guarantee of every protected unit.
 
-    ZCDP: ρ-zero-concentrated differential privacy, by discrete Gaussian noise. PURE: ε-differential privacy without any
-    δ, by discrete Laplace noise. AUTO: of a request only, whichever is more accurate at (ε, δ).
+    ZCDP: ρ-zero-concentrated differential privacy, by discrete Gaussian noise.
+    PURE: ε-differential privacy without any δ, by discrete Laplace noise.
+    AUTO: The more accurate of both at (ε, δ). Only a request uses it.
     """
 
     ZCDP = "zcdp"
@@ -71,10 +77,12 @@ class Privacy(enum.StrEnum):
 
 @final
 class Pattern(NamedTuple):
-    """What records of one unit have in common, and in what they differ, by the cells of attributes of the domain.
+    """The attribute values that records of one unit share, and those in which they differ, by cells of the domain.
 
-    once_per: at most one lies in each of their joint cells. per_value: at most so many in each cell of an attribute.
-    separation: along an attribute any two are at least so many cells apart. fixed: all lie in one cell of each.
+    once_per: At most one record lies in each joint cell of these attributes.
+    per_value: Pairs of an attribute and the largest number of records in each of its cells.
+    separation: Pairs of an attribute and the smallest distance, in cells, of any two records along it.
+    fixed: All records lie in one cell of each of these attributes.
     """
 
     once_per: tuple[str, ...] = ()
@@ -87,7 +95,7 @@ class Pattern(NamedTuple):
 
     @property
     def said(self) -> dict[str, tuple[str, ...]]:
-        """Of which attributes each of these speaks."""
+        """The attributes that each rule of the pattern names."""
         each, far = (tuple(a for a, _ in pairs) for pairs in (self.per_value, self.separation))
         return {"once_per": self.once_per, "per_value": each, "separation": far, "fixed": self.fixed}
 
@@ -98,14 +106,17 @@ class Pattern(NamedTuple):
 
     @property
     def caps(self) -> tuple[tuple[tuple[str, ...], int], ...]:
-        """Attributes, and how many records lie in each of their joint cells at most; what is fixed tells none apart."""
+        """Groups of attributes, each with the largest number of records in one of their joint cells.
+
+        A group leaves out the attributes of `fixed`, because they do not distinguish records of one unit.
+        """
         once = ((self.once_per, 1),) if self.once_per else ()
         every = (*once, *(((a,), most) for a, most in self.per_value), *(((a,), 1) for a, _ in self.separation))
         return tuple((tuple(a for a in names if a not in self.fixed), most) for names, most in every)
 
     @property
     def words(self) -> str:
-        """As it is said of a unit: ', once per "month"'; nothing where there is nothing to say."""
+        """The pattern as a part of the unit's description, such as ', once per "month"'; empty without a pattern."""
         both = '" and "'
         once = f', once per "{both.join(self.once_per)}"' if self.once_per else ""
         each = "".join(f', {n} for each "{a}"' for a, n in self.per_value)
@@ -120,10 +131,12 @@ ANY: Final = Pattern()
 
 @final
 class Bound(NamedTuple):
-    """Whose a record is told by a column, the id; how many records of one are counted at most, and which together.
+    """The bound on the records of one unit that the counting enforces.
 
-    Where `most` is None all of them are counted, in equal shares of one record (`Counted.SHARES`). merge: amounts;
-    those of her records that are alike in all else are one before, with these added up.
+    The column `id` identifies the unit of each record. `most` is the largest number of counted records of a unit. Where
+    it is `None`, all records count, in equal shares of one record (`Counted.SHARES`). The pattern decides which records
+    can count jointly. merge: Amounts. Records of a unit that agree in everything else are first merged into one, with
+    these amounts added up.
     """
 
     id: str
@@ -134,43 +147,47 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True)
 class PrivacyUnit:
-    """Who is protected: the promise the whole release is about.
+    """The unit of protection, to which every promise of the release refers.
 
     Attributes:
-        name: What one unit is called, in the singular ("record", "person", "household").
-        max_records: At most this many records of one unit are counted. Without an `id` that is the publisher's
-            promise; nobody checks it on the data, and a unit with more records is protected less.
-        neighbours: Which change of one unit must stay hidden.
-        id: The column that says whose a record is. With it `max_records` is enforced: of each unit that many records
-            are counted, chosen from its own (:mod:`fitnoise.kernel.counting.persons`).
-        once_per: Attributes of the domain: of one unit at most one record lies in each of their joint cells, such as
-            one a month. Promised or enforced as `max_records` is, as are the following.
-        per_value: Of one unit at most so many records lie in each cell of an attribute: {"month": 3}.
-        separation: Along an ordered attribute any two records of one unit are at least so many cells apart.
+        name: The name of one unit, in the singular ("record", "person", "household").
+        max_records: The largest number of records of one unit that are counted; at least 1. Without an `id` the
+            publisher promises it, and fitnoise does not check it on the data. A unit with more records is protected
+            less.
+        neighbours: The change of one unit that must stay hidden.
+        id: The column that identifies the unit of a record. With an `id` fitnoise enforces `max_records`: it chooses
+            that many records of each unit, among the unit's own records (:mod:`fitnoise.kernel.counting.persons`).
+        once_per: Attributes of the domain, such as the month. At most one record of a unit lies in each of their joint
+            cells. This and the following rules are promised or enforced as `max_records` is.
+        per_value: The largest number of records of a unit in each cell of an attribute: {"month": 3}.
+        separation: The smallest distance, in cells, of any two records of one unit along an ordered attribute.
         fixed: Attributes in which all records of one unit agree, such as the year of birth.
-        count: "records" (default), or "shares": of a unit with an id all records are counted, each as an equal part of
-            one, so that what is counted are units. `max_records` is 1 then, and nothing is said of what records have in
-            common.
-        merge: Amounts of the domain that are added up: records of one unit with an id that are alike in all else become
-            one, before any are chosen, such as transactions of a customer in one branch. Each amount is a whole number
-            of steps from zero, of at most 2^31; what is cut to the range of the amount is the sum.
+        count: "records" (default) or "shares". With shares, all records of a unit with an id count, each as an equal
+            part of one, so that units are counted. `max_records` is 1 then, and the unit has no pattern.
+        merge: Amounts of the domain to add up, such as the transactions of a customer in one branch. Records of one
+            unit with an id that agree in everything else become one record, before any are chosen. Each amount is a
+            whole number of steps from zero, of at most 2^31. The range of the amount cuts the sum.
 
-    What says what records have in common, and `merge`, is held in alphabetical order, whatever the order given,
-    `per_value` and `separation` as pairs.
+    The pattern and `merge` are held in alphabetical order, for any order given. `per_value` and `separation` are held
+    as pairs.
 
     Raises:
-        SpecError: The name is empty, padded or not printable, `max_records` is not a whole number ≥ 1,
-            `neighbours` is not a `Neighbours`, `id` names no column, or whose records nobody says; shares are counted
-            without an id, or of a bounded number of records; or `once_per`, `fixed` or `merge` is no list of different
-            names of attributes, `per_value` or `separation` gives no whole numbers ≥ 1 for such names, or any is said
-            of a record; or amounts are added up without an id, or for shares.
+        SpecError: The name is empty, padded or not printable.
+        SpecError: `max_records` is not a whole number ≥ 1, or `neighbours` is not a `Neighbours`.
+        SpecError: `id` names no column, or the unit with an id is called a record.
+        SpecError: Shares are counted without an id, or of a bounded number of records.
+        SpecError: `once_per`, `fixed` or `merge` is not a list of different names of attributes.
+        SpecError: `per_value` or `separation` gives no whole numbers ≥ 1 for such names.
+        SpecError: The unit is a record and has a pattern.
+        SpecError: Amounts are added up without an id, or for shares.
 
     **Guarantees**
 
     - Equal units compare equal and hash equal; a unit never changes after it is made.
-    - That an id stands for one unit is the publisher's promise: who is under two ids is two.
-    - What a unit's records become, where amounts are added up, depends on nothing but these. So adding or removing a
-      unit moves what at most `max_records` records move, each with an amount within its range: the price is the same.
+    - The publisher promises that an id stands for one unit: a person with two ids counts as two units.
+    - With `merge`, the merged records of a unit depend only on the records of that unit. Adding or removing a unit
+      moves the counts by at most `max_records` records, each with an amount within its range. The price is therefore
+      the price without `merge`.
     """
 
     name: str = "record"
@@ -333,22 +350,22 @@ class PrivacyUnit:
 
     @property
     def parts(self) -> int:
-        """In how many parts a record is counted: 1, and PARTS where shares are."""
+        """The number of parts that a record is counted in: 1, or PARTS where shares are counted."""
         return PARTS if self.count is Counted.SHARES else 1
 
     @property
     def pattern(self) -> Pattern:
-        """What records of one unit have in common."""
+        """The pattern of the records of one unit."""
         each, far = (tuple(dict(given).items()) for given in (self.per_value, self.separation))
         return Pattern(self.once_per, each, far, self.fixed)
 
     def describe(self) -> str:
-        """One line for a report: "one person (at most 3 records), add-or-remove-one".
+        """Return one line for a report: "one person (at most 3 records), add-or-remove-one".
 
         **Guarantees**
 
-        - The bound on records is always said, except for the unit "record" with one record, which says it
-          itself; and by which column it is enforced, where it is.
+        - The line states the bound on records, except for the unit "record" with one record, whose name states it.
+        - The line names the column that enforces the bound, if there is one.
         """
         if self.name == "record" and self.max_records == 1:
             return f"one record, {self.neighbours}"
@@ -364,25 +381,25 @@ class PrivacyUnit:
 
     @property
     def account(self) -> str:
-        """The sentence by which accounts of such units are printed; what identifies one is its key (:class:`Account`).
+        """The printed sentence of the accounts of such units; the key identifies an account (:class:`Account`).
 
-        With an id it is "one person (by 'person_id'), add-or-remove-one", however many records of a person a release
-        counts, and in what pattern: releases of one record each and of twelve protect the same persons, and add up
-        in one account. What is only promised is part of the account: whoever keeps no such promise is somebody else,
-        and pays for as many records anywhere.
+        With an id it is "one person (by 'person_id'), add-or-remove-one", for any number of counted records and any
+        pattern. Releases of one record each and of twelve protect the same persons, and add up in one account. A bound
+        without an id is part of the account. A unit that does not keep such a promise is another unit. Its cost is that
+        of a unit with as many records anywhere.
         """
         return self.describe() if self.id is None else f"one {self.name} (by '{self.id}'), {self.neighbours}"
 
     @property
     def bound(self) -> Bound | None:
-        """By what it is enforced that at most so many records of one unit are counted, where it is."""
+        """The bound on the records of one unit that the counting enforces; None without an id."""
         if self.id is None:
             return None
         return Bound(self.id, self.max_records if self.parts == 1 else None, self.pattern, self.merge)
 
     @property
     def merged(self) -> str | None:
-        """Which records of a unit are one, in words; None where none are."""
+        """The sentence about merged records of a unit; None where none are merged."""
         if not self.merge:
             return None
         return f"records of one {self.name} alike in all else are one, with their {self._added} added up"
@@ -393,11 +410,11 @@ class PrivacyUnit:
 
     @property
     def kept(self) -> str | None:
-        """How it is kept that a unit has no more records, in words; None for a record, which is one.
+        """The sentence about the way in which the bound on records holds; None for a record, which is one.
 
         **Guarantees**
 
-        - What is not enforced is called a promise that nobody checks.
+        - A bound that is not enforced is called a promise that is not checked.
         """
         if (self.name, self.max_records) == ("record", 1):
             return None
@@ -414,17 +431,17 @@ class PrivacyUnit:
 
     @property
     def between_draws(self) -> str:
-        """The assumption about the records of a unit between two draws of a series, in words.
+        """The assumption about the records of a unit between two draws of a series, as a sentence.
 
-        A period is drawn from frozen counts of earlier periods (:mod:`fitnoise.kernel.series`). All draws together have
-        the price of the records that were counted in them. A record that moves to another period between two draws is
-        counted twice, and one that moves to another cell of an attribute breaks what its unit has in common. This holds
-        for every unit, also for a single record. With an id each period enforces the bound on its own records, and what
-        was counted before changes nothing: then an id stands for one unit in all periods.
+        Each period is drawn from frozen counts of earlier periods (:mod:`fitnoise.kernel.series`). All draws together
+        have the price of the records that were counted in them. A record that moves to another period between two draws
+        is counted twice. A record that moves to another cell of an attribute breaks the pattern of its unit. Both
+        hazards exist for every unit, also for a single record. With an id each period enforces the bound on its own
+        records, and earlier periods do not change that. An id must then stand for one unit in all periods.
 
         **Guarantees**
 
-        - The sentence says that nobody checks the assumption.
+        - The sentence states that the assumption is not checked.
         """
         if self.id is not None:
             return "from draw to draw of a series one id stands for one unit: promised, not checked"
@@ -434,31 +451,30 @@ class PrivacyUnit:
         )
 
     def cost_factor(self) -> int:
-        """How many times the cost of one record one unit costs: g², with g = `max_records`.
+        """Return the ratio of the cost of one unit to the cost of one record: g², with g = `max_records`.
 
-        A mechanism that adds Gaussian noise to linear functions of the counts x has, for some positive
-        semidefinite X, the squared distance q(v)² = vᵀ X v between databases that differ by v; q is a
-        seminorm.
+        A mechanism adds Gaussian noise to linear functions of the counts x. Between databases that differ by v its
+        squared distance is q(v)² = vᵀ X v, for some positive semidefinite X. So q is a seminorm.
 
-        *Add or remove one.* The cost of one record is max_i q(e_i)². A unit with at most g records adds or
-        removes v = ±(e_i1 + … + e_im), m ≤ g, so q(v) ≤ m max_i q(e_i) ≤ g max_i q(e_i). All g records may
-        fall in the cell of the maximum, v = g e_i: the bound is attained, and Δ² grows by exactly g².
+        *Add or remove one.* The cost of one record is max_i q(e_i)². A unit with at most g records adds or removes v =
+        ±(e_i1 + … + e_im), m ≤ g. So q(v) ≤ m max_i q(e_i) ≤ g max_i q(e_i). All g records may fall in the cell of the
+        maximum, v = g e_i: the bound is attained, and Δ² grows by exactly g².
 
-        *Replace one.* The cost of one record is max_ij q(e_i − e_j)². Each of the m ≤ g records of the unit
-        takes another value, so v is a sum of m differences e_i − e_j and q(v) ≤ g max_ij q(e_i − e_j), attained
-        when all g move between the worst two cells. Again exactly g². Where a record may come or go as well (the unit
-        changes its number of records, or some are dropped), the step that g² multiplies is the larger of this and
-        max_i q(e_i)²: `Adjacency.steps` names both.
+        *Replace one.* The cost of one record is max_ij q(e_i − e_j)². Each of the m ≤ g records of the unit takes
+        another value, so v is a sum of m differences e_i − e_j. So q(v) ≤ g max_ij q(e_i − e_j), attained when all g
+        move between the worst two cells. Again Δ² grows by exactly g². A record can also be added or removed, if the
+        unit changes its number of records or some are dropped. Then g² multiplies the larger of this cost and max_i
+        q(e_i)²: `Adjacency.steps` names both relations.
 
         **Guarantees**
 
-        - The result is a whole number ≥ 1, the same for both relations, and no smaller factor is safe.
+        - The result is a whole number ≥ 1, equal for both relations, and no smaller factor is safe.
         """
         return self.max_records**2
 
 
 def _attributes(names: Sequence[object]) -> bool:
-    """Whether these name different attributes."""
+    """Return True if these name different attributes."""
     return all(isinstance(a, str) and is_name(a) and '"' not in a for a in names) and len(set(names)) == len(names)
 
 
@@ -467,7 +483,7 @@ def _is_count(n: object) -> bool:
 
 
 class Region(StrEnum):
-    """Which x are allowed, for n records."""
+    """The set of allowed count vectors x, for n records."""
 
     AT_MOST = "at-most"
     EXACTLY = "exactly"
@@ -475,34 +491,37 @@ class Region(StrEnum):
 
 
 class Grid(Protocol):
-    """What is known of a domain: all that a design may count by."""
+    """The known facts of a domain: everything by which a design may count."""
 
     @property
     def sizes(self) -> Mapping[str, int]:
         """Number of cells of attributes, of their levels and of shares of these."""
 
     def home(self, name: str, /) -> str:
-        """The attribute of which this is a level or a share; an attribute itself."""
+        """Return the attribute to which this level or share belongs; an attribute itself."""
 
     def alike(self, name: str, axes: Collection[str], /) -> int:
-        """How many cells of an attribute lie in one place along all of these axes at most."""
+        """Return the largest number of cells of an attribute that lie in one place along all of these axes."""
 
 
 @final
 @dataclass(frozen=True)
 class Adjacency:
-    """When two databases are neighbours: what one protected unit can change, and what a design prices.
+    """The relation of neighbouring databases: the changes of one protected unit, which a design prices.
 
-    unit: who is protected. drops: whether records outside the domain are left out, so that one can come or go. grid: of
-    the domain; None where it is not known, and each name is an attribute of its own.
+    unit: The unit of protection.
+    drops: True if records outside the domain are left out, so that a record can be added or removed.
+    grid: The grid of the domain. Without one, each name is an attribute of its own.
 
     **Guarantees**
-        * a change of the unit is a sum of at most `records` steps of one record each, every one of them a neighbour
-          step of one of the relations in `steps`; where shares of records are counted, it is no step but a mean of such
-          steps, and of none: what comes and what goes are each at most one record in all. Whatever is convex in what
-          records add, as the price of linear answers is, is no larger there than at the dearest step;
-        * what comes, and what goes, keeps to `pattern`: where neighbours add or remove one, all records of a unit come,
-          or all go; where they replace one, some go and others come.
+        * A change of the unit is a sum of at most `records` steps of one record each. Every step is a neighbour step of
+          one of the relations in `steps`.
+        * Where shares of records are counted, the change is a mean of such steps and of the zero step. The added shares
+          are at most one record in all, and so are the removed shares. A price that is convex in the change, as the
+          price of linear answers, is then at most the price of the costliest step.
+        * The added records keep to `pattern`, and so do the removed ones. Under add-or-remove-one neighbours, all
+          records of a unit are added, or all are removed. Under replace-one neighbours, some are removed and others are
+          added.
     """
 
     unit: PrivacyUnit = PrivacyUnit()
@@ -511,17 +530,17 @@ class Adjacency:
 
     @property
     def pattern(self) -> Pattern:
-        """What records of one unit have in common; nothing where there is one, or where nothing is known."""
+        """The pattern of the records of one unit; empty for a unit with one record, or without a known pattern."""
         return self.unit.pattern if self.records > 1 else ANY
 
     @property
     def plain(self) -> Adjacency:
-        """The same, and nothing is known of what records of one unit have in common: no neighbours are lost."""
+        """This relation without the pattern of the unit; it has no fewer neighbours."""
         return replace(self, unit=replace(self.unit, once_per=(), per_value=(), separation=(), fixed=()))
 
     @cached_property
     def records(self) -> int:
-        """How many records one unit can have, g: no more than have place in its pattern."""
+        """The largest number of records of one unit, g: at most the number for which its pattern has cells."""
         own, most = self.unit.pattern, [self.unit.max_records]
         if self.grid is not None:
             sizes = self.grid.sizes
@@ -530,9 +549,9 @@ class Adjacency:
         return min(most)
 
     def along(self, axes: Iterable[str], names: Collection[str]) -> tuple[list[str], int | None]:
-        """Those of some axes along which attributes lie, and how many of their joint cells share a place there at most.
+        """Return the axes along which attributes lie, and the largest number of their joint cells in one place.
 
-        None where one of the attributes lies along no axis, and nothing is known of how many cells it has.
+        The number is `None` where one of the attributes lies along no axis and its number of cells is unknown.
         """
         axes = list(axes)
         if self.grid is None:
@@ -546,8 +565,9 @@ class Adjacency:
     def steps(self) -> tuple[Neighbours, ...]:
         """The relations of which a step of one record can be.
 
-        Where a record is replaced, one can come or go as well if records outside the domain are dropped, if a unit
-        may have fewer records than g, or if an id says whose it is: of one who has more or fewer, other numbers count.
+        Under replace-one neighbours, a record can also be added or removed in three cases. Records outside the domain
+        are dropped, a unit may have fewer records than g, or an id identifies the unit. A person with more or fewer
+        records than before has another number of counted records.
         """
         own = self.unit.neighbours
         some = self.drops or self.unit.max_records > 1 or self.unit.id is not None
@@ -555,24 +575,26 @@ class Adjacency:
         return (own, Neighbours.ADD_OR_REMOVE_ONE) if both else (own,)
 
     def of(self, other: PrivacyUnit, *promised: PrivacyUnit) -> Adjacency | None:
-        """When data that are counted for this unit are neighbours for another; None where nothing bounds that.
+        """Return the relation in which data counted for this unit are neighbours for another; `None` without a bound.
 
         Args:
-            other: whose records come, go or change.
-            promised: further units of which the publisher says how many records one has in these data.
+            other: The unit whose records are added, removed or changed.
+            promised: Further units whose number of records in these data the publisher states.
 
-        Units that are called the same are the same, unless their ids differ; the largest number that was said of them
-        is the safe one.
+        Units with equal names are the same unit, unless their ids differ. The largest number stated for them is the
+        safe one.
 
-        * Where the counting enforces the bound of the other unit, at most so many of its records come or go.
-        * Where it enforces that of this unit alone, a record more may push out another of the same person: each of the
-          other's records comes, goes or replaces one, and one that is replaced, with its id, does so for two persons.
-          Where several rules choose her records, or what is alike or apart, it may push out all, for as many others.
-          Where shares are counted it changes all of hers, which together is a mean of such replacements.
-        * Where it enforces none, numbers are promises. Of a unit by an id only others' promises are.
+        * If the counting enforces the bound of the other unit, at most that number of its records is added or removed.
+        * If the counting enforces the bound of this unit only, one more record may push out another of the same person.
+          Each of the other's records is then added, is removed or replaces one. A record that is replaced, with its id,
+          affects two persons. Two caps, a separation or a fixed attribute can also choose the records of a person. One
+          record may then push out all of them, for equally many others. Where shares are counted, one record changes
+          all records of its person. These changes are jointly a mean of such replacements.
+        * If the counting enforces no bound, the numbers are promises. For a unit by an id only the promises of other
+          units count.
 
-        A pattern is enforced with the bound, or else what the other unit promises: of which attributes, only those know
-        whose plan it is.
+        A pattern is enforced with the bound, or else it is the promise of the other unit. Only the plan of that unit
+        knows the attributes that it names.
         """
         same = look_alike(other.name, self.unit.name) and other.id in {None, self.unit.id}
         if self.unit.id is not None and same:
@@ -590,17 +612,17 @@ class Adjacency:
         return Adjacency(other, drops=self.drops or self.unit.id is not None)
 
     def changes(self, other: Adjacency) -> int | None:
-        """At most how many changes of this unit, one after the other, make any one change of the other's.
+        """Return the largest number of consecutive changes of this unit that make any one change of the other's.
 
-        A change of the other is at most g' steps of one record. Where this unit can take each of these steps, g at a
-        time do: ⌈g'/g⌉ changes; one at a time where its own are once per something, which the other's need not be.
-        Where it can add and remove records, replacing some is removing them and adding what they become: twice as many.
-        Where it can only replace them, the number of records stays, and no number of its changes makes one come or go:
-        None.
+        A change of the other is at most g' steps of one record. Where this unit can take each of these steps, it takes
+        g at a time: ⌈g'/g⌉ changes. It takes one at a time where its own pattern limits its records, which need not
+        limit the other's. Where this unit can add and remove records, replacing some is removing them and adding the
+        new ones: twice this number. Where it can only replace records, their number stays. No number of its changes
+        adds or removes one, and the result is `None`.
 
-        So what costs this unit ρ, or pure ε, costs the other at most k²ρ, or kε, for the k returned: ε adds up, and for
-        ρ that is group privacy of concentrated differential privacy (Bun and Steinke 2016, Proposition 1.9). Records
-        are removed first, so no database in between has more of them than the larger of both.
+        A release that costs this unit ρ, or pure ε, costs the other at most k²ρ, or kε, for the k returned. ε adds up,
+        and for ρ that is group privacy of concentrated differential privacy (Bun and Steinke 2016, Proposition 1.9).
+        Records are removed first, so no database in between has more of them than the larger of both.
         """
         times = -(-other.records // (1 if self.pattern else self.records))
         if set(other.steps) <= set(self.steps):
@@ -609,12 +631,12 @@ class Adjacency:
 
     @property
     def by_cell(self) -> bool:
-        """Whether a unit pays for the cells of its own records alone: neighbours add or remove one."""
+        """True if the cost of a unit depends on the cells of its own records alone: neighbours add or remove one."""
         return self.unit.neighbours is Neighbours.ADD_OR_REMOVE_ONE
 
     @property
     def fixes_size(self) -> bool:
-        """Whether neighbours have the same number of records, which is then public."""
+        """True if neighbours have equal numbers of records; the number is then public."""
         return self.steps == (Neighbours.REPLACE_ONE,)
 
 
@@ -626,7 +648,7 @@ LARGEST_BOUND = 2**62
 
 
 class OutsideDomain(StrEnum):
-    """What to do with a record whose value is missing, not a number, or not in the declared domain, and has no cell."""
+    """The action for a record without a cell: its value is missing, not a number, or not in the declared domain."""
 
     REFUSE = "refuse"
     DROP = "drop"
@@ -635,27 +657,29 @@ class OutsideDomain(StrEnum):
 @final
 @dataclass(frozen=True)
 class DataSource:
-    """What is publicly known of the data, before they are opened.
+    """The public facts about the data, before they are opened.
 
     Attributes:
-        name: of the source.
-        table: of a DuckDB file, when the data come from one.
-        outside_domain: what becomes of records outside an attribute that does not say it itself: refuse the
-            data (default), or leave such records out of every table.
-        max_records: a public bound on the number of records. It chooses the width of integers at plan time. Data with
-            more records are refused where counts would not be exact otherwise: arrays of counts, sums of amounts
-            (:meth:`fitnoise.kernel.order.Order.max_records`) and shares. Nothing else compares it with the data.
-        account: the name under which a ledger sums up charges: one for all sources about the same people, such
-            as the quarters of a survey; None where it is that of the source.
-        max_dropped: the largest share of records, from 0 to 1, that may be left out of every table because they are
-            outside the domain, or have no id; where more are, the count stops before anything is charged. None (the
-            default): any share. Only the operator sees it, and how many there are: what is published never says.
-        where: which records are counted at all, by their own columns: {column: value, values or bounds}, such as
-            {"country": "SI", "year": {"at_least": 2020, "below": 2025}, "kind": ["a", "b"]}. All must be met;
-            what is missing meets none. Whose data they are it does not change: the account is the same.
+        name: The name of the source.
+        table: The table of a DuckDB file, when the data come from one.
+        outside_domain: The action for records outside an attribute that states no action itself. Refuse the data
+            (default), or leave such records out of every table.
+        max_records: A public bound on the number of records. It sets the width of integers at plan time. Data with more
+            records are refused where counts would otherwise not be exact: arrays of counts, sums of amounts
+            (:meth:`fitnoise.kernel.order.Order.max_records`) and shares. Nothing else compares the bound with the data.
+        account: The name under which a ledger sums up charges: one for all sources about the same people, such as the
+            quarters of a survey. With None it is the name of the source.
+        max_dropped: The largest share, from 0 to 1, of records left out of every table because they are outside the
+            domain or have no id. With more of them, the count stops before anything is charged. None (the default)
+            allows any share. Only the operator sees the result and the number of such records; no publication states
+            it.
+        where: The condition on records to be counted, by their own columns: {column: value, values or bounds}. An
+            example is {"country": "SI", "year": {"at_least": 2020, "below": 2025}, "kind": ["a", "b"]}. A record must
+            meet all of it; a missing value meets nothing. The condition does not change the people that the data
+            describe: the account stays.
 
     Raises:
-        SpecError: one of these is not as said.
+        SpecError: One of these values breaks its rule.
     """
 
     name: str = "default"
@@ -716,17 +740,17 @@ class DataSource:
 
     @property
     def population(self) -> str:
-        """Whose data these are: the name under which a ledger sums up charges."""
+        """The name under which a ledger sums up charges; it stands for the people in the data."""
         return self.name if self.account is None else self.account
 
     @property
     def drops(self) -> bool:
-        """Whether records outside the domain are left out, where an attribute does not say otherwise."""
+        """True if records outside the domain are left out, where an attribute states no action."""
         return self.outside_domain is OutsideDomain.DROP
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """What records must meet to be counted, by column."""
+        """The conditions that a record must meet to be counted, by column."""
         assert isinstance(self.where, tuple)  # noqa: S101 - made so
         return self.where
 
@@ -734,26 +758,28 @@ class DataSource:
 @final
 @dataclass(frozen=True)
 class Account:
-    """What is protected: one balance per account.
+    """The protected population and unit that have one balance.
 
-    A promise binds its cells: "once per month" is promised of the cells that `month` has, and nothing is known of those
-    of another attribute of that name. So the account says of each attribute of the pattern what decides its cells.
+    A promise binds its cells. "Once per month" is promised for the cells that `month` has. It states nothing about
+    another attribute of that name. So the account holds, for each attribute of the pattern, a digest of the rule for
+    its cells.
 
     Args:
-        source: whose data are meant: the name of the data source, or of the account it shares with others.
-        unit: the privacy unit. Of one by an id only name, relation and id are kept: how many of its records are
-            counted, and in which pattern, each release enforces by itself.
-        cells: of each attribute of a pattern that is promised, the SHA-256 (hex) of what decides its cells
+        source: The name of the data source, or of the account that several sources share.
+        unit: The privacy unit. For a unit by an id only name, relation and id are kept. Each release itself enforces
+            the number of its counted records and their pattern.
+        cells: Each attribute of a promised pattern with the SHA-256 (hex) of the rule for its cells
             (:func:`fitnoise.kernel.order.cell_key`), in any order.
 
     Raises:
-        LedgerError: the source is not a string, is empty, has spaces around it or an unprintable character, or is not
-            in Unicode NFC: one source spelt in two ways would have two budgets; the unit is none; or the attributes are
-            others than those of its pattern, or are said twice, or not by a SHA-256.
+        LedgerError: The source is not a string, is empty, has spaces around it or an unprintable character.
+        LedgerError: The source is not in Unicode NFC: one source spelt in two ways would have two budgets.
+        LedgerError: The unit is not a privacy unit.
+        LedgerError: The attributes are not those of its pattern, appear twice, or come without a SHA-256.
 
     **Guarantees**
 
-    - Two accounts are equal where their sources and their `key` are, and only there.
+    - Two accounts are equal if and only if their sources and their `key` are.
     - `parse` reads what `key` writes, and nothing else.
     """
 
@@ -811,7 +837,7 @@ class Account:
 
     @cached_property
     def key(self) -> str:
-        """What identifies the unit, beside the source: canonical JSON, sorted keys, no spaces, ASCII."""
+        """The canonical JSON that identifies the unit within its source: sorted keys, no spaces, ASCII."""
         return _json(self.document)
 
     @cached_property
@@ -857,5 +883,5 @@ class Account:
 
 
 def _json(value: object) -> str:
-    """Canonical JSON: sorted keys, no spaces, ASCII."""
+    """Return canonical JSON: sorted keys, no spaces, ASCII."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
