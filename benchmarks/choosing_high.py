@@ -1,4 +1,4 @@
-"""What a sum loses by its `high`: its margin and what is cut off, by the rule of docs/amounts.md and by other choices.
+"""Margin and bias of a sum by its `high`: the rule of docs/howto/publish_sums_and_means.md, and other choices.
 
     python benchmarks/choosing_high.py [--draws 100]
 

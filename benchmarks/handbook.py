@@ -1,4 +1,4 @@
-"""How far the formulas of survey handbooks are from what is true of the demo's numbers, which docs/asking.md quotes.
+"""Coverage of the margins of survey handbooks on the demo, for docs/howto/compute_shares_and_growth.md.
 
     python benchmarks/handbook.py [--draws 100000]
 

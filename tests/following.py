@@ -8,17 +8,18 @@ import re
 def follow(page, folder, run):
     """Do what a page tells: write its files, run its commands and its Python; and see what they show.
 
-    In what is shown, … stands for anything, and for any lines where it stands alone.
+    In what is shown, … stands for anything, and for any lines where it stands alone. Return the names that its Python
+    defines.
 
     page: its text. run: what a command says in a folder.
     """
-    told, printed = {}, ""
+    names, printed = {}, ""
     for kind, block in re.findall(r"^```(toml|console|python|text)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE):
         if kind == "toml":
             (folder / block.split()[1]).write_text(block, encoding="utf-8")
         elif kind == "python":
             with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()) as lines:
-                exec(block, told)  # noqa: S102 - our own documents
+                exec(block, names)  # noqa: S102 - our own documents
             printed = lines.getvalue()
         elif kind == "text":
             assert as_shown(block).fullmatch(printed), f"the page prints\n{printed}\nand not\n{block}"
@@ -26,6 +27,7 @@ def follow(page, folder, run):
             for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
                 said = run(command, folder)
                 assert as_shown(shown).fullmatch(said), f"{command} says\n{said}\nand not\n{shown}"
+    return names
 
 
 def as_shown(lines):

@@ -485,7 +485,7 @@ def firms(high):
 
 
 def test_each_class_pays_for_its_own_range():
-    """Four classes, each to one record at its own high: Δ² = 1; with one range 10⁶ (amounts.md, section 3)."""
+    """Four classes, each to one record at its own high: Δ² = 1; with one range 10⁶."""
     asked = fn.table("size", sum="turnover", std_error=fn.By("size", CLASSES_OF_FIRMS))
     own = planned([asked], firms(fn.By("size", CLASSES_OF_FIRMS)))
     assert float(own.exact_cost) == pytest.approx(1, abs=1e-4)

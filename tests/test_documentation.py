@@ -31,32 +31,6 @@ ROWS = (
     },
 )
 AXES = ("mathematics/product_form", {"kind": "fit-for-use by axis", "close": True, "near": True})
-GONE = (
-    "missing_values",
-    {
-        "kept": True,
-        "rows": ["0", "1", "2", "3", "4", "not applicable", "unknown"],
-        "drops": [("age",), ("age", "income")],
-        "left": [],
-    },
-)
-ASKED = (
-    "asking",
-    {
-        "labels": {"state": ("Iowa", "Ohio", "Utah")},
-        "told": "No table of the release shows both 'age' and 'state' in this detail. An estimate needs a table that "
-        "shows its attributes. Ask for one of them. Nothing was estimated.",
-    },
-)
-AMOUNTS = ("amounts", {"rows": ["sum", "sum"], "within": True, "near": True, "still_growing": True})
-COMBINED = (
-    "combining",
-    {
-        "narrower": True,
-        "told": "These releases count different records: they differ in the source. Only releases of the same records "
-        "are combined. Compare the releases (-, /). Nothing was combined.",
-    },
-)
 SERIES = (
     "series",
     {
@@ -67,7 +41,6 @@ SERIES = (
         "status": [("2026-01", True), ("2026-02", True), ("2026-03", True), ("2026-04", False)],
     },
 )
-WHOLE = ("whole_tables", {"nothing_below_0": True, "same": True, "kept": True})
 WHICH = (
     "which_records",
     {
@@ -104,12 +77,7 @@ SLOW = pytest.param("mathematics/tight_constraints", {}, marks=pytest.mark.slow)
         AXES,
         FILES,
         ROWS,
-        GONE,
-        AMOUNTS,
-        ASKED,
-        COMBINED,
         SERIES,
-        WHOLE,
         WHICH,
         REPORTED,
         SEALED,

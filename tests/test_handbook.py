@@ -1,5 +1,6 @@
-"""What is said of the formulas of handbooks: by hand where errors are independent, and as it is told of the demo."""
+"""The formulas of survey handbooks: known values where errors are independent, and the table of the how-to guide."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -27,14 +28,15 @@ def test_ours_hold_where_errors_are_independent_and_where_they_are_not():
         assert handbook.held(noise, part, 1600, 20_000)[2][0] == pytest.approx(0.95, abs=0.015)
 
 
-def test_what_pages_say_of_them_is_so():
-    """Both margins of a total exactly; how often intervals hold to a point, which 20,000 draws tell."""
+def test_the_table_on_handbooks_holds_their_coverage():
+    """The margins of a total are exact; 20,000 draws give the coverage to a point."""
     noise = handbook.of_the_demo()
-    asking = " ".join((DOCS / "asking.md").read_text(encoding="utf-8").split())
-    told = f"gives ± {noise.by_rule:.1f} for a state's total, and it is ± {noise.total:.1f}: the margin is"
-    assert f"{told} {noise.by_rule / noise.total:.2f} times as wide as is true" in asking
-    theirs, by_rule, _ = handbook.held(noise, 650, 1600, 20_000)
-    assert "For 650 of 1,600 it holds 91 % of the time with the total's own margin, and 77 % with ± 30.0;" in asking
-    assert (theirs[0], by_rule[0]) == pytest.approx((0.91, 0.77), abs=0.01)
-    assert handbook.held(noise, 0.72 * 1600, 1600, 20_000)[0][0] < 0.28
-    assert handbook.held(noise, 0.49 * 1600, 1600, 20_000)[1][0] < 0.34
+    page = " ".join((DOCS / "howto" / "compute_shares_and_growth.md").read_text(encoding="utf-8").split())
+    assert f"| margin of a state's total | ± {noise.by_rule:.1f} | ± {noise.total:.1f} |" in page
+    assert f"margin of the total is {noise.by_rule / noise.total:.2f} times as wide as the true one" in page
+    published, by_rule, _ = (share for share, _ in handbook.held(noise, 650, 1600, 20_000))
+    lowest_published = handbook.held(noise, 0.72 * 1600, 1600, 20_000)[0][0]
+    lowest_by_rule = handbook.held(noise, 0.49 * 1600, 1600, 20_000)[1][0]
+    percents = [int(x) for x in re.findall(r"\| (\d+) % \| 95 % \|", page)]
+    coverage = [published, by_rule, lowest_published, lowest_by_rule]
+    assert percents == pytest.approx([100 * x for x in coverage], abs=1)

@@ -32,6 +32,22 @@ import generate_reference  # noqa: E402 - a module of the documentation
 IN_A_BROWSER = {"in_the_studio"}
 """Done by test_studio_browser.py."""
 TUTORIALS = sorted({path.stem for path in (DOCS / "tutorials").glob("*.md")} - IN_A_BROWSER)
+EXPECTED = {
+    "howto/publish_sums_and_means": {"rows": ["sum"] * 4, "within": True, "near": True, "still_growing": True},
+    "howto/compute_shares_and_growth": {
+        "labels": {"state": ("Iowa", "Ohio", "Utah")},
+        "code": "release.attributes-not-crossed",
+    },
+    "howto/publish_integer_tables": {"nothing_below_0": True, "same": True, "kept": True},
+    "howto/combine_releases": {"narrower": True, "code": "release.different-records"},
+    "howto/keep_missing_values": {
+        "kept": True,
+        "rows": ["0", "1", "2", "3", "4", "not applicable", "unknown"],
+        "drops": [("age",), ("age", "income")],
+        "left": [],
+    },
+}
+"""Names that the Python of a page defines, with their values."""
 HOW_TO = [*sorted(f"howto/{path.stem}" for path in (DOCS / "howto").glob("*.md")), "mathematics/the_proof"]
 
 
@@ -69,7 +85,9 @@ def test_a_tutorial_can_be_followed(name, tmp_path):
 def test_a_task_is_done_as_its_page_says(name, tmp_path):
     for program in DOCS.glob("check_*.py"):
         shutil.copy(program, tmp_path)
-    follow((DOCS / f"{name}.md").read_text(encoding="utf-8"), tmp_path, run)
+    names = follow((DOCS / f"{name}.md").read_text(encoding="utf-8"), tmp_path, run)
+    expected = EXPECTED.get(name, {})
+    assert {key: names[key] for key in expected} == expected
 
 
 def test_a_notebook_shows_what_its_cells_print(tmp_path):

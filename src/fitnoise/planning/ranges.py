@@ -3,7 +3,7 @@
 Numbers beyond a range are read as its ends, so a sum or a mean lacks what they exceed it by. No margin includes that. κ
 is the margin of a sum divided by the largest amount: so many records at twice the largest amount, behind one number,
 lack as much as its margin. Of a mean ±t of n records it is t n divided by the largest amount. No data are known here,
-so a warning is about how few records suffice, and not about how many there are (docs/amounts.md).
+so a warning is about how few records suffice, and not about how many there are (docs/howto/publish_sums_and_means.md).
 """
 
 from __future__ import annotations
