@@ -1,19 +1,22 @@
-"""Everything that one account released, as one curve: δ at every ε, of all of it together.
+"""Curves δ(ε) of everything that one account released, as one release.
 
-A cap adds up ρ, μ² or ε, and holds whatever is chosen next. What has been released is known better than by a sum: the
-privacy losses of independent draws add, and their laws are known, so the law of the sum is. It is put together here
-from what the ledger keeps of each charge, for plans that were fixed in advance:
+A cap adds up ρ, μ² or ε, and holds for any later choice of plans. For plans that were fixed in advance, a smaller bound
+is known. The privacy losses of independent draws add, so the law of their sum follows from their laws. This module
+computes that law from the charges in the ledger:
 
     δ(ε) = Σ_l P(l) δ_G(μ′, ε − l),
 
-where μ′² is that of all Gaussian noise together, with its curve δ_G (docs/mathematics/exact_curve.md), and l the sum
-of the losses of everything else: of a number with discrete Laplace noise, and of an answer of which only its ε
+Here μ′² is the sum of μ² of all Gaussian noise, with its curve δ_G (docs/mathematics/exact_curve.md). The letter l is
+the sum of all other losses. These are the losses of numbers with discrete Laplace noise, and of answers of which only ε
 is known.
 
-Laws are kept on a grid of losses on which no curve is less than it is: of the convex function δ of e^ε the points on
-the grid are joined by straight lines (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi, *Connect the dots*, 2022).
-Positive numbers are added and multiplied, so that rounding is a part of each of them, and `_FACTOR` is more than all of
-it; where curves are subtracted `_SLACK` is.
+The module keeps laws on a grid of losses. No curve on the grid is below the exact curve.
+The curve δ is a convex function of e^ε, and straight lines join its points on the grid. Doroshenko, Ghazi, Kamath,
+Kumar and Manurangsi (*Connect the dots*, 2022) state this method. The module adds and multiplies positive numbers, so
+rounding changes each by a small part of itself. `_FACTOR` exceeds the rounding of all of them; where the module
+subtracts curves, `_SLACK` exceeds it.
+
+Trust: a mistake here can state a smaller δ or ε than the releases guarantee.
 """
 
 from __future__ import annotations
@@ -38,32 +41,32 @@ FIXED_IN_ADVANCE: Final = "if all plans were fixed in advance, none after an ans
 """The condition under which a curve holds: it is printed wherever a number of the curve is."""
 
 _POINTS = 2**14
-"""Points of a grid on either side of 0, at most."""
+"""The largest number of grid points on either side of 0."""
 
 _FINEST = 2.0**-10
-"""Distance of its points, where that covers all losses."""
+"""The distance of two grid points, where the grid then covers all losses."""
 
 _LARGEST = 500
-"""Of all ε together: what is larger leaves the numbers of a machine, and promises nothing."""
+"""The largest sum of all ε. Above it, numbers leave floating point, and the curve is 1."""
 
 _TAIL = 1e-25
-"""Probability of the largest losses of a sum that is taken for certain loss, at most."""
+"""The largest probability of the tail of a sum that counts as certain loss."""
 
 _FACTOR = 1 + 1e-8
-"""More than the rounding of 10⁵ sums of 10⁵ positive numbers."""
+"""A factor above the rounding of 10⁵ sums of 10⁵ positive numbers."""
 
 _SLACK = 1e-11
-"""More than the rounding of the maximum of several curves, of a table whose dearest unit depends on ε."""
+"""A bound on the rounding of the maximum of several curves, for a table whose costliest unit depends on ε."""
 
 _SHIFT = 1e-12
-"""As of :func:`fitnoise.kernel.privacy.lattice_delta`."""
+"""A shift of losses, equal to that in :func:`fitnoise.kernel.privacy.lattice_delta`."""
 
 Law = tuple[tuple[Fraction, int], ...]
-"""ε of numbers with Laplace noise, and how many have it."""
+"""Pairs of an ε of numbers with Laplace noise, and the number of these numbers."""
 
 
 class Priced(Protocol):
-    """What a charge costs one unit, as much of it as is added up here."""
+    """The cost of a charge for one unit, in the parts that this module adds up."""
 
     @property
     def rho(self) -> Fraction:
@@ -71,38 +74,38 @@ class Priced(Protocol):
 
     @property
     def epsilon(self) -> Fraction | None:
-        """ε of what is pure."""
+        """ε, if the charge is pure; otherwise None."""
 
     @property
     def known_mu_squared(self) -> Fraction | None:
-        """μ², where it is known."""
+        """μ², if it is known; otherwise None."""
 
 
 class Line(Protocol):
-    """An entry of a ledger beside what it costs: what it is, whose, and what it says."""
+    """An entry of a ledger without its cost: its kind, its account and its details."""
 
     @property
     def kind(self) -> str:
-        """Which it is: "charge" of one that was spent."""
+        """The kind of the entry: "charge" for spent budget."""
 
     @property
     def account(self) -> Account:
-        """Whose it is."""
+        """The account that the entry belongs to."""
 
     @property
     def detail(self) -> Mapping[str, Any]:
-        """What it says beside its cost; of a charge the hash of its plan, under "plan"."""
+        """The statements of the entry without its cost; a charge has the hash of its plan under "plan"."""
 
 
 class Entry(Line, Protocol):
-    """An entry of a ledger, as much of it as is added up: :class:`fitnoise.kernel.ledger.Entry` is one."""
+    """An entry of a ledger with the parts that this module adds up, such as :class:`fitnoise.kernel.ledger.Entry`."""
 
     @property
     def sequence(self) -> int:
-        """Its number."""
+        """The number of the entry."""
 
     def price(self, of: Account) -> Priced | None:
-        """What it cost the unit of an account of its name."""
+        """Return the cost of the entry for the unit of an account that has the name of the entry's account."""
 
 
 class Group(Protocol):
@@ -110,23 +113,25 @@ class Group(Protocol):
 
     @property
     def entries(self) -> Sequence[Entry]:
-        """Each of them."""
+        """All entries of the group."""
 
     def rho(self, of: Account) -> Fraction | None:
-        """ρ of all of them together, for the unit of an account."""
+        """Return ρ of all entries jointly, for the unit of an account."""
 
     def mu_squared(self, of: Account) -> Fraction | None:
-        """μ² of all of them together, likewise."""
+        """Return μ² of all entries jointly, for the unit of an account."""
 
 
 @final
 @dataclass(frozen=True)
 class Released:
-    """What one charge let go, or several on the same records.
+    """The releases of one charge, or of several charges on the same records.
 
-    mu_squared: μ′² of its Gaussian noise. tables: of each table with Laplace noise, the laws of the units of which none
-    pays less than another in all numbers. answers: ε of what is known to be ε-private, and no more. whole: μ² and ρ of
-    all of it, where they are known.
+    mu_squared: μ′² of the Gaussian noise.
+    tables: For each table with Laplace noise, the laws of its units. Of two units, neither has the smaller cost in all
+    numbers.
+    answers: ε of the answers of which only ε is known.
+    `whole`: μ² and ρ of the charge, if they are known.
     """
 
     mu_squared: Fraction = Fraction(0)
@@ -136,10 +141,10 @@ class Released:
 
     @classmethod
     def of(cls, entry: Entry, account: Account) -> Released:
-        """What the ledger knows of a charge, for one account of its name.
+        """Return the releases of a charge, from the ledger, for one account of the charge's name.
 
         Raises:
-            LedgerError: it is known neither in μ² nor in ε, as of Gaussian noise on a coarse lattice.
+            LedgerError: Neither μ² nor ε of the charge is known, as for Gaussian noise on a coarse lattice.
         """
         price = entry.price(account)
         mu_squared = None if price is None else price.known_mu_squared
@@ -159,25 +164,27 @@ class Released:
             return cls(Fraction(entry.detail["gaussian"]), laws, answers, whole)
         epsilon = price.epsilon
         if epsilon is not None and privacy.pure_mu_squared(epsilon) <= mu_squared * (1 + Fraction(1, 10**9)):
-            return cls(answers=(epsilon,), whole=whole)  # its own curve is below that of the Gaussian it implies
+            return cls(
+                answers=(epsilon,), whole=whole
+            )  # the curve of ε is below that of the Gaussian noise that ε implies
         return cls(mu_squared, whole=whole)
 
 
 @final
 @dataclass(frozen=True)
 class Curve:
-    """δ at every ε of some releases together.
+    """The smallest proven δ at every ε, for several releases as one.
 
     **Guarantees**
-        * `delta` is no less than the least δ at which all that was released is (ε, δ)-differentially private, where
-          what was asked in each release did not depend on the answers of those before;
-        * `epsilon` is an ε at which `delta` is at most the δ given.
+        * `delta` is at least the least δ at which all releases jointly are (ε, δ)-differentially private, if no plan
+          depended on answers of earlier releases;
+        * `epsilon` is an ε at which `delta` is at most the given δ.
     """
 
     released: tuple[Released, ...]
 
     def delta(self, epsilon: float) -> float:
-        """δ at ε ≥ 0: at most 1.
+        """Return δ at ε ≥ 0; at most 1.
 
         Raises:
             ValueError: ε is negative or not finite.
@@ -188,7 +195,7 @@ class Curve:
 
     @cached_property
     def _sums(self) -> tuple[Callable[[float], float], ...]:
-        """What the sums of μ² and of ρ say, where they are known: less, of numbers that are small for the grid."""
+        """The curves from the sums of μ² and of ρ, if known; smaller than the grid's for small numbers."""
         known = [x.whole for x in self.released if x.whole is not None]
         if not known or len(known) < len(self.released):
             return ()
@@ -207,10 +214,10 @@ class Curve:
         return float(chances @ parts + beyond) * _FACTOR
 
     def epsilon(self, delta: float) -> float:
-        """ε at δ.
+        """Return ε at δ.
 
         Raises:
-            ValueError: δ is not in (0, 1), or so small that no finite ε is found for it.
+            ValueError: δ is not in (0, 1), or is so small that no finite ε is found.
         """
         if not 0 < delta < 1:
             raise ValueError(f"delta is {delta!r}; it needs a number strictly between 0 and 1")
@@ -228,7 +235,7 @@ class Curve:
 
     @cached_property
     def _pure(self) -> Fraction:
-        """Σ ε of all but Gaussian noise."""
+        """The sum of ε of everything except Gaussian noise."""
         tables = (max(map(_whole, table), default=Fraction(0)) for x in self.released for table in x.tables)
         return sum((e for x in self.released for e in x.answers), Fraction(0)) + sum(tables, Fraction(0))
 
@@ -239,7 +246,7 @@ class Curve:
 
     @cached_property
     def _law(self) -> tuple[Floats, Floats, float]:
-        """Losses of all but Gaussian noise, with their probabilities; and that of a loss beyond all bounds."""
+        """Losses of everything except Gaussian noise, their probabilities, and the probability of an unbounded loss."""
         if self._pure > _LARGEST:
             return np.zeros(1), np.zeros(1), 1.0
         step = max(_FINEST, float(self._pure) / _POINTS)
@@ -252,25 +259,25 @@ class Curve:
 
 
 def curve(groups: Iterable[Group], account: Account) -> Curve:
-    """Of all that was charged to the accounts of a name, what it costs the unit of one of them.
+    """Return the curve of all charges to the accounts of a name, for the unit of one of these accounts.
 
-    The curve holds if all plans were fixed in advance. For plans that were chosen after answers of earlier releases
-    only a cap promises anything.
+    The curve holds if all plans were fixed in advance. If a plan was chosen after answers of earlier releases, only a
+    cap gives a guarantee.
 
     Args:
-        groups: of the name, as :meth:`fitnoise.kernel.ledger.Ledger.groups` tells them.
-        account: whose.
+        groups: The groups of the name, from :meth:`fitnoise.kernel.ledger.Ledger.groups`.
+        account: The account whose unit has the cost.
 
     Raises:
-        LedgerError: of a charge too little is known.
+        LedgerError: Neither μ² nor ε of a charge is known.
     """
     return Curve(tuple(x for group in groups for x in _released(group, account)))
 
 
 def _released(group: Group, account: Account) -> Iterator[Released]:
-    """What a group let go: as one where all of it is Gaussian, and charge by charge otherwise.
+    """Yield the releases of a group: one if all of them are Gaussian, and otherwise one for each charge.
 
-    Gaussian noise on the same records is as private as its μ² in the dearest cell, cell by cell added up.
+    Gaussian noise on the same records is as private as μ² in the costliest cell, summed cell by cell.
     """
     first, *others = (Released.of(entry, account) for entry in group.entries)
     rho, mu_squared = group.rho(account), group.mu_squared(account)
@@ -292,7 +299,7 @@ def _whole(law: Law) -> Fraction:
 @final
 @dataclass(frozen=True, eq=False)
 class _Sum:
-    """Probabilities of the losses (first + i)·step, and of one beyond all bounds."""
+    """Probabilities of the losses (first + i)·step, and of one unbounded loss."""
 
     step: float
     chances: Floats = field(default_factory=lambda: np.ones(1))
@@ -301,7 +308,7 @@ class _Sum:
 
     @property
     def losses(self) -> Floats:
-        """Where the probabilities are."""
+        """The losses of the probabilities, in order."""
         return np.asarray((self.first + np.arange(len(self.chances))) * self.step, dtype=np.float64)
 
     def __add__(self, other: _Sum) -> _Sum:
@@ -309,7 +316,7 @@ class _Sum:
         return _Sum(self.step, chances, self.first + other.first, self.beyond + other.beyond)._cut()
 
     def times(self, n: int) -> _Sum:
-        """The sum of so many independent ones, by squares."""
+        """Return the sum of n independent losses of this law, by repeated squares."""
         out, square = _Sum(self.step), self
         while n:
             out, n = (out + square, n - 1) if n % 2 else (out, n)
@@ -318,7 +325,7 @@ class _Sum:
         return out
 
     def _cut(self) -> _Sum:
-        """Without the rarest losses: the largest are taken for certain, the least for the least that is left."""
+        """Return the law without its rarest losses: the largest count as unbounded, the smallest as the least kept."""
         above, below = np.cumsum(self.chances[::-1])[::-1], np.cumsum(self.chances)
         keep = np.flatnonzero((above > _TAIL) & (below > _TAIL))
         low, high = int(keep[0]), int(keep[-1]) + 1
@@ -327,7 +334,7 @@ class _Sum:
         return _Sum(self.step, chances, self.first + low, self.beyond + float(self.chances[high:].sum()))
 
     def curve(self, points: Floats) -> Floats:
-        """δ at these ε, which are points of the grid in increasing order."""
+        """Return δ at these ε, which are points of the grid in increasing order."""
         above = np.append(np.cumsum(self.chances[::-1])[::-1], 0.0)
         weighed = np.append(np.cumsum((self.chances * np.exp(-self.losses))[::-1])[::-1], 0.0)
         place = np.clip(np.rint(points / self.step).astype(int) - self.first + 1, 0, len(self.chances))
@@ -335,22 +342,24 @@ class _Sum:
 
 
 def _response(epsilon: float, step: float) -> _Sum:
-    """The dearest of what is ε-private: one of two answers, told truly with odds e^ε (Kairouz, Oh, Viswanath 2015)."""
+    """Return the costliest ε-private law: one of two answers, true with odds e^ε (Kairouz, Oh, Viswanath 2015)."""
     high = max(1, math.ceil(epsilon / step))
     share = 1.0 if high * step <= epsilon else math.expm1(-(epsilon - (high - 1) * step)) / math.expm1(-step)
     chances = np.zeros(2 * high + 1)
     truth = 1 / (1 + math.exp(-epsilon))
     for j, part in ((high, share), (high - 1, 1 - share)):
-        chances[high + j] += truth * part  # e^(−loss) is kept on average, and so is what it is told with otherwise
+        chances[high + j] += (
+            truth * part
+        )  # this preserves the mean of e^(−loss), and with it the probability under the other neighbour
         chances[high - j] += truth * part * math.exp(-j * step)
     return _Sum(step, chances, -high)
 
 
 def _laplace(epsilon: float, step: float) -> _Sum:
-    """The loss of a number with continuous Laplace noise that moves by ε: δ = 1 − e^((x−ε)/2) at −ε ≤ x ≤ ε.
+    """Return the loss of a number that moves by ε, with continuous Laplace noise: δ = 1 − e^((x−ε)/2) at −ε ≤ x ≤ ε.
 
-    With u = e^(x/2) that is a line in u; of the chords over t = u² between points of the grid, the slopes are
-    −e^(−ε/2)/(u + u′), and what they change by from one chord to the next is the probability of the other neighbour.
+    With u = e^(x/2), this δ is a line in u. Over t = u², the chords between points of the grid have the slopes
+    −e^(−ε/2)/(u + u′). The change of slope from one chord to the next is the probability under the other neighbour.
     """
     high, scale = max(1, math.ceil(epsilon / step)), math.exp(-epsilon / 2)
     x = np.arange(-1, high + 1) * step
@@ -359,14 +368,16 @@ def _laplace(epsilon: float, step: float) -> _Sum:
     slopes[-1] = max(0.0, -math.expm1((x[-2] - epsilon) / 2)) / (t[-1] - t[-2])  # to the last point δ falls to 0
     other = slopes - np.append(slopes[1:], 0.0)  # at 0, 1, …, high
     inner = u[2:-1] - u[:-3], (u[1:-2] + u[:-3]) * (u[2:-1] + u[1:-2])
-    other[: high - 1] = scale * inner[0] / inner[1]  # the same, without a difference of what is nearly equal
-    if high == 1:  # 0 alone is left between the two ends
+    other[: high - 1] = (
+        scale * inner[0] / inner[1]
+    )  # equal to the line above, without a difference of nearly equal numbers
+    if high == 1:  # only 0 lies between the two ends
         other[0] = 1 - other[1] * (1 + t[-1])
     return _Sum(step, np.concatenate([other[:0:-1], other[:1], other[1:] * t[2:]]), -high)
 
 
 def _of_law(law: Law, step: float) -> _Sum:
-    """The sum of the losses of the numbers of a table."""
+    """Return the sum of the losses of a table's numbers."""
     total = _Sum(step)
     for epsilon, n in law:
         total = total + _laplace(float(epsilon), step).times(n)
@@ -374,7 +385,7 @@ def _of_law(law: Law, step: float) -> _Sum:
 
 
 def _dearest(laws: Sequence[_Sum], step: float) -> _Sum:
-    """A law whose curve is above those of all of these: their maximum, joined on the grid."""
+    """Return a law whose curve is at least those of all these laws: their maximum, joined by lines on the grid."""
     if len(laws) == 1:
         return laws[0]
     first = min(x.first for x in laws)
@@ -384,7 +395,7 @@ def _dearest(laws: Sequence[_Sum], step: float) -> _Sum:
     t = np.exp(points)
     beyond = float(top[-1])
     slopes = np.append(np.maximum(-np.diff(top), 0.0) / np.diff(t), 0.0)
-    slopes = np.maximum.accumulate(slopes[::-1])[::-1]  # convex, but for rounding
+    slopes = np.maximum.accumulate(slopes[::-1])[::-1]  # convex, except for rounding
     before = np.append(1.0, slopes[:-1])
     chances = np.maximum(before - slopes, 0.0) * t
     short = 1.0 - beyond - float(chances.sum())
@@ -392,6 +403,6 @@ def _dearest(laws: Sequence[_Sum], step: float) -> _Sum:
 
 
 def _gaussian_delta(mu: float, epsilon: Floats) -> Floats:
-    """No less than δ_G(μ, ε), at ε of any sign."""
+    """Return a number that is at least δ_G(μ, ε), at ε of any sign."""
     high, low = special.ndtr(mu / 2 - epsilon / mu), special.log_ndtr(-mu / 2 - epsilon / mu)
     return np.asarray(np.maximum(high * (1 + 1e-12) - np.exp(epsilon + low) * (1 - 1e-12), 0.0))

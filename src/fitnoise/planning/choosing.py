@@ -1,7 +1,7 @@
-"""The front door of planning: what is asked decides which mechanism plans it, and a choice is made by comparing both.
+"""The entry point of planning: the request determines the mechanism, and a choice compares both kinds of noise.
 
-Pure ε by Laplace noise, or ρ-zCDP by Gaussian noise: which one is more accurate at the same (ε, δ) depends on the
-tables alone, so it is decided without data, and the comparison is shown.
+The kinds are pure ε by Laplace noise, and ρ-zCDP by Gaussian noise. The tables determine which one is more accurate at
+an (ε, δ). So the choice uses no data, and the comparison is shown.
 """
 
 from __future__ import annotations
@@ -64,46 +64,46 @@ def plan(
     """Find the noise that meets every target at the least privacy cost, with proof. Data-free.
 
     Args:
-        workload: the tables and their targets; or a whole :class:`Publication`, and then nothing that it says beside
-            it.
-        gap: relative distance value/bound − 1 that must be certified. Default: aim at 1e-6 and report what was reached.
-            Gaussian noise only: pure plans state their ratio to the bound, which no strategy known is near to.
-        privacy: "zcdp" (default; Gaussian noise), "pure" (Laplace noise, ε without δ), or "auto": the one that is more
-            accurate at (epsilon, delta), or without an epsilon the one that needs the smaller ε at delta.
-        epsilon: spend exactly this ε: pure, or guaranteed at delta. Short for a budget.
-        unit: who is protected; default one record, add-or-remove-one.
-        source: what is publicly known of the data.
-        delta: at which ε is reported by default.
-        budget: spend exactly this; the targets are then relative to each other (Problem 2).
-        cap: refuse a plan that costs more.
-        title: shown in reports.
-        objective: what is minimised; default every target at the least cost.
-        cell_budgets: relative budgets of records (personal privacy).
-        finite: questions with finitely many answers, to be released beside the tables, each for its own ε.
-        small: what is known of a small database: plan the projection mechanism, whose answers are biased. Needs a
-            budget.
-        other_units: further units, each told what it pays and charged on an account of its own.
-        series: the attribute whose values are periods, where tables are released period by period (docs/series.md).
-        refine: as :func:`fit_for_use.plan`; Gaussian noise only.
-        start: a plan for tables like these, whose weights to start from. Changes the time taken, not the result.
-        device: where dense matrices live: None for NumPy, otherwise a PyTorch device such as "cuda".
-        max_iterations: of the solver.
-        seconds: after which the search for a pure plan is left with the best found so far, whose bound is proven as
-            ever; what is found then depends on the machine. Default: it goes to its end.
-        progress: called with the iteration and the relative gap so far (of a pure plan, the least ε).
+        workload: The tables and their targets; or a complete :class:`Publication`, and then no other argument that
+            describes it.
+        gap: The relative distance value/bound − 1 that must be certified. By default the solver aims at 1e-6 and
+            reports the gap that it reaches. For Gaussian noise only: pure plans state their ratio to the bound, because
+            no known strategy is near it.
+        privacy: "zcdp" (default; Gaussian noise), "pure" (Laplace noise, ε without δ), or "auto". With "auto" the more
+            accurate one at (epsilon, delta) is planned, or without an epsilon the one of smaller ε at delta.
+        epsilon: The exact ε to spend: pure, or guaranteed at delta. A short form of a budget.
+        unit: The protected unit; default one record, add-or-remove-one.
+        source: The public knowledge of the data.
+        delta: The δ at which ε is reported by default.
+        budget: The exact budget to spend; the targets are then relative to each other (Problem 2).
+        cap: The largest cost; a plan of higher cost is refused.
+        title: The title in reports.
+        objective: The objective to minimise; by default every target is met at the least cost.
+        cell_budgets: Relative budgets of records (personal privacy).
+        finite: Questions with finitely many answers, released with the tables, each for its own ε.
+        small: The public knowledge of a small database. Plans the projection mechanism, whose answers are biased. Needs
+            a budget.
+        other_units: Further units. The report states the cost of each, and each has an account of its own.
+        series: The attribute whose values are periods, for tables that are released period by period (docs/series.md).
+        refine: As in :func:`fit_for_use.plan`; Gaussian noise only.
+        start: A plan for similar tables, whose weights are the starting point. Changes the time taken, not the result.
+        device: The place of dense matrices: None for NumPy, otherwise a PyTorch device such as "cuda".
+        max_iterations: The largest number of iterations of the solver.
+        seconds: The time after which the search for a pure plan stops with the best plan so far, whose bound is proven
+            all the same. That plan then depends on the machine. By default the search runs to its end.
+        progress: A function, called with the iteration and the relative gap so far (for a pure plan, the least ε).
 
     Returns:
         A plan whose integer strategy meets all targets (relaxed by one common factor under a budget; in total, for the
         total-error objective).
 
     Raises:
-        GapNotReached: the certified gap is above the one asked for.
-        CapExceeded: the plan costs more than the cap.
-        WorkloadError, SpecError: the request cannot be planned.
-        PlanError: the targets are out of reach of exact 64-bit noise, or the device is not there.
+        GapNotReached: The certified gap is above the requested gap.
+        CapExceeded: The plan costs more than the cap.
+        PlanError: The targets are out of reach of exact 64-bit noise, or the device does not exist.
 
     **Guarantees**
-        * no data are read;
+        * planning reads no data;
         * every variance, recomputed from the integers, is at most its target, and so is every margin of a pure plan;
         * the cost is computed from the integers, the bound from the problem; neither comes from the solver.
 
@@ -137,21 +137,21 @@ def plan(
 
 
 def mechanisms_of(publication: Publication) -> tuple[Made, ...]:
-    """The mechanism for each question with finitely many answers, with what it was chosen from. Data-free.
+    """Return the mechanism for each question with finitely many answers, with its alternatives. Data-free.
 
     Raises:
-        WorkloadError: a question, or its prior, that cannot be used.
-        PlanError: no mechanism could be made for one of them.
+        WorkloadError: A question or its prior cannot be used.
+        PlanError: No mechanism exists for one of them.
     """
     domain = publication.workload.domain
     return tuple(choose(q, domain, publication.adjacency) for q in publication.finite)
 
 
 def assembled(publication: Publication, parts: Sequence[TablePart], chosen: Sequence[Made]) -> Plan:
-    """The plan of parts for tables, with the mechanisms of finite questions beside them.
+    """Return the plan of parts for tables, with the mechanisms of finite questions.
 
     Raises:
-        CapExceeded: together they cost more than the cap.
+        CapExceeded: Jointly they cost more than the cap.
     """
     made = Plan.of(publication, parts, [c.mechanism for c in chosen])
     if not _fits(made):
@@ -171,16 +171,16 @@ def assembled(publication: Publication, parts: Sequence[TablePart], chosen: Sequ
 @final
 @dataclass(frozen=True)
 class Alternative:
-    """One way of keeping the promise, found without data.
+    """One way to give the privacy guarantee, found without data.
 
     Attributes:
-        privacy: what it promises.
-        family: its strategies.
-        epsilon: needed for the targets: pure, or guaranteed at δ.
-        error: by what the margins asked for have to be multiplied at the budget; at most 1 without one.
-        ratio: value over the proven bound of its own kind.
-        answers: noisy ones.
-        seconds: to find it.
+        privacy: The kind of guarantee.
+        family: The family of its strategies.
+        epsilon: The ε that meets the targets: pure, or guaranteed at δ.
+        error: The factor that multiplies the requested margins at the budget; at most 1 without a budget.
+        ratio: Value over the proven bound of its kind.
+        answers: The number of noisy answers.
+        seconds: The time of the search.
     """
 
     privacy: Privacy
@@ -195,14 +195,14 @@ class Alternative:
 @final
 @dataclass(frozen=True, eq=False)
 class Comparison(Displayed):
-    """Both kinds of noise for the same tables.
+    """Both kinds of noise for one set of tables.
 
     Attributes:
-        plan: of the best.
-        why: what the other kind of noise would take.
-        alternatives: best first.
-        gaussian: the part for Gaussian noise, whether it is the best or not.
-        finite: what the mechanism of each finite question was chosen from.
+        plan: The plan of the best alternative.
+        why: The cost of the other kind of noise.
+        alternatives: All alternatives, the best one first.
+        gaussian: The part for Gaussian noise, also where it is not the best.
+        finite: The alternatives for the mechanism of each finite question.
     """
 
     plan: Plan
@@ -213,11 +213,11 @@ class Comparison(Displayed):
 
     @cached_property
     def total_error(self) -> float | None:
-        """What meeting every target costs in total error: the sum of all variances over the least there is.
+        """The total error of meeting every target: the sum of all variances over the least possible sum.
 
-        Of Gaussian noise, both at one privacy cost. At least 1, but for rounding; None where total error is what is
-        minimised, or where the plan of least total error cannot be made, or not in time: levels of many places, and
-        product form.
+        It is for Gaussian noise, with both sums at one privacy cost. It is at least 1, except for rounding. The total
+        error is missing (None) if it is the objective. It is also missing if the plan of least total error cannot be
+        made in time, as for levels of many places and product form.
         """
         publication = self.gaussian.publication
         if publication.objective.goal is not Goal.FIT_FOR_USE or not self.gaussian.mechanism.optimal:
@@ -233,8 +233,8 @@ class Comparison(Displayed):
         return own / best
 
     def to_frame(self) -> pd.DataFrame:
-        """A line for each alternative, best first."""
-        import pandas as pd  # takes longer than a small plan
+        """Return a table with one row for each alternative, the best one first."""
+        import pandas as pd  # the import takes longer than a small plan
 
         return pd.DataFrame([{**vars(a), "privacy": a.privacy.value} for a in self.alternatives])
 
@@ -250,25 +250,25 @@ def compare(
     seconds: float | None = None,
     progress: Callable[[int, float], None] | None = None,
 ) -> Comparison:
-    """Plan with pure ε and with Gaussian noise, and say what each would give. Data-free.
+    """Plan with pure ε and with Gaussian noise, and report both results. Data-free.
 
     Args:
-        workload: the tables and their targets, or a whole publication.
-        epsilon: the ε to spend, pure or at `delta`; None compares the ε at which all targets are met.
-        delta: of the Gaussian alternative.
-        device: for it.
-        every: try all families of pure noise, also those that cannot win or never did; and pure noise at all where its
-            proven bound is above the ε of Gaussian noise.
-        seconds: for the search for pure noise, as for :func:`plan`.
-        progress: as for :func:`plan`.
+        workload: The tables and their targets, or a complete publication.
+        epsilon: The ε to spend, pure or at `delta`; None compares the ε at which all targets are met.
+        delta: δ of the Gaussian alternative.
+        device: The device for the Gaussian alternative.
+        every: True to try all families of pure noise, also those that cannot be the best or never were. Pure noise is
+            then tried even if its proven bound is above the ε of Gaussian noise.
+        seconds: The time of the search for pure noise, as in :func:`plan`.
+        progress: As in :func:`plan`.
 
     Raises:
-        As :func:`plan`, where neither can be planned.
+        The errors of :func:`plan`, if neither kind can be planned.
 
     **Guarantees**
-        * the alternatives meet the same targets, up to one factor for all of them under a budget;
-        * the plan is the best of those within the cap, when there is one;
-        * ε of the Gaussian alternative is what its discrete noise guarantees at δ.
+        * the alternatives meet equal targets, up to one factor for all of them under a budget;
+        * the plan is the best of the alternatives within the cap, if there is a cap;
+        * ε of the Gaussian alternative is the guarantee of its discrete noise at δ.
     """
     whole = _publication(workload, epsilon=epsilon, delta=delta, default=Privacy.AUTO)
     if whole.small is not None:
@@ -305,9 +305,10 @@ def compare(
     found: matrix.Search | None = None
     least_pure = math.sqrt(2 * gaussian.bound)
     hopeless = asked.budget is asked.cap is None and least_pure > gaussian.epsilon() and not every
-    sought = gaussian.mechanism.in_full(gaussian.publication)  # all of a tree's places are cells to pure noise
+    sought = gaussian.mechanism.in_full(gaussian.publication)  # for pure noise all places of a tree are cells
     if sought and not hopeless:
-        with contextlib.suppress(WorkloadError, PlanError):  # too large for the search, or out of reach of its noise
+        # the tables are too large for the search, or the targets out of reach of its noise
+        with contextlib.suppress(WorkloadError, PlanError):
             wanted = replace(posed[Privacy.PURE], cap=None)
             found = matrix.search(wanted, every=every, seconds=seconds, progress=progress)
             both[Privacy.PURE] = replace(found.part, publication=posed[Privacy.PURE])
@@ -358,13 +359,13 @@ _CALLED = {Privacy.PURE: "pure noise", Privacy.ZCDP: "Gaussian noise at delta = 
 
 
 def _fits(made: Plan | TablePart) -> bool:
-    """Whether the plan costs at most its cap."""
+    """Return True if the plan costs at most its cap."""
     cap = made.publication.cap
     return cap is None or cap.limit("cap").allows(made.loss)
 
 
 def _pure(asked: Publication) -> Publication:
-    """The same with a pure promise: an ε at δ becomes an ε."""
+    """Return the publication with a pure guarantee: its ε at δ becomes a pure ε."""
     limits = {}
     for what, limit in (("budget", asked.budget), ("cap", asked.cap)):
         if limit is not None and limit.epsilon is None:
@@ -390,7 +391,7 @@ def _publication(
     default: Privacy = Privacy.ZCDP,
     **said: Any,
 ) -> Publication:
-    """What is asked, as one object; said: what else is said of it, None where it is not."""
+    """Return the request as one publication. `said`: further fields, None where a field is not set."""
     said = {name: x for name, x in said.items() if x is not None}
     if isinstance(workload, Publication):
         if said or privacy is not None or epsilon is not None or delta != 1e-6:

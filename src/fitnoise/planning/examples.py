@@ -1,4 +1,4 @@
-"""Records to try a specification with, drawn from what is declared: no data are read, and none are imitated."""
+"""Example records for a specification, drawn from its declarations: no data are read, and none are imitated."""
 
 from __future__ import annotations
 
@@ -33,40 +33,40 @@ from fitnoise.request.publication import Publication
 from fitnoise.solving.fixed import Fixed
 
 MARK = "example"
-"""What the first column is called, so that nobody takes the file for data."""
+"""The name of the first column, so that no one takes the file for data."""
 
 TRIES = 10_000
-"""Values tried for one that all who read the column can read."""
+"""The number of values tried, to find one that every reader of the column accepts."""
 
 IN_BIN = 100
-"""About as many whole numbers of a bin are drawn from."""
+"""The approximate count of whole numbers of a bin from which a value is drawn."""
 
 AROUND = 100
-"""How far beyond the only bound of a condition numbers are drawn."""
+"""The distance from the only bound of a condition, within which numbers are drawn."""
 
 YEARS = (2000, 2023)
-"""Of dates of which nothing says when they are."""
+"""The years of dates for which no declaration states a year."""
 
 START = 0
 
 
 def examples(publication: Publication, records: int) -> str:
-    """Records of the domain as CSV: each value by chance of all that are declared, and no two of them related.
+    """Return records of the domain as CSV. Each value is drawn from all declared values, and no two values are related.
 
-    Every cell is drawn as often as every other, and within it every value: of an amount every step, of a bin some
-    numbers, of a hierarchy every leaf. Codes of missing values have cells, too. What is read off a column by several
-    attributes, or by conditions, is one value that all of them can read. Each record has an id of its own.
+    Every cell of an attribute has equal probability, and so has every value within a cell. The values are every step of
+    an amount, some numbers of a bin, and every leaf of a hierarchy. Codes of missing values have cells, too. If several
+    attributes or conditions read one column, the value is one that all of them accept. Each record has a different id.
 
     Args:
-        publication: whose domain, conditions and unit are meant.
-        records: how many, at least 1.
+        publication: The publication with the domain, the conditions and the unit.
+        records: The number of records, at least 1.
 
     Raises:
-        SpecError: no value was found for a column that several attributes or conditions read.
+        SpecError: There is no common value for a column that several attributes or conditions read.
 
     **Guarantees**
-        * the same specification gives the same records: they follow from what is public, and from nothing else;
-        * none of them is outside the domain, and each meets all conditions.
+        * one specification always gives one set of records: they follow from public declarations alone;
+        * every record is in the domain, and meets all conditions.
     """
     draw = Fixed(START)
     columns, domain = list(_columns(publication)), publication.workload.domain
@@ -88,22 +88,23 @@ def examples(publication: Publication, records: int) -> str:
 
 
 def held(attribute: Attribute, cell: int, place: int = 0) -> Sequence[Any]:
-    """What the data may hold of one cell of a coding: of what is read off dates, that; of a bin some numbers.
+    """Return values that the data may have in one cell of a coding: dates where it reads dates, some numbers of a bin.
 
     Args:
-        attribute: with the coding.
-        cell: from 0 to the size of the coding, so that of an amount it is the step j, or beyond K a cell beside.
-        place: of an amount whose range goes by another attribute, the cell of its record there.
+        attribute: The attribute with the coding.
+        cell: The index of the cell, from 0 to the size of the coding − 1. For an amount, 0 to K are its steps, and
+            larger indices are further cells.
+        place: For an amount whose range depends on another attribute, the cell of the record along that attribute.
 
     Returns:
-        At least one value, which may be None, one that is not there; nothing where nothing falls into the cell.
+        At least one value, which may be None for a missing value. The result is empty if the cell is.
     """
     coding = within(attribute.coding, place)
     return [x for x in _candidates(coding, cell) if coding.cell(x) == cell]
 
 
 def _candidates(coding: Coding, cell: int) -> Sequence[Any]:
-    """What may fall into a cell; some of it perhaps into that of a code of a missing value."""
+    """Return values that may fall into a cell; some of them may fall into the cell of a missing-value code instead."""
     values = values_of(coding)
     if isinstance(coding, Beside) and cell >= values.size:
         return coding.codes[cell - values.size] or (None, "not declared")
@@ -117,13 +118,13 @@ def _candidates(coding: Coding, cell: int) -> Sequence[Any]:
         low, high = _ends(values.cuts)[cell : cell + 2]
         whole = range(math.ceil(low), math.ceil(high)) if max(abs(low), abs(high)) < EXACT else range(0)
         return whole[:: max(len(whole) // IN_BIN, 1)] or (low, math.nextafter(high, -math.inf))
-    assert isinstance(values, Steps)  # noqa: S101 - conditions alone have intervals
+    assert isinstance(values, Steps)  # noqa: S101 - only conditions have intervals
     x = values.low + cell * values.step
     return (int(x) if x.denominator == 1 else float(x),)
 
 
 def _ends(cuts: Sequence[float]) -> list[float]:
-    """Cuts, and where the outer bins are taken to end: each as wide as all between the cuts, and not below 0 alone."""
+    """Return cuts with ends for the outer bins, each as wide as all inner bins; the low end stays at 0 if possible."""
     width = cuts[-1] - cuts[0] or abs(cuts[0]) or 1
     least = cuts[0] - width
     return [max(least, 0) if cuts[0] > 0 else least, *cuts, cuts[-1] + width]
@@ -131,16 +132,17 @@ def _ends(cuts: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True)
 class _Column:
-    """A column, and all who read it; nobody reads one that holds ids alone."""
+    """A column with all attributes and conditions that read it; a column of ids has no reader."""
 
     name: str
     attributes: Mapping[str, Attribute]
     conditions: tuple[Condition, ...]
 
     def value(self, draw: Fixed, number: int, places: Mapping[str, int | None]) -> Any:
-        """One that all can read; of an id its record's number. SpecError where none is found.
+        """Return a value that all readers accept, or for an id the number of its record.
 
-        places: the cells of attributes of other columns by which ranges of amounts go.
+        Raises SpecError if there is no such value. places: The cells of attributes of other columns, on which the
+        ranges of amounts depend.
         """
         readers = (*self.attributes.values(), *self.conditions)
         for _ in range(TRIES if readers else 0):
@@ -162,7 +164,7 @@ class _Column:
         return number
 
     def cell(self, name: str, value: object, places: Mapping[str, int | None]) -> int | None:
-        """The cell of a value along one of the attributes, of an amount in the range of its record's class."""
+        """Return the cell of a value along one of the attributes; for an amount, in the range of its record's class."""
         attribute = self.attributes[name]
         by = classified_by(attribute.coding)
         if by is None:
@@ -177,11 +179,11 @@ class _Column:
         )
 
     def _of(self, attribute: Attribute, draw: Fixed, places: Mapping[str, int | None]) -> Sequence[Any]:
-        """Values of one of its cells; of dates any that may be read."""
+        """Return values of one of the attribute's cells; for dates, any that it may read."""
         cell, steps = draw.below(attribute.size), attribute.steps
         if cell < attribute.own_size and attribute.derived is not None:
             return self._dates(draw)
-        if steps:  # of an amount all steps are one of its knots, and what is beside them comes after
+        if steps:  # all steps of an amount belong to one knot, and its further cells follow
             knots, most = len(steps) + 1, sum(steps)
             cell = draw.below(most + 1) if cell < knots else cell - knots + most + 1
         by = classified_by(attribute.coding)
@@ -199,7 +201,7 @@ class _Column:
         return range(math.ceil(low), math.ceil(high)) or (low,)
 
     def _dates(self, draw: Fixed) -> Sequence[str]:
-        """A day that may meet all, with a time where an hour is read; none where there is no such day."""
+        """Return a day that may meet all conditions, with a time if an hour is read; empty if there is no such day."""
         days = [window for a in self.attributes.values() if (window := _years(a)) is not None]
         for given in (c.bounds for c in self.conditions if c.read is not None):
             ends = {name: x.toordinal() for name, x in given.items() if isinstance(x, date)}
@@ -221,7 +223,7 @@ _BOUNDS = (("at_least", "above"), ("at_most", "below"))
 
 
 def _years(attribute: Attribute) -> tuple[int, int] | None:
-    """The first and the last day of the years of which an attribute may be read, where it says so."""
+    """Return the first and the last day of the years that an attribute may read, if it declares years."""
     off = attribute.derived
     if off is None or off.part not in {Part.YEAR, Part.AGE}:
         return None
@@ -232,7 +234,7 @@ def _years(attribute: Attribute) -> tuple[int, int] | None:
 
 
 def _extent(values: Values | Interval) -> tuple[int, int]:
-    """The least and the largest whole number that has a cell, as far as is declared."""
+    """Return the least and the largest whole number that has a cell, as far as they are declared."""
     if isinstance(values, Codes):
         whole = [int(c) for c in values.codes]
         return min(whole), max(whole)
@@ -241,7 +243,7 @@ def _extent(values: Values | Interval) -> tuple[int, int]:
 
 
 def _columns(publication: Publication) -> Iterator[_Column]:
-    """All columns that are read, those of attributes first."""
+    """Return all columns that the publication reads, those of attributes first."""
     domain, unit = publication.workload.domain, publication.unit
     named = [(domain.column(a), a) for a in domain]
     conditions = publication.source.conditions

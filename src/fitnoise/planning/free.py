@@ -1,10 +1,12 @@
-"""Queries for free: further answers that cost no privacy beyond what earlier releases on the same records already cost.
+"""Queries for free: further answers that add no privacy cost to earlier releases on the same records.
 
-What releases cost together is the dearest joint cell of their summed profiles. A cell whose records pay less has slack,
-paid for by others and not used. A further release with prof_i ≤ slack_i everywhere leaves the joint cost as it is; the
-most accurate one is a plan with the slack as cell budgets.
+The joint cost of releases is the largest value of their summed profiles over the joint cells. A cell whose records cost
+less has slack, which other cells determine and no release uses. A further release with prof_i ≤ slack_i everywhere
+leaves the joint cost as it is. The most accurate such release is a plan with the slack as cell budgets.
 
-Source: fit-for-use (Xiao et al. 2021), section 5.3; composing profiles cell by cell is ours.
+Source: fit-for-use (Xiao et al. 2021), section 5.3; the composition of profiles cell by cell is from this project.
+
+Trust: a mistake here can make a release look free that raises the cost of some records.
 """
 
 from __future__ import annotations
@@ -33,20 +35,22 @@ from fitnoise.request.workloads import Family, Workload
 from fitnoise.solving.sectors import MAX_STRUCTURED_CELLS
 
 FAINT = 1e-4
-"""Slack below this part of the joint cost counts as none: it would buy answers of a hundred times the noise."""
+"""The part of the joint cost below which slack counts as 0: it would allow answers of a hundred times the noise."""
 
 MARGIN = Fraction(1, 2**56)
-"""Kept back of every cell's slack: more than the ledger's rounding up to multiples of 2⁻⁶⁴ can add."""
+"""The amount subtracted from every cell's slack. It exceeds the ledger's rounding up to multiples of 2⁻⁶⁴."""
 
 
 @final
 @dataclass(frozen=True)
 class Left:
-    """Values of an attribute about which something is free.
+    """Values of an attribute for which counts are free.
 
-    attribute: its name. values: those of which all records pay less than the dearest, as tables show them. std_errors:
-    in people, of a count of the records with each of them, asked for nothing more: σ² = g²/(2 · the least slack of
-    their cells), for units of g records. One may ask for all these counts at once: no record is in two.
+    attribute: The name of the attribute.
+    values: The values whose records all cost less than the costliest record, as tables show them.
+    std_errors: The standard error in people of a count of each value's records, if no other table is requested.
+    It is σ² = g²/(2 · the least slack of its cells), for units of g records. One request may ask for all these counts,
+    because no record is in two of them.
     """
 
     attribute: str
@@ -58,10 +62,10 @@ class Left:
 
 
 def profile_beside(plan: Plan) -> Profile | None:
-    """What a plan costs by cell; None where it is not told what is free beside it.
+    """Return the cost of a plan by cell, or None if fitnoise does not compute its free queries.
 
-    So for units by an id, or that keep to a pattern, and beside a plan that itself stands beside others: of what these
-    leave, it may have used all.
+    Units with an id or a pattern have no such cost. Neither has a plan that uses the slack of other plans, because it
+    may have used all of that slack.
     """
     unit = plan.publication.unit
     if unit.id is not None or unit.pattern or plan.publication.beside:
@@ -70,7 +74,7 @@ def profile_beside(plan: Plan) -> Profile | None:
 
 
 def left_beside(plan: Plan) -> tuple[Left, ...]:
-    """What is free beside a plan, attribute by attribute; nothing where :func:`free` would refuse."""
+    """Return the free counts of a plan, attribute by attribute; empty where :func:`free` would refuse."""
     profile = profile_beside(plan)
     if profile is None:
         return ()
@@ -86,7 +90,7 @@ def _left(domain: Domain, unit: PrivacyUnit, charges: list[Charged]) -> tuple[Le
     whole, found = joint([c.profile for c in charges]), []
     for i, a in enumerate(names):
         least = np.asarray(np.min(cells, axis=tuple(j for j in range(len(names)) if j != i)))
-        shown = domain[a].own_size if domain[a].steps else 0  # no records are counted at the knots of an amount
+        shown = domain[a].own_size if domain[a].steps else 0  # no table counts records at the knots of an amount
         rows = [*zip(domain[a].values, least, strict=True)][shown:]
         own = [(v, float(x)) for v, x in rows if x > FAINT * whole]
         if own:
@@ -104,30 +108,30 @@ def free(
     max_iterations: int = 2000,
     progress: Callable[[int, float], None] | None = None,
 ) -> Plan:
-    """The most accurate answers to further queries that leave the joint cost of earlier releases as it is.
+    """Plan the most accurate answers to further queries that leave the joint cost of earlier releases as it is.
 
     Args:
-        workload: the further tables; their targets say how accurate they are relative to each other. Or a whole
-            publication, with the plans' own unit and source, and neither budget nor cell budgets.
-        beside: the plans already measured, on the same records, or their charges in a ledger
-            (:func:`fitnoise.kernel.ledger.charged`), which need a publication.
-        gap: relative gap that must be certified; None aims at 1e-6.
-        max_iterations: of the solver.
-        progress: called with the iteration and the relative gap so far.
+        workload: The further tables, whose targets state their relative accuracy. Or a complete publication with the
+            plans' unit and source, and without a budget or cell budgets.
+        beside: The earlier plans on the same records, or their charges in a ledger
+            (:func:`fitnoise.kernel.ledger.charged`). Charges need a publication.
+        gap: The relative gap that must be certified; None aims at 1e-6.
+        max_iterations: The largest number of iterations of the solver.
+        progress: A function, called with the iteration and the relative gap so far.
 
     Returns:
-        A plan beside those given. Released with the same ledger it raises what is spent by nothing. Its own ρ is what
-        it would cost alone.
+        A plan for use with the given plans. Its release with their ledger raises the spent budget by 0. Its own ρ is
+        its cost without the other plans.
 
     Raises:
-        PlanError: nothing is left, a query counts records whose cells have no slack, the plans are not about the same
-            unit, source and attributes, or replace-one neighbours.
+        PlanError: No slack is left, or a query counts records whose cells have no slack. Or the plans differ in unit,
+            source or attributes, or have replace-one neighbours.
 
     **Guarantees**
-        * no data are read;
-        * the largest sum of all profiles is that of `beside` alone, exactly, also after rounding up to multiples of
-          2⁻⁶⁴; μ² together may rise by a part of 4 · 10⁻⁶ at most, as noise on a finer lattice is nearer to normal;
-        * the relaxation is within the certified gap of the least possible for independent noise.
+        * the function reads no data;
+        * the largest sum of all profiles equals that of `beside` exactly, also after rounding up to multiples of 2⁻⁶⁴.
+          The joint μ² may rise by a factor of at most 1 + 4 · 10⁻⁶, as noise on a finer lattice is nearer to normal;
+        * the relaxation is within the certified gap of the least possible one for independent noise.
     """
     given: list[Plan | Charged] = [beside] if isinstance(beside, Plan) else list(beside)
     publication = _publication(workload, given)
@@ -249,7 +253,7 @@ def _publication(workload: Workload | Publication, given: list[Plan | Charged]) 
 
 
 def _records(publication: Publication) -> DataSource:
-    """What says which records are meant."""
+    """Return the fields of a source that determine which records are meant."""
     return replace(publication.source, max_records=MAX_RECORDS)
 
 
@@ -257,7 +261,7 @@ def _charged(x: Plan | Charged, publication: Publication) -> Charged:
     if isinstance(x, Charged):
         return x
     profile = x.order.charged().profile
-    if profile is None:  # the unit is the publication's
+    if profile is None:  # the unit equals that of the publication
         raise PlanError(
             "plan-without-profile",
             "A given plan has replace-one neighbours, and so no profile of cells.",
@@ -269,7 +273,7 @@ def _charged(x: Plan | Charged, publication: Publication) -> Charged:
 
 
 def _slack(domain: Domain, charges: list[Charged]) -> tuple[list[str], list[Fraction]]:
-    """The attributes on which the charges' profiles depend, and what is left of ρ in their joint cells, in C order."""
+    """Return the attributes of the charges' profiles, and the slack of ρ in their joint cells, in C order."""
     keys = {axis_key(domain, a): a for a in domain}
     used = {key for c in charges for key, _ in c.profile.axes}
     if not used <= set(keys):
@@ -303,14 +307,15 @@ def _slack(domain: Domain, charges: list[Charged]) -> tuple[list[str], list[Frac
 def _check_cells(
     workload: Workload, names: Sequence[str], exhausted: NDArray[np.bool_], rest: Callable[[], str]
 ) -> None:
-    """Refuse tables that count records of cells without slack, by name.
+    """Raise PlanError, with the name of the table, if a table counts records of cells without slack.
 
-    rest: returns the cells with slack, for the error.
+    rest: A function that returns the cells with slack, for the error.
     """
     domain = workload.domain
     spent = aligned(domain, exhausted, names, names)
     for part in workload.tables.parts:
-        t = part.template if isinstance(part, Family) else part  # what a pattern shows value by value counts every cell
+        # a pattern that shows an attribute value by value counts every cell
+        t = part.template if isinstance(part, Family) else part
         if t.matrix is not None:
             counted = t.matrix.matrix.any(axis=0).reshape(domain.shape)
             away = tuple(i for i, a in enumerate(domain) if a not in names)

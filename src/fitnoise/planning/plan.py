@@ -1,8 +1,11 @@
-"""Plans: everything decided before the data are looked at, frozen, hashed and open to anyone's check.
+"""Plans: all decisions before the data are read, frozen, hashed and open to anyone's check.
 
-A plan holds the publication it answers, and for every request in it a part: the integers that will be measured, and the
-dual weights that prove nothing cheaper could meet the targets. Prices, errors and certificates are *properties*:
-recomputed whenever they are asked for, also after reading a plan from a file.
+A plan holds its publication, and one part for every request in the publication. A part holds the integers that will be
+measured, and the dual weights that prove that no noise of lower cost meets the targets. Prices, errors and certificates
+are *properties*: a plan recomputes them each time, also after it was read from a file.
+
+Trust: the order that a plan makes decides the noise and the charge, so a mistake here can charge less than a release
+costs.
 """
 
 from __future__ import annotations
@@ -37,28 +40,32 @@ from fitnoise.solving.certificates import Certificate, Evidence, Terms
 from fitnoise.solving.sectors import Decomposition
 
 FORMAT, FORMAT_OF_PARTS = 2, 3
-"""Versions of the plan document: of a plan for tables of one mechanism, with questions beside it or without; and of any
-other, part by part. A reader refuses a version it does not know."""
+"""Versions of the plan document.
+
+The first is for tables of one mechanism, with or without questions. The second is for all other plans, part by part. A
+reader refuses an unknown version.
+"""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Plan(Displayed):
-    """A certified plan. Make one with :func:`fitnoise.plan`; nothing in it depends on data.
+    """A certified plan. Make one with :func:`fitnoise.plan`; no part of a plan depends on data.
 
     Attributes:
-        publication: what was asked for.
-        parts: one for every request of it, in order: tables (:class:`TablePart`), then questions.
-        whole: of what is known of a series after some periods (:meth:`through`), the plan of all; None of others.
+        publication: The publication that the plan answers.
+        parts: One part for each request, in order: tables (:class:`TablePart`), then questions.
+        `whole`: The plan of the complete series, for a plan of its first periods (:meth:`through`); None for other
+            plans.
 
-    What is said of *the tables* (`bound`, `variances`, …) is said of a plan whose tables are all of one part; of
-    several each part says it, and the plan raises PlanError.
+    The properties of *the tables* (`bound`, `variances`, …) exist for a plan whose tables are all in one part. A plan
+    with several such parts raises PlanError; use the properties of each part.
 
     **Guarantees**
         * `cost_squared` is the exact cost of the tables' design for one protected unit, rounded up to a float;
-        * `exact_rho` and `exact_epsilon` are of everything that is released;
-        * `bound`, `variances`: as of :class:`TablePart`;
-        * `from_json(to_json())` is the same plan with the same `hash`.
+        * `exact_rho` and `exact_epsilon` are the cost of everything that is released;
+        * `bound` and `variances` keep the guarantees of :class:`TablePart`;
+        * `from_json(to_json())` is an equal plan with an equal `hash`.
     """
 
     publication: Publication
@@ -86,9 +93,9 @@ class Plan(Displayed):
             _ = self.series
         refuse_boundless(2 * self.loss.rho)
         if self.publication.unit.parts > 1 or self.publication.domain.steps:
-            _ = self.order  # raises where it cannot be drawn in parts, or sums over `max_records` are not exact
+            _ = self.order  # raises if the plan cannot be drawn in parts, or if sums over `max_records` are not exact
         if self.publication.other_units:
-            self.order.also(())  # raises where nothing bounds what one of them pays
+            self.order.also(())  # raises if the cost of one of these units has no bound
 
     def __repr__(self) -> str:
         tables = sum(len(p.workload.tables) for p in self.publication.groups)
@@ -98,15 +105,15 @@ class Plan(Displayed):
 
     @classmethod
     def of(cls, publication: Publication, parts: Sequence[TablePart], questions: Sequence[Mechanism] = ()) -> Self:
-        """The plan of a publication, from parts for its tables and mechanisms for its questions.
+        """Return the plan of a publication, from parts for its tables and mechanisms for its questions.
 
         Args:
-            publication: what was asked.
-            parts: for its tables, in the order of its groups.
-            questions: a mechanism for each of its finite questions, in their order.
+            publication: The publication to answer.
+            parts: The parts for its tables, in the order of its groups.
+            questions: One mechanism for each of its finite questions, in their order.
 
         Raises:
-            PlanError: there are more or fewer mechanisms than questions.
+            PlanError: There are more or fewer mechanisms than questions.
         """
         if len(questions) != len(publication.finite):
             raise other_question_count()
@@ -117,28 +124,31 @@ class Plan(Displayed):
 
     @cached_property
     def series(self) -> Series | None:
-        """What is drawn in each period, where it is released period by period; None of other plans."""
+        """The tables of each period, for a release period by period; None for other plans."""
         name = self.publication.series
         return None if name is None else Series(self.order, name)
 
     @property
     def periods(self) -> tuple[str | int, ...]:
-        """The labels of its periods, in order; of :meth:`through`, as far as it goes. None where it is no series."""
+        """The labels of the periods, in order; after :meth:`through`, of the first periods only.
+
+        Empty if there is no series.
+        """
         name = self.publication.series
         return () if name is None else self.publication.domain[name].values
 
     @checked(PlanError, "Nothing was measured.")
     def through(self, periods: int) -> Plan:
-        """What is known of a series after so many periods: its tables as far as they go, the price and proof of all.
+        """Return the plan of a series' first periods: their tables, with the price and proof of the complete series.
 
         Args:
-            periods: how many, from 1.
+            periods: The number of periods, at least 1.
 
         Returns:
-            A plan whose document, hash, order and price are those of this one.
+            A plan whose document, hash, order and price equal those of this plan.
 
         Raises:
-            PlanError: it is no series, or has fewer periods.
+            PlanError: The plan has no series, or has fewer periods.
         """
         if self.whole is not None or not 1 <= periods <= len(self.periods):
             raise PlanError(
@@ -165,7 +175,7 @@ class Plan(Displayed):
 
     @property
     def only(self) -> TablePart:
-        """The part of all tables; PlanError where there is none, or more than one."""
+        """The part of all tables. Raises PlanError unless there is exactly one such part."""
         if len(self.groups) != 1:
             raise PlanError(
                 "several-parts",
@@ -177,15 +187,15 @@ class Plan(Displayed):
         return self.groups[0]
 
     def group(self, table: str) -> TablePart:
-        """The part that has a table.
+        """Return the part that has a table.
 
         Raises:
-            WorkloadError: there is no such table.
+            WorkloadError: There is no such table.
         """
         own = (p for p in self.groups if table in p.publication.workload.tables.numbered)
         found = next(own, None)
         if found is None:
-            self.publication.workload.number(table)  # says what there is
+            self.publication.workload.number(table)  # raises an error that names the tables
         return found or self.only
 
     @property
@@ -200,12 +210,12 @@ class Plan(Displayed):
 
     @property
     def status(self) -> str:
-        """How the optimisation ended, as a sentence."""
+        """The outcome of the optimisation, as a sentence."""
         return "; ".join(p.status for p in self.groups)
 
     @property
     def setting(self) -> Setting | None:
-        """Of a small database how it is measured and estimated."""
+        """The rules for measuring and estimating a small database; None for other plans."""
         return self.only.setting
 
     @property
@@ -220,24 +230,24 @@ class Plan(Displayed):
 
     @property
     def terms(self) -> Terms:
-        """What was minimised, in the letters of certificates."""
+        """The quantities of the minimised problem, in the letters of certificates."""
         return self.only.terms
 
     @property
     def estimation(self) -> Estimation:
-        """How sectors are estimated from the noisy answers."""
+        """The estimation of sectors from the noisy answers."""
         return self.only.estimation
 
     @property
     def mechanism(self) -> str:
-        """What the mechanism is called in documents: of several, all of them."""
+        """The name of the mechanism in documents; several names are joined by " + "."""
         return " + ".join(dict.fromkeys(p.mechanism.name for p in self.groups)) or "finite"
 
     # --- price --------------------------------------------------------------------------------------
 
     @cached_property
     def order(self) -> Order:
-        """What measuring is told: the designs, for whom, and under which limits."""
+        """The order that measuring follows: the designs, the unit and the limits."""
         if self.whole is not None:
             return self.whole.order
         asked = self.publication
@@ -258,34 +268,34 @@ class Plan(Displayed):
 
     @cached_property
     def loss(self) -> Loss:
-        """What all that is released costs one protected unit, exact, or more: what the ledger will be charged."""
+        """The exact cost of the complete release for one protected unit, or a bound on it: the ledger's charge."""
         if self.whole is not None:
             return self.whole.loss
         return sum((p.loss for p in self.parts), Loss.nothing())
 
     @cached_property
     def other_losses(self) -> tuple[tuple[PrivacyUnit, Loss], ...]:
-        """What all that is released costs each of the publication's other units, exact.
+        """The exact cost of the complete release for each of the publication's other units.
 
         Raises:
-            PlanError: nothing bounds it for one of them.
+            PlanError: The cost for one of these units has no bound.
         """
         order, costs = self.order, self.order.also(())
         return tuple((unit, costs[account(order.source, unit, order.domain)]) for unit in order.units)
 
     @property
     def exact_cost(self) -> Fraction:
-        """Twice ρ of the tables for one protected unit, exact, from the integers: Δ², or ε² of pure tables."""
+        """Twice ρ of the tables for one protected unit, exact, from the integers: Δ², or ε² for pure tables."""
         return self.only.exact_cost if self.whole is None else self.whole.exact_cost
 
     @property
     def exact_epsilon(self) -> Fraction | None:
-        """ε of a pure plan for one protected unit, exact; None for Gaussian noise, which keeps no ε without a δ."""
+        """ε of a pure plan for one protected unit, exact; None for Gaussian noise, which has no ε without a δ."""
         return self.loss.epsilon
 
     @property
     def finite_epsilons(self) -> tuple[Fraction, ...]:
-        """What each finite answer costs one protected unit, proven: at most what its question asked for."""
+        """The proven cost ε of each finite answer for one protected unit, at most the ε that its question requests."""
         return tuple(p.exact_epsilon for p in self.questions)
 
     @property
@@ -295,7 +305,7 @@ class Plan(Displayed):
 
     @property
     def exact_rho(self) -> Fraction:
-        """ρ, exact: of all that is released. The guarantee is ρ-zCDP."""
+        """ρ of the complete release, exact. The guarantee is ρ-zCDP."""
         return self.loss.rho
 
     @property
@@ -305,33 +315,35 @@ class Plan(Displayed):
 
     @property
     def mu(self) -> float:
-        """μ = Δ, of the continuous Gaussian mechanism as private as this one; of a pure plan, what its ε implies.
+        """μ = Δ of the continuous Gaussian mechanism as private as this plan.
 
-        Finite answers add what their ε implies: the root of the sum of squares.
+        For a pure plan it is the μ that its ε implies. Finite answers add the μ² that their ε
+        implies: the result is the root of the sum of squares.
         """
         return self.loss.mu
 
     def epsilon(self, delta: float | None = None) -> float:
-        """ε at δ (default: the publication's), guaranteed for the discrete noise that is used, rounded up.
+        """Return ε at δ, guaranteed for the discrete noise that is used, rounded up.
 
-        By the exact curve of Gaussian noise, which holds for lattices as fine as those of plans
-        (docs/mathematics/exact_curve.md), or by the optimal conversion of ρ-zCDP, whichever is less. Of a pure plan its
-        ε, whatever δ. What finite answers cost is put on the curve, or their ρ or ε is added, whichever gives less: all
-        are proven.
+        For Gaussian noise it is the smaller of two bounds. One is the exact curve, which holds for lattices as fine as
+        those of plans (docs/mathematics/exact_curve.md). The other is the optimal conversion of ρ-zCDP. For a pure plan
+        it is its ε at every δ. Finite answers enter the curve, or their ρ or ε is added, whichever gives less: all
+        these bounds are proven.
 
         Args:
-            delta: strictly between 0 and 1; default the publication's.
+            delta: δ, strictly between 0 and 1; default the publication's.
 
         Raises:
-            PlanError, ValueError: no such δ, or more than a number can say.
+            PlanError, ValueError: δ is outside this range, or ε exceeds floating point.
         """
         return self.loss.epsilon_at(self.publication.delta if delta is None else delta)
 
     @property
     def best_guess(self) -> float:
-        """The probability with which anyone at most tells whom the release was made of, of two neighbouring databases.
+        """The largest probability that an attacker guesses which of two neighbouring databases was released.
 
-        Of someone who knows both, held them for equally likely, and sees everything released; ½ is what a coin reaches.
+        The attacker knows both databases, holds both for equally likely, and sees the complete release. A coin reaches
+        ½.
         """
         return self.loss.best_guess
 
@@ -342,19 +354,19 @@ class Plan(Displayed):
 
     @property
     def slack(self) -> Floats:
-        """How much less than the dearest one record in each structured cell costs, (n_o,): paid for and not used."""
+        """The unused cost of each structured cell, (n_o,): the largest cost of a record less its cost in the cell."""
         return self.only.slack
 
     @property
     def exact_weighted_cost(self) -> Fraction:
-        """Max_o prof_o/r_o for one protected unit, exact: Δ² where all cells have the same budget, as r ≤ 1."""
+        """The largest prof_o/r_o for one protected unit, exact: Δ² where all cells have equal budgets, as r ≤ 1."""
         return self.only.exact_weighted_cost
 
     # --- accuracy and proof -------------------------------------------------------------------------
 
     @property
     def value(self) -> float:
-        """What the integers reach of what was minimised (:attr:`TablePart.value`)."""
+        """The value of the minimised objective that the integers reach (:attr:`TablePart.value`)."""
         return self.only.value
 
     @property
@@ -384,12 +396,12 @@ class Plan(Displayed):
 
     @property
     def ratio(self) -> float:
-        """Value / bound: what is said of pure plans, which no bound known is near to."""
+        """Value / bound: the measure of pure plans, because no known bound for them is tight."""
         return self.only.ratio
 
     @property
     def unbiased_bound(self) -> float | None:
-        """What any unbiased mechanism with these variances costs at least, as of :attr:`TablePart.unbiased_bound`."""
+        """The least cost of any unbiased mechanism with these variances (:attr:`TablePart.unbiased_bound`)."""
         return self.only.unbiased_bound
 
     @property
@@ -403,80 +415,80 @@ class Plan(Displayed):
         return self.only.shares
 
     def table_margins(self, name: str, confidence: float | None = None) -> Floats:
-        """Half-widths of intervals for the numbers of one table (:meth:`TablePart.table_margins`).
+        """Return the half-widths of intervals for the numbers of one table (:meth:`TablePart.table_margins`).
 
         Args:
-            name: of the table.
-            confidence: of each interval; default the table's own, or the workload's.
+            name: The name of the table.
+            confidence: The confidence of each interval; default the table's own, or the workload's.
 
         Returns:
-            In people (or units of a sum), in the table's shape.
+            Half-widths in people (or units of a sum), in the table's shape.
 
         Raises:
-            WorkloadError: there is no such table.
+            WorkloadError: There is no such table.
         """
         return self.group(name).table_margins(name, confidence)
 
     def table_variances(self, name: str) -> Floats:
-        """Achieved variances of one table, in the table's shape.
+        """Return the achieved variances of one table, in the table's shape.
 
         Args:
-            name: of the table.
+            name: The name of the table.
 
         Returns:
-            In people², or squared units of a sum.
+            Variances in people², or squared units of a sum.
 
         Raises:
-            WorkloadError: there is no such table.
+            WorkloadError: There is no such table.
         """
         return self.group(name).table_variances(name)
 
     @property
     def numbers(self) -> int:
-        """How many numbers will be published in tables."""
+        """The number of published numbers in tables."""
         return sum(p.numbers for p in self.groups)
 
     @property
     def answers(self) -> int:
-        """How many noisy answers will be measured for tables."""
+        """The number of noisy answers that will be measured for tables."""
         return sum(p.answers for p in self.groups)
 
     @property
     def tables(self) -> Sequence[TableSummary]:
-        """One summary per table, made when it is asked for."""
+        """One summary for each table, built on access."""
         return self.groups[0].tables if len(self.groups) == 1 else [t for p in self.groups for t in p.tables]
 
     @property
     def summaries(self) -> tuple[TableSummary, ...]:
-        """One summary for each table, or pattern of tables with its worst number, as they were asked for."""
+        """One summary for each table or pattern of tables, in their order; a pattern has its worst number."""
         return tuple(s for p in self.groups for s in p.summaries)
 
     def summary(self, i: int) -> TableSummary:
-        """What the plan promises for the i-th table.
+        """Return the accuracy that the plan guarantees for the i-th table.
 
         Args:
-            i: which, from 0, in the order of `tables`.
+            i: The index of the table from 0, in the order of `tables`.
 
         Raises:
-            IndexError: there are fewer.
+            IndexError: There are fewer tables.
         """
         return self.tables[i]
 
     @property
     def finite_summaries(self) -> tuple[FiniteSummary, ...]:
-        """What is promised of each question with finitely many answers, in their order."""
+        """The summary of each question with finitely many answers, in their order."""
         return tuple(p.summary for p in self.questions)
 
     # --- document -----------------------------------------------------------------------------------
 
     def document(self) -> dict[str, Any]:
-        """The plan as plain JSON values."""
+        """Return the plan as plain JSON values."""
         if self.whole is not None:
             return self.whole.document()
         return self._document([p.document() for p in self.groups])
 
     def _document(self, tables: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """The same, with what is said of tables."""
+        """Return the plan document with these entries for tables."""
         spec = Spec.of(self.publication).document()
         answers = [p.document() for p in self.questions]
         said = [{"mechanism": p.mechanism.name, **t} for p, t in zip(self.groups, tables, strict=True)]
@@ -486,7 +498,10 @@ class Plan(Displayed):
         return {**head, **said[0], **({"finite": answers} if answers else {})}
 
     def to_json(self) -> str:
-        """Canonical JSON: the same plan gives the same text. Keys keep their order: the domain's has a meaning."""
+        """Return canonical JSON: equal plans give equal texts.
+
+        Keys keep their order, because the order of the domain matters.
+        """
         return self._text
 
     @cached_property
@@ -501,12 +516,12 @@ class Plan(Displayed):
     @classmethod
     @checked(PlanError, "Nothing was measured.")
     def from_json(cls, text: str) -> Self:
-        """Read a plan and check that its integers cost what it says, and that it says nothing else.
+        """Read a plan, and check that its integers have the stated cost and that it states nothing else.
 
         Raises:
-            PlanError: not a plan, of an unknown version, one whose parts contradict each other, or that says more or
-                less than the plan that is read. Only its bound is left to :func:`verify`, which computes it anew.
-            SpecError, WorkloadError: its specification cannot be used.
+            PlanError: The text is not a plan, or has an unknown version. Or its parts contradict each other, or it has
+                more or fewer entries than the plan that was read. Only its bound is left to :func:`verify`, which
+                recomputes it.
         """
         try:
             document = parse(text)
@@ -571,7 +586,7 @@ class Plan(Displayed):
 
     @classmethod
     def _read(cls, document: Mapping[str, Any], tables: Any) -> tuple[Self, list[float]]:
-        """The plan, and the bounds it states, part by part."""
+        """Return the plan, and the bounds that its document states, part by part."""
         mechanisms = [named(t["mechanism"]) for t in tables]
         publication = Spec.parse(document["spec"]).publication()
         finite = document.get("finite", [])
@@ -617,23 +632,23 @@ def other_question_count() -> PlanError:
 
 
 def read_back(plan: Plan) -> Plan:
-    """Read a plan back from its document: a release is made of the plan that its readers will see.
+    """Read a plan back from its document, so that a release uses the plan that its readers will see.
 
     Args:
-        plan: as it is in memory, where an own class or a changed field may mean what no document says.
+        plan: The plan in memory, where an own class or a changed field can mean what no document states.
 
     Returns:
-        The plan that `plan.json` will hold. Only its order is to be charged and drawn.
+        The plan that `plan.json` will hold. Only its order may be charged and drawn.
 
     Raises:
         PlanError: Readers would see another plan than the one in memory, or none; or the plan holds only the first
             periods of a series. Nothing was measured.
-        SpecError, WorkloadError: No specification can say what the plan asks.
-        ReleaseError: The document is longer than what is read of any plan.
+        SpecError, WorkloadError: No specification can state the publication of the plan.
+        ReleaseError: The document is longer than the limit for reading a plan.
 
     **Guarantees**
-        * the hash of the plan that is returned is that of the plan in memory, whose document is written again for it;
-        * their publications are equal, field by field, and of the same classes.
+        * the hash of the returned plan is the hash of the plan in memory, whose document is written again for it;
+        * their publications are equal, field by field, and have equal classes.
     """
     if plan.whole is not None:
         raise PlanError(
@@ -643,7 +658,7 @@ def read_back(plan: Plan) -> Plan:
             "Give the plan of all periods.",
             "Nothing was measured.",
         )
-    text = replace(plan).to_json()  # a new object: nothing that the plan computed before is believed
+    text = replace(plan).to_json()  # a new object, so that no cached property of the plan is used
     if not within_limits(text):
         raise ReleaseError(
             "plan-too-long",
@@ -670,5 +685,5 @@ def read_back(plan: Plan) -> Plan:
 
 
 def _alike(mine: Publication, asked: Publication) -> bool:
-    """Whether a part is for the tables that are asked: made for another object that says the same, or the same."""
+    """Return True if a part is for the requested tables: made for this object, or for an equal one."""
     return mine is asked or mine == asked

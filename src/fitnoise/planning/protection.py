@@ -1,7 +1,7 @@
 """Warnings about plans that protect almost no one.
 
-The measure is the best guess (:func:`fitnoise.kernel.losses.best_guess`): how often somebody who knows everything else
-guesses right which of two neighbouring databases was released. A warning refuses nothing.
+The measure is the best guess (:func:`fitnoise.kernel.losses.best_guess`). It is the probability that an attacker who
+knows everything else guesses which of two neighbouring databases was released. A warning refuses nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fitnoise.planning.plan import Plan
 from fitnoise.reporting import Kind, Section, Value
 
 ALMOST_CERTAIN_GUESS = 0.99
-"""Best guess above which a warning is due: wrong less than once in 100 cases, where a coin is wrong 50 times."""
+"""The best guess above which a warning is due: wrong less than once in 100 cases, where a coin is wrong 50 times."""
 
 PRESENCE = (
     "Warning: this plan protects almost no one: whether one {unit} is in the data can be guessed right in up to "
@@ -27,13 +27,13 @@ RECORDS = (
 
 
 def warnings(plan: Plan) -> Iterator[Section]:
-    """Return a warning for each unit of a plan whose best guess is above `ALMOST_CERTAIN_GUESS`.
+    """Yield a warning for each unit of a plan whose best guess is above `ALMOST_CERTAIN_GUESS`.
 
     Args:
-        plan: The plan, all of whose units are looked at.
+        plan: The plan; the function checks all its units.
 
     Returns:
-        Sections of one sentence each; none where every best guess is at most that.
+        Sections of one sentence each; empty if every best guess is at most `ALMOST_CERTAIN_GUESS`.
     """
     for unit, loss in ((plan.publication.unit, plan.loss), *plan.other_losses):
         if loss.best_guess > ALMOST_CERTAIN_GUESS:
@@ -43,7 +43,7 @@ def warnings(plan: Plan) -> Iterator[Section]:
 
 
 def warning_words(plan: Plan) -> list[str]:
-    """Return the same warnings as finished sentences, for documents.
+    """Return the warnings of :func:`warnings` as finished sentences, for documents.
 
     Args:
         plan: The plan.

@@ -1,9 +1,10 @@
 """Ranges of amounts: margins in records at the largest amount (κ), and warnings that a range may cut off much.
 
-Numbers beyond a range are read as its ends, so a sum or a mean lacks what they exceed it by. No margin includes that. κ
-is the margin of a sum divided by the largest amount: so many records at twice the largest amount, behind one number,
-lack as much as its margin. Of a mean ±t of n records it is t n divided by the largest amount. No data are known here,
-so a warning is about how few records suffice, and not about how many there are (docs/howto/publish_sums_and_means.md).
+fitnoise reads numbers outside a range as its ends, so a sum or a mean lacks the excess. The margin does not include
+this bias. κ is the margin of a sum divided by the largest amount. If κ records behind one number have twice the largest
+amount, the number lacks as much as its margin. For a mean ±t of n records, κ is t n divided by the largest amount. The
+planner knows no data. A warning states how few records suffice, not how many there are
+(docs/howto/publish_sums_and_means.md).
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from fitnoise.request.targets import z_score
 from fitnoise.request.workloads import EACH, Family, Sum, Table
 
 FEW_RECORDS = 10.0
-"""κ below which a warning is due: fewer records at twice the largest amount move a number by its margin."""
+"""The κ below which a warning is due: fewer records at twice the largest amount move a number by its margin."""
 
 FEW_SHARE = 1e-3
-"""The same as a part of the records of a mean."""
+"""The fraction of a mean's records below which a warning is due."""
 
 RECORDS = (
     "Warning: the range may cut off more of {amount} than the margin of {table}: {records} records at twice {largest} "
@@ -46,14 +47,14 @@ class Kappa:
     """The margin of a table of sums or means in records at the largest amount.
 
     Attributes:
-        summary: What the plan promises of the table.
-        terms: What is summed up, or the amount whose mean is shown.
-        label: The value of the attribute by which the range goes; None where it goes by none.
-        largest: The largest that one record can add, in units of the sum.
-        asked: The margin that was asked for, in records at `largest`.
-        achieved: The margin that is reached, likewise.
-        reference: Of means the number of records that the margin is for; None of sums.
-        warned: Whether so few records are enough that a warning is due.
+        summary: The accuracy that the plan guarantees for the table.
+        terms: The attributes that are summed, or the amount whose mean is shown.
+        label: The value of the attribute on which the range depends; None if it depends on none.
+        largest: The largest amount that one record can add, in units of the sum.
+        `asked`: The requested margin, in records at `largest`.
+        achieved: The achieved margin, in records at `largest`.
+        reference: For means, the number of records that the margin refers to; None for sums.
+        warned: True if so few records suffice that a warning is due.
     """
 
     summary: TableSummary
@@ -67,18 +68,20 @@ class Kappa:
 
     @property
     def share(self) -> float:
-        """κ as a part of the records of a mean; infinite for sums, of whose records no number is public."""
+        """κ as a fraction of the records of a mean; infinite for sums, whose number of records is not public."""
         return math.inf if self.reference is None else self.achieved / self.reference
 
 
 def asked(plan: Plan) -> Iterator[tuple[TableSummary, Table]]:
-    """What a plan promises for each table, beside the table; for a pattern of them beside one that stands for all."""
+    """Yield the summary of each table with the table; a pattern of tables has one table that represents it."""
     parts = (x for p in plan.groups for x in p.publication.workload.tables.parts)
     return ((s, t.template if isinstance(t, Family) else t) for s, t in zip(plan.summaries, parts, strict=True))
 
 
 def kappas(plan: Plan) -> Iterator[Kappa]:
-    """Return κ of each table of sums or means; class by class where the table shows by what its range goes.
+    """Yield κ of each table of sums or means.
+
+    If the table shows the attribute on which the range depends, there is one κ for each class.
 
     Args:
         plan: The plan.
@@ -116,13 +119,13 @@ def kappas(plan: Plan) -> Iterator[Kappa]:
 
 
 def warnings(plan: Plan) -> Iterator[Section]:
-    """Return a warning for each table whose range may cut off more than its margin.
+    """Yield a warning for each table whose range may cut off more than its margin.
 
     Args:
-        plan: The plan, whose tables are looked at without data.
+        plan: The plan; no data are read.
 
     Returns:
-        Sections of one sentence each, of the class with the least κ where the range goes by classes.
+        Sections of one sentence each. If the range depends on classes, the section is for the class with the least κ.
     """
     least: dict[str, Kappa] = {}
     for kappa in kappas(plan):
@@ -141,20 +144,20 @@ def warnings(plan: Plan) -> Iterator[Section]:
 
 
 def _cuts(domain: Domain, names: tuple[str, ...]) -> bool:
-    """Return True if numbers beyond a range are read as its ends; ceilings say that a publisher knows of them."""
+    """Return True if some numbers are cut to a range, and no amount has a ceiling that states the cut."""
     found = [domain[a] for a in names]
     return any(a.is_capped for a in found) and not any(isinstance(a, Amount) and a.ceilings for a in found)
 
 
 def _largest(attribute: Amount | Ordered, ceiling: float | None, place: int | None) -> float:
-    """Return the largest that a record can add to a sum, whichever its sign."""
+    """Return the largest absolute amount that a record can add to a sum."""
     if isinstance(attribute, Amount):
         return attribute.largest(ceiling, place)
     return float(max(abs(attribute.low), abs(attribute.high)))
 
 
 def _by_class(part: TablePart, s: TableSummary, table: Table, by: str) -> Iterator[tuple[str, int, float, float]]:
-    """For each value of an attribute that a table shows: name and place, the margin asked, and the widest reached."""
+    """Yield name, index, requested margin and widest achieved margin for each value of an attribute in a table."""
     domain, axis = part.publication.workload.domain, table.attributes.index(by)
     wanted = np.sqrt(table.variances(domain, part.publication.workload.confidence)) * z_score(s.confidence)
     for i, (asked_for, reached) in enumerate(

@@ -1,7 +1,7 @@
-"""What it would cost if: the price of a publication as one table's margins move, and ε as δ does. Data-free.
+"""The price of a publication as one table's margins change, and ε as a function of δ. Data-free.
 
-Every point is a plan of its own, certified like any other; nothing is interpolated. Neighbours on a curve are alike, so
-each plan starts from the weights of the one before it.
+Every point is a plan, certified like any other plan; nothing is interpolated. Neighbours on a curve are similar, so
+each plan starts from the weights of the plan before it.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from fitnoise.request.targets import By, BySize, Kind, Target, z_score
 from fitnoise.request.workloads import Family, Table, Workload
 
 FACTORS = tuple(2.0 ** (k / 3) for k in range(-3, 4))
-"""Half the margins to twice the margins in geometric steps, 1 in the middle."""
+"""Factors from half the margins to twice the margins in geometric steps, with 1 in the middle."""
 
 EXTREME = 1e9
-"""Largest factor, and the inverse of the smallest: beyond it squares and plans leave floating point."""
+"""The largest factor, and the inverse of the smallest: outside this range, squares and plans leave floating point."""
 
 Told = Callable[[int, int, int, float], None]
-"""Told after each iteration: which plan, of how many, its iteration, and the relative gap so far."""
+"""The type of a progress function, called after each iteration: index of the plan, number of plans, iteration, gap."""
 
 
 @final
 @dataclass(frozen=True)
 class Point:
-    """What a publication costs with the margins of one table multiplied by a factor.
+    """The cost of a publication with the margins of one table multiplied by a factor.
 
     Attributes:
-        factor: of margins; variances are multiplied by its square.
-        target_moe: margin of error asked of the table's tightest number, at the table's confidence, in people.
-        rho: ρ of the whole publication.
-        value: half of what was minimised: ρ itself, unless it is a hybrid or relative to cell budgets. Of
-            those, `value` is settled by the targets and `rho` is not: plans of one value can differ in ρ.
-        bound: certified: no plan of its kind has a smaller value.
+        factor: The factor of the margins; variances are multiplied by its square.
+        target_moe: The requested margin of error of the table's tightest number, at the table's confidence, in people.
+        rho: ρ of the complete publication.
+        value: Half of the minimised value. It is ρ, except for hybrids and for plans relative to cell budgets. For
+            those the targets determine `value` but not `rho`: plans of equal value can differ in ρ.
+        bound: The certified bound: no plan of its kind has a smaller value.
         gap: value / bound − 1.
-        epsilon: guaranteed ε at the publication's δ.
+        epsilon: The guaranteed ε at the publication's δ.
     """
 
     factor: float
@@ -65,14 +65,14 @@ class Point:
 @final
 @dataclass(frozen=True)
 class Sweep:
-    """The price of a publication as the margins of one table move.
+    """The price of a publication as the margins of one table change.
 
     Attributes:
-        table: whose margins move.
-        confidence: of the margins.
-        delta: at which ε is stated.
-        current: the publication as it is, factor 1, whether that factor was asked for or not.
-        points: one per factor, factors increasing.
+        table: The table whose margins change.
+        confidence: The confidence of the margins.
+        delta: The δ at which ε is stated.
+        current: The publication as it is (factor 1), also if factor 1 was not requested.
+        points: One point for each factor, in increasing order.
     """
 
     table: str
@@ -82,31 +82,31 @@ class Sweep:
     points: tuple[Point, ...]
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per factor, with the table's name and the fields of :class:`Point` as columns."""
+        """Return one row for each factor, with the table's name and the fields of :class:`Point` as columns."""
         frame = pd.DataFrame([astuple(p) for p in self.points], columns=[f.name for f in fields(Point)])
         frame.insert(0, "table", self.table)
         return frame
 
 
 class PrivacyCurve(NamedTuple):
-    """δ and ε (see :meth:`Plan.epsilon`), two arrays of one length."""
+    """Values of δ and of ε (see :meth:`Plan.epsilon`), in two arrays of one length."""
 
     delta: Floats
     epsilon: Floats
 
 
 def scaled(publication: Publication, factors: Mapping[str, float]) -> Publication:
-    """The same publication with the margins of some tables multiplied.
+    """Return the publication with the margins of some tables multiplied by factors.
 
-    A margin, standard error, max deviation or coefficient of variation is multiplied by the factor, a variance by its
-    square; a target by value keeps its proportions.
+    The function multiplies a margin, standard error, max deviation or coefficient of variation by the factor, and a
+    variance by its square. A target by value keeps its proportions.
 
     Args:
-        publication: what was asked for.
-        factors: of margins, by name of table; the other tables keep theirs.
+        publication: The publication to scale.
+        factors: Factors of margins, by name of table; the other tables keep their margins.
 
     Raises:
-        WorkloadError: no such table, no factor from 1e-9 to 1e9, or targets beyond double precision.
+        WorkloadError: There is no such table, a factor is not from 1e-9 to 1e9, or targets exceed double precision.
     """
     w = publication.workload
     for name in factors:
@@ -126,7 +126,7 @@ def scaled(publication: Publication, factors: Mapping[str, float]) -> Publicatio
 
 
 def _eased(family: Family, domain: Domain, factors: Mapping[int, float]) -> Family:
-    """The pattern with the margins of some of its tables multiplied."""
+    """Return the pattern with the margins of some of its tables multiplied."""
     target = family.template.target
     if isinstance(target.number, By):
         raise WorkloadError(
@@ -152,30 +152,30 @@ def sweep(
     max_iterations: int = 2000,
     progress: Told | None = None,
 ) -> Sweep:
-    """The price as the margins of one table are multiplied, while all other tables keep theirs.
+    """Compute the price as the margins of one table are multiplied, while all other tables keep their margins.
 
-    The walk starts at factor 1 and goes outwards both ways, each plan from the weights of its neighbour. A cap is
-    dropped: the curve is there to see what lies beyond it.
+    The plans start at factor 1 and go outwards in both directions, each from the weights of its neighbour. The sweep
+    removes a cap, because the curve shows the prices above it.
 
     Args:
-        what: the tables and their targets; or a plan, which is then the point at factor 1 if its gap allows.
-        table: its name.
-        factors: from 1e-9 to 1e9, in any order.
-        gap: relative gap every plan must certify; None aims at 1e-6 and reports what was reached.
-        device: where dense matrices live; see :func:`fitnoise.plan`.
-        max_iterations: of each solve.
-        progress: told which plan, of how many, its iteration and gap.
+        what: The tables and their targets; or a plan, which is then the point at factor 1 if its gap is small enough.
+        table: The name of the table.
+        factors: Factors from 1e-9 to 1e9, in any order.
+        gap: The relative gap that every plan must certify; None aims at 1e-6 and reports the gap that is reached.
+        device: The place of dense matrices; see :func:`fitnoise.plan`.
+        max_iterations: The largest number of iterations of each solve.
+        progress: A function, called with the index of the plan, the number of plans, the iteration and the gap.
 
     Raises:
-        WorkloadError: no such table; factors that are none, no numbers from 1e-9 to 1e9, or named twice.
-        SpecError: the publication has a budget, which fixes the price.
-        GapNotReached: a plan's certified gap is above the one asked for.
-        PlanError: a target is out of reach of exact 64-bit noise.
+        WorkloadError: There is no such table. Or the factors are missing, not numbers from 1e-9 to 1e9, or given twice.
+        SpecError: The publication has a budget, which fixes the price.
+        GapNotReached: A plan's certified gap is above the requested gap.
+        PlanError: A target is out of reach of exact 64-bit noise.
 
     **Guarantees**
-        * no data are read;
-        * every number is a property of a plan that meets the targets so multiplied;
-        * looser targets never have a larger `value`, but for the certified gaps.
+        * the sweep reads no data;
+        * every number is a property of a plan that meets the multiplied targets;
+        * looser targets never have a larger `value`, except for the certified gaps.
     """
     (one,) = sweeps(what, [table], factors, gap=gap, device=device, max_iterations=max_iterations, progress=progress)
     return one
@@ -191,23 +191,22 @@ def sweeps(
     max_iterations: int = 2000,
     progress: Told | None = None,
 ) -> tuple[Sweep, ...]:
-    """One :func:`sweep` per table, all from the same plan at factor 1.
+    """Compute one :func:`sweep` for each table, all from one plan at factor 1.
 
     Args:
-        what: the tables and their targets, or a plan for them.
-        tables: names; None takes every table of the workload.
-        factors: of every table's margins.
-        gap: as for one sweep.
-        device: as for one sweep.
-        max_iterations: as for one sweep.
-        progress: as for one sweep, counting the plans of all of them.
+        what: The tables and their targets, or a plan for them.
+        tables: Names of tables; None takes every table of the workload.
+        factors: Factors of every table's margins.
+        gap: The gap, as for one sweep.
+        device: The device, as for one sweep.
+        max_iterations: The largest number of iterations, as for one sweep.
+        progress: A function as for one sweep, with the plans of all sweeps counted.
 
     Returns:
-        In the order of `tables`.
+        Sweeps in the order of `tables`.
 
     Raises:
-        WorkloadError: as for one sweep; also no table at all, or one twice.
-        SpecError, GapNotReached, PlanError: as for one sweep.
+        WorkloadError: As for one sweep; also if there is no table, or one is given twice.
     """
     asked = what.publication if isinstance(what, Plan) else what
     publication = asked if isinstance(asked, Publication) else Publication(asked)
@@ -233,18 +232,18 @@ def sweeps(
 
 
 def privacy_curve(plan: Plan, deltas: ArrayLike | None = None) -> PrivacyCurve:
-    """ε of a plan at many δ.
+    """Return ε of a plan at many δ.
 
     Args:
-        plan: the plan.
-        deltas: δ, shape (n,), each strictly between 0 and 1; default 1e-12 to 0.01 or as far as the publication's own δ
-            and a tenfold beyond needs, that δ included, increasing.
+        plan: The plan.
+        deltas: Values of δ, shape (n,), each strictly between 0 and 1. By default they increase from at most 1e-12 to
+            at least 0.01, and include the publication's own δ. They reach from δ/10 to 10 δ where that is further.
 
     Raises:
-        SpecError: deltas that are none, or not strictly between 0 and 1.
+        SpecError: There are no deltas, or one is not strictly between 0 and 1.
 
     **Guarantees**
-        * each ε is what :meth:`Plan.epsilon` says at that δ.
+        * each ε equals :meth:`Plan.epsilon` at that δ.
     """
     if deltas is None:
         own = plan.publication.delta
@@ -266,7 +265,7 @@ def privacy_curve(plan: Plan, deltas: ArrayLike | None = None) -> PrivacyCurve:
 
 @dataclass
 class _Walk:
-    """Makes the plans of some sweeps, and counts them."""
+    """The maker of the plans of some sweeps, which also counts them."""
 
     publication: Publication
     device: str | None
@@ -327,7 +326,7 @@ def _times(target: Target, factor: float) -> Target:
 
 
 def _factors(given: Any) -> list[float]:
-    """The factors as floats, increasing."""
+    """Return the factors as floats, increasing."""
     items = list(given) if isinstance(given, Iterable) else [given]
     for x in items:
         if not ((is_real(x) or isinstance(x, Fraction)) and 1 / EXTREME <= x <= EXTREME):
