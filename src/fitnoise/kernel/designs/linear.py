@@ -1,7 +1,8 @@
-"""What designs of tables share: integer queries of counts, each answer with noise of its own. Part of the trust kernel.
+"""Define the base of designs of tables: integer queries of counts, with noise on each answer. Trust kernel.
 
-Answers come by group. In turn so many of them have noise of one scale: what a group is made of, and what it asks, is
-each design's own (`sectors`, `products`, `trees`, `margins`); of Gaussian noise the price is ρ = Δ²/2, whatever it is.
+Answers come by group. Each group is a sequence of runs, and all answers of a run have noise of one scale. Each design
+defines its groups and their queries (`sectors`, `products`, `trees`, `margins`). The price of Gaussian noise is ρ =
+Δ²/2 for all of them.
 """
 
 from __future__ import annotations
@@ -24,39 +25,45 @@ from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import Adjacency, Neighbours
 
 MAX_SCALE = 2.0**55
-"""Of the exact sampler: beyond it, 64 bits could be reached."""
+"""The largest scale of the exact sampler: above it, a draw could exceed 64 bits."""
 
 EXACT_SCALES = 64
-"""Different noise scales up to which prices are exact fractions. The denominators of more of them would multiply up:
-then every 1/σ² is rounded up to a multiple of a small power of two."""
+"""The largest number of different noise scales with exact fractions as prices.
+
+The denominators of more scales would multiply. Then every 1/σ² is rounded up to a multiple of a small power of two.
+"""
 
 _GUARD = 96
-"""Bits kept of the smallest 1/σ² when it is rounded up."""
+"""The number of bits kept of the smallest 1/σ² when it is rounded up."""
 
 
 class LinearDesign(Design):
-    """Integer queries of counted tables, with independent noise on every answer. over: the attributes."""
+    """Integer queries of counted tables, with independent noise on every answer.
+
+    Attributes:
+        over: The attributes.
+    """
 
     over: Cells
 
     @property
     @abc.abstractmethod
     def runs(self) -> Sequence[tuple[Floats, NDArray[np.int64]]]:
-        """By group the scales of its noise, and how many of its answers in turn have each."""
+        """The scales of the noise by group, each with the number of consecutive answers that have it."""
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """n_a of every exchangeable attribute."""
+        """The number of values n_a of every exchangeable attribute."""
         return self.over.sizes
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """How many noisy answers each group has."""
+        """The number of noisy answers of each group."""
         return tuple(int(counts.sum()) for _, counts in self.runs)
 
     @property
     def answers(self) -> int:
-        """Number of noisy numbers."""
+        """The number of noisy answers."""
         return sum(self.lengths)
 
     @property
@@ -66,11 +73,11 @@ class LinearDesign(Design):
 
     @property
     def portions(self) -> NDArray[np.int64]:
-        """How many noisy answers in turn have each of the scales."""
+        """The number of consecutive noisy answers of each scale."""
         return np.concatenate([counts for _, counts in self.runs])
 
     def check(self, sizes: Mapping[str, int], steps: Mapping[str, tuple[int, ...]]) -> None:
-        """Raise PlanError unless it is for a domain whose attributes have these numbers of values."""
+        """Raise PlanError unless the design fits a domain whose attributes have these numbers of values."""
         check_sizes(self.over, sizes, steps)
 
 
@@ -79,51 +86,55 @@ class GaussianDesign(LinearDesign):
 
     @abc.abstractmethod
     def profile(self) -> tuple[Fraction, ...]:
-        """Squared cost of one record, in units of the noise: of each structured cell, or of the dearest record."""
+        """Return the squared cost, in units of the noise, of a record in each structured cell, or of the costliest."""
 
     @abc.abstractmethod
     def cost_squared(self, neighbours: Neighbours) -> Fraction:
-        """Δ² for neighbours that differ in one record: exact, or a bound on it."""
+        """Return Δ² for neighbours that differ in one record: exact, or an upper bound."""
 
     @property
     @abc.abstractmethod
     def group_costs(self) -> tuple[Fraction, ...]:
-        """What the queries of each group cost one record that comes or goes, at most."""
+        """Bounds on the squared cost of the queries of each group for one record that is added or removed."""
 
     @abc.abstractmethod
     def told(self) -> list[tuple[int, list[int]]]:
-        """Of each group how many queries of one scale it has, and the positions of all attributes that these show."""
+        """Return for each group the number of queries of one scale and the positions of their attributes."""
 
     def unit_cost(self, of: Adjacency) -> Fraction:
-        """Δ² for one protected unit of up to g records.
+        """Return Δ² for one protected unit of up to g records.
 
-        A change of the unit is a sum of at most g steps of one record each (:class:`Adjacency`), and the square root of
-        the squared distance is a seminorm: hence g² times the largest single step.
+        A change of the unit is a sum of at most g steps of one record each (:class:`Adjacency`). The square root of the
+        squared distance is a seminorm. Hence Δ² is g² times the largest single step.
         """
         return max(self.cost_squared(step) for step in of.steps) * of.records**2
 
     def unit_profile(self, of: Adjacency) -> tuple[Fraction, ...]:
-        """Where neighbours add or remove a record, for each cell of `profile` what records of one unit cost: g² of it.
+        """Return the cost of the records of one unit for each cell of `profile`: g² times its cost.
 
-        Records of one unit that come, or that go, cost at most the mean of theirs (`sectors`).
+        This holds where neighbours add or remove a record. Added, or removed, records of one unit cost at most the mean
+        of their costs (`sectors`).
         """
         return tuple(of.records**2 * x for x in self.profile())
 
     def loss(self, of: Adjacency) -> Loss:
-        """ρ = Δ²/2, by cell where neighbours add or remove a record."""
+        """Return ρ = Δ²/2, by cell where neighbours add or remove a record."""
         finest = max((1 / Fraction(float(x.min())) ** 2 for x, _ in self.runs if len(x)), default=Fraction(0))
         if not of.by_cell:
             return Loss.concentrated(privacy.rho(self.unit_cost(of)), finest)
         return Loss.of_cells(self.over.structured, [privacy.rho(x) for x in self.unit_profile(of)], finest)
 
     def draw(self, exact: Answers, door: Door) -> Answers:
-        """Every answer plus one independent draw of N_Z(0, σ²), in the ring of the values (never saturating)."""
+        """Return every answer plus one independent draw of N_Z(0, σ²), in the ring of the values (never saturating)."""
         for values, (scales, counts) in zip(exact, self.runs, strict=True):
             _add_noise(values, scales, counts, door)
         return exact
 
     def detail(self, of: Adjacency) -> dict[str, list[Any]]:
-        """How many queries of which attributes each group has, and what they cost one record that comes or goes."""
+        """Return the entry of a ledger.
+
+        For each group, it has the number of queries, their attributes, and their cost for one added or removed record.
+        """
         del of
         names = self.over.names
         return {
@@ -135,7 +146,7 @@ class GaussianDesign(LinearDesign):
 
 
 def axis_rows(n: int) -> int:
-    """Rows of the centring matrix of an axis of n values."""
+    """Return the number of rows of the centring matrix of an axis of n values."""
     return 1 if n == 2 else n
 
 
@@ -149,7 +160,10 @@ def centre(counts: Exact, axis: int) -> Exact:
 
 
 def exact_precisions(scales: Sequence[Floats]) -> tuple[int, list[Exact]]:
-    """A unit u, and u/σ² of every scale as Python integers, likewise: exact, or rounded up where scales are many."""
+    """Return a unit u, and u/σ² of every scale as Python integers.
+
+    Both are exact for up to EXACT_SCALES different scales. For more scales u/σ² is rounded up.
+    """
     distinct = [np.unique(x, return_inverse=True) for x in scales]
     ratios = {x: x.as_integer_ratio() for x in np.concatenate([x for x, _ in distinct]).tolist()}
     if len(ratios) > EXACT_SCALES:
@@ -162,7 +176,7 @@ def exact_precisions(scales: Sequence[Floats]) -> tuple[int, list[Exact]]:
 
 
 def _add_noise(values: Exact, scales: Floats, counts: NDArray[np.int64], door: Door) -> None:
-    """Add one independent draw of N_Z(0, σ²) to every value, so many of each scale, some at a time."""
+    """Add one independent draw of N_Z(0, σ²) to every value, a block of runs at a time."""
     starts, first = np.concatenate([[0], np.cumsum(counts)]), 0
     while first < len(scales):
         last = max(first + 1, int(np.searchsorted(starts, starts[first] + DRAWN, side="right")) - 1)

@@ -1,25 +1,30 @@
-"""The integer strategy of a pure plan: what is measured with discrete Laplace noise, and its exact price. Trust kernel.
+"""Define the integer strategy of a pure plan, with discrete Laplace noise, and its exact price. Trust kernel.
 
-For some sets b of exchangeable attributes, the margin over b and the structured cells is asked integer queries A_b,
+For some sets b of exchangeable attributes, the strategy asks integer queries A_b of the margin over b and the
+structured cells:
 
-    y_b = (⊗_{a∈b} I ⊗_{a∉b} 1ᵀ) ⊗ A_b x + noise,     P(k) ∝ exp(−|k|/t) on the integers, one scale t for all,
+    y_b = (⊗_{a∈b} I ⊗_{a∉b} 1ᵀ) ⊗ A_b x + noise,     P(k) ∝ exp(−|k|/t) on the integers, one scale t for all.
 
-so one record in structured cell o moves the answers by Σ_b ‖(A_b)_{·,o}‖₁ in ℓ1, whatever its exchangeable values, and
-the release is ε-differentially private with ε the largest such sum over t: a rational number computed here, from these
-integers and the dyadic t alone. Its ρ is half the largest sum of squares over t². Nothing an optimiser says enters.
-(Li, Hay, Rastogi, Miklau, McGregor, PODS 2010, Propositions 2.4 and 4.2, with integers for real numbers and exact noise
-for continuous.)
+**Statement.** One record in structured cell o moves the answers by Σ_b ‖(A_b)_{·,o}‖₁ in ℓ1, for any exchangeable
+values. So the release is ε-differentially private, with ε the largest such sum over t. This module computes the
+rational number ε from these integers and the dyadic t alone. The ρ of the release is half the largest sum of squares
+over t². No result of an optimiser enters.
 
-**Amounts.** Every row of every A_b is whole between the knots of amounts, so that a record moves each answer by a whole
-number a_k that is affine, from each knot to the next, in each of its amounts on its own (`parts`). Every price here is
-a largest value of one of these, over records, or over a record and the one in its place:
+**Amounts.** The entries of every row of every A_b are integers between the knots of amounts. So a record moves each
+answer by an integer a_k. This a_k is affine, from each knot to the next, in each amount of the record separately
+(`parts`). Every price here is the largest value of one of the following, over records, or over a record and its
+replacement:
 
-    Σ_k |a_k|,   Σ_k a_k²,   Σ_k |a_k − a'_k|,   Σ_k (a_k − a'_k)²,   or sums of them over some answers k each,
+    Σ_k |a_k|,   Σ_k a_k²,   Σ_k |a_k − a'_k|,   Σ_k (a_k − a'_k)²,   or sums of them over some answers k each.
 
-each of them convex in (a, a'), hence convex, from each knot to the next, in each amount of each of both records while
-all else is held fixed, exchangeable values among it; and so are sums of them over several releases. So the theorem of
-`parts` holds for each: what is computed over cells, of which every knot is one, is what the dearest record costs,
-whatever its amounts are. Of the whole law of what a record tells, which is no sum, :meth:`laws` proves the same.
+*Proof.* Each of them is convex in (a, a'). Hence, with all else fixed (including exchangeable values), it is convex
+from each knot to the next, in each amount of each of both records. Sums over several releases are convex, too. So the
+theorem of `parts` holds for each. The price is computed over cells, and every knot is a cell. So it is the cost of the
+costliest record, for any amounts. :meth:`laws` proves the corresponding result for the complete law of a record's
+effect, which is not a sum. ∎
+
+**Source.** Li, Hay, Rastogi, Miklau, McGregor, PODS 2010, Propositions 2.4 and 4.2. Here integers replace real numbers,
+and exact noise replaces continuous noise.
 """
 
 from __future__ import annotations
@@ -62,29 +67,42 @@ from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.kernel.units import Adjacency, Neighbours
 
 NOISE_VARIANCE = 2.0
-"""The variance of discrete Laplace noise of scale t is 2q/(1 − q)² with q = exp(−1/t), at most 2 t²."""
+"""The bound on the noise variance, in units of t².
+
+The variance of discrete Laplace noise of scale t is 2q/(1 − q)² with q = exp(−1/t), at most 2 t².
+"""
 
 LEAST_SCALE = 2.0**14
-"""Of the noise of a plan, in units of its lattice: finer lattices cost bits only, and intervals are then those of
-continuous noise but for 3e-4 of their width."""
+"""The least noise scale of a plan, in units of its lattice.
+
+Finer lattices only cost bits. Intervals then equal those of continuous noise except for 3e-4 of their width.
+"""
 
 LARGEST_SCALE = 2.0**44
-"""Of the noise. Draws are 64-bit words; where answers are too, all is exact modulo 2⁶⁴. Where they are wider, a draw
-that no word holds would be an exception to pure privacy: at this scale one has a probability below 10^-200000."""
+"""The largest noise scale.
+
+Draws are 64-bit words. Where answers are 64-bit words as well, all arithmetic is exact modulo 2⁶⁴. Where answers are
+wider, a draw that fits no word would be an exception to pure privacy. At this scale its probability is below
+10^-200000.
+"""
 
 MOST_ENTRIES = 2**22
-"""Queries times structured cells up to which they are worked out, in some seconds."""
+"""The largest number of queries times structured cells for which the laws are computed, in some seconds."""
 
 MOST_LAWS = 4096
-"""Numbers, told apart by what they move by, of which a ledger keeps the laws: beyond, one that is above all."""
+"""The largest number of answers, distinguished by their movements, whose laws a ledger stores; above it, one law
+bounds all.
+"""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class MeasuredMargin:
-    """The integer queries about the structured cells that are asked for every combination of some attributes' values.
+    """The integer queries on structured cells for every combination of values of some attributes.
 
-    attributes: positions among the exchangeable attributes, increasing. rows: A_b, int64, (m, n_o), no row zero.
+    Attributes:
+        attributes: The positions among the exchangeable attributes, increasing.
+        rows: A_b, int64, (m, n_o), no row zero.
     """
 
     attributes: tuple[int, ...]
@@ -124,12 +142,12 @@ class MeasuredMargin:
 
     @cached_property
     def column_sums(self) -> Exact:
-        """‖(A_b)_{·,o}‖₁ of every structured cell, exact, (n_o,)."""
+        """The exact ‖(A_b)_{·,o}‖₁ of every structured cell, (n_o,)."""
         return np.asarray(np.abs(self.rows).astype(object).sum(axis=0))
 
     @cached_property
     def column_squares(self) -> Exact:
-        """‖(A_b)_{·,o}‖₂² of every structured cell, exact, (n_o,)."""
+        """The exact ‖(A_b)_{·,o}‖₂² of every structured cell, (n_o,)."""
         return np.asarray((self.rows.astype(object) ** 2).sum(axis=0))
 
 
@@ -138,17 +156,19 @@ class MeasuredMargin:
 class PureStrategy(LinearDesign):
     """Margins that are measured together, with pure ε.
 
-    over: the attributes. asked: what is measured, no set of attributes twice.
-    scale: t > 0, a float (hence dyadic), the same for every answer.
+    Attributes:
+        over: The attributes.
+        `asked`: The measured margins, no set of attributes twice.
+        scale: t > 0, a float (hence dyadic), the scale of every answer.
 
     Raises:
-        PlanError: margins that do not fit the attributes, one twice, rows that are not whole between the knots of an
-            amount, or a scale that the exact sampler cannot draw.
+        PlanError: Margins do not fit the attributes, or one appears twice. Rows have no integers between the knots of
+            an amount. Or the exact sampler cannot draw the scale.
 
     **Guarantees**
-        * `step(neighbours)` is the largest ℓ1 distance by which one neighbouring pair can move the exact answers;
-        * `unit_epsilon` is that of one protected unit over the scale: an exact fraction, and the guarantee is pure ε
-          (for answers of more than 64 bits but for what `LARGEST_SCALE` says).
+        * `step(neighbours)` is the largest ℓ1 distance by which one neighbouring pair can move the exact answers.
+        * `unit_epsilon` is the distance for one protected unit over the scale, an exact fraction.
+        * The guarantee is pure ε, for answers of more than 64 bits except for the event that `LARGEST_SCALE` states.
     """
 
     over: Cells
@@ -166,7 +186,7 @@ class PureStrategy(LinearDesign):
                 "No strategy was made.",
             )
         if self.over.steps:
-            _ = self._parts  # what will be measured is whole between the knots of amounts
+            _ = self._parts  # Raises unless the queries have integers between the knots of amounts.
         if len({m.attributes for m in self.asked}) < len(self.asked):
             raise measured_twice("margin")
         if type(self.scale) is not float or not 0 < self.scale <= LARGEST_SCALE:  # also refuses NaN
@@ -174,35 +194,35 @@ class PureStrategy(LinearDesign):
 
     @cached_property
     def runs(self) -> list[tuple[Floats, NDArray[np.int64]]]:
-        """For each margin t, and how many answers it has."""
+        """The scale t of each margin, with its number of answers."""
         counts = [len(m.rows) * math.prod(self.sizes[a] for a in m.attributes) for m in self.asked]
         return [(np.array([self.scale]), np.array([n], dtype=np.int64)) for n in counts]
 
     @cached_property
     def _columns(self) -> Exact:
-        """Σ_b ‖(A_b)_{·,o}‖₁ of every structured cell, exact, (n_o,)."""
+        """The exact Σ_b ‖(A_b)_{·,o}‖₁ of every structured cell, (n_o,)."""
         return np.asarray(sum(m.column_sums for m in self.asked), dtype=object)
 
     @cached_property
     def _squares(self) -> Exact:
-        """Σ_b ‖(A_b)_{·,o}‖₂² of every structured cell, exact, (n_o,)."""
+        """The exact Σ_b ‖(A_b)_{·,o}‖₂² of every structured cell, (n_o,)."""
         return np.asarray(sum(m.column_squares for m in self.asked), dtype=object)
 
     @property
     def rate(self) -> Fraction:
-        """1/t, exact."""
+        """The exact fraction 1/t."""
         return 1 / Fraction(self.scale)
 
     def profile(self) -> tuple[Fraction, ...]:
-        """The square of what one record in each structured cell costs, ε_o², the same for all exchangeable values."""
+        """Return the squared cost ε_o² of one record in each structured cell, equal for all exchangeable values."""
         return tuple((int(x) * self.rate) ** 2 for x in self._columns)
 
     def step(self, neighbours: Neighbours) -> int:
-        """The largest ℓ1 distance of the exact answers for data that differ in one record.
+        """Return the largest ℓ1 distance of the exact answers for data that differ in one record.
 
-        Add or remove one: max_o Σ_b ‖A_b,o‖₁. Replace one, from cell (z, o) to (z', o'): where z and z' agree on all
-        of b the distance is ‖A_b,o − A_b,o'‖₁, elsewhere ‖A_b,o‖₁ + ‖A_b,o'‖₁, which is no less. So the worst pair
-        agrees on no attribute of two values or more, and what is left is a maximum over pairs of structured cells.
+        Add or remove one: max_o Σ_b ‖A_b,o‖₁. Replace one, from cell (z, o) to (z', o'): where z and z' agree on all of
+        b the distance is ‖A_b,o − A_b,o'‖₁. Elsewhere it is ‖A_b,o‖₁ + ‖A_b,o'‖₁, which is no less. So the worst pair
+        agrees on no attribute of two values or more. The method takes the maximum over pairs of structured cells.
         """
         if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
             return int(self._columns.max())
@@ -216,11 +236,12 @@ class PureStrategy(LinearDesign):
         return int((distance + apart[:, None] + apart[None, :]).max())
 
     def step_squared(self, neighbours: Neighbours) -> int:
-        """No less than the largest squared ℓ2 distance of the exact answers for data that differ in one record.
+        """Return a bound on the squared ℓ2 distance of the exact answers for data that differ in one record.
 
         Add or remove one: max_o Σ_b ‖A_b,o‖₂². Replace one, o by o': where the exchangeable values agree on all of b,
-        ‖A_b,o − A_b,o'‖₂², elsewhere ‖A_b,o‖₂² + ‖A_b,o'‖₂²; of both the larger, margin by margin. Exact where no
-        product of two columns is negative: then the second is never the smaller one.
+        the squared distance is ‖A_b,o − A_b,o'‖₂², and elsewhere ‖A_b,o‖₂² + ‖A_b,o'‖₂². The method takes the larger of
+        both, margin by margin. The bound is exact where no product of two columns is negative: then the second is never
+        the smaller one.
         """
         if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
             return int(self._squares.max())
@@ -233,30 +254,30 @@ class PureStrategy(LinearDesign):
         return int(total.max())
 
     def unit_epsilon(self, of: Adjacency) -> Fraction:
-        """ε for one protected unit of up to g records, exact.
+        """Return the exact ε for one protected unit of up to g records.
 
-        A change of the unit is a sum of at most g steps of one record each (:class:`Adjacency`), and ℓ1 distances add:
-        so g times the largest single step.
+        A change of the unit is a sum of at most g steps of one record each (:class:`Adjacency`), and ℓ1 distances add.
+        So ε is g times the largest single step.
         """
         return of.records * max(self.step(step) for step in of.steps) * self.rate
 
     def magnitude(self, records: int) -> int:
-        """A bound on all exact answers, for at most so many records; and, without amounts, on partial sums.
+        """Return a bound on all exact answers, for at most `records` records.
 
-        With amounts counts and what multiplies them may be larger than what they add up to. Partial sums may then wrap
-        around, modulo 2⁶⁴, and answers below `WRAP` are right all the same.
+        Without amounts, it also bounds partial sums. With amounts, counts and their multipliers may be larger than the
+        answers. Partial sums may then wrap around, modulo 2⁶⁴, and answers below `WRAP` are still right.
         """
         return records * max(1, *(largest_entry(m.rows) for m in self.asked))
 
     @property
     def cells(self) -> int:
-        """How many joint cells of structured attributes there are, n_o."""
+        """The number n_o of joint cells of structured attributes."""
         return self.over.size
 
     # --- as a design ------------------------------------------------------------------------------------
 
     def afresh(self, of: Adjacency) -> PureStrategy:
-        """The same integers, with nothing computed of them before."""
+        """Return these integers without cached results."""
         del of
         return replace(self, asked=tuple(replace(m) for m in self.asked))
 
@@ -265,7 +286,7 @@ class PureStrategy(LinearDesign):
         return tuple(split(m.rows, self.over) for m in self.asked)
 
     def margins(self) -> set[Margin]:
-        """For each measured margin its attributes, with those that its queries depend on."""
+        """Return for each measured margin its attributes, with those on which its queries depend."""
         pairs = zip(self.asked, self._parts, strict=True)
         return {n for m, parts in pairs for part in parts for n in self._named(m, part)}
 
@@ -273,10 +294,11 @@ class PureStrategy(LinearDesign):
         return named(self.over, np.array([margin.attributes], dtype=np.intp), part.inner)
 
     def loss(self, of: Adjacency) -> Loss:
-        """Pure ε, and the ρ that follows number by number: Σ_k (s_k/t)²/2 where number k moves by s_k.
+        """Return pure ε and the ρ that follows number by number: Σ_k (s_k/t)²/2 where number k moves by s_k.
 
-        Number k on its own is |s_k|/t-differentially private, hence (s_k/t)²/2-zCDP, and independent draws add. By cell
-        where neighbours add or remove a record: of a unit of up to g records ‖s‖₂ ≤ g max_o ‖A_·,o‖₂.
+        Number k alone is |s_k|/t-differentially private, hence (s_k/t)²/2-zCDP, and the costs of independent draws add.
+        Where neighbours add or remove a record, the loss states ρ by cell. For a unit of up to g records, ‖s‖₂ ≤ g
+        max_o ‖A_·,o‖₂.
         """
         epsilon, factor = self.unit_epsilon(of), of.records**2 * self.rate**2 / 2
         if of.by_cell:
@@ -288,8 +310,8 @@ class PureStrategy(LinearDesign):
         return Loss.of_epsilon(epsilon, by_cell=False, implied=[square * factor])
 
     def exact(self, counts: Counts, of: Adjacency, records: int) -> Answers:
-        """By measured margin, in C order of (attributes…, rows)."""
-        del of  # the integers are the same whoever is protected
+        """Return the exact answers by measured margin, in C order of (attributes…, rows)."""
+        del of  # The integers do not depend on the protected unit.
         dtype = np.dtype(object) if self.magnitude(records) >= WRAP else np.dtype(np.int64)
         return tuple(self._asked(m, p, counts, dtype) for m, p in zip(self.asked, self._parts, strict=True))
 
@@ -305,7 +327,7 @@ class PureStrategy(LinearDesign):
         return out.ravel()
 
     def draw(self, exact: Answers, door: Door) -> Answers:
-        """Every answer plus one independent draw of discrete Laplace noise, in the ring of the values."""
+        """Return every answer plus one independent draw of discrete Laplace noise, in the ring of the values."""
         for values in exact:
             for i in range(0, len(values), HELD):
                 part = values[i : i + HELD]
@@ -313,7 +335,7 @@ class PureStrategy(LinearDesign):
         return exact
 
     def detail(self, of: Adjacency) -> dict[str, list[Any]]:
-        """Which margins are asked how many queries; and the laws of what one record tells (:meth:`laws`)."""
+        """Return the number of queries of each margin, and the laws of the effect of one record (:meth:`laws`)."""
         names, laws = self.over.names, self.laws(of)
         return {
             "margins": [{"of": [names[a] for a in m.attributes], "queries": len(m.rows)} for m in self.asked],
@@ -321,24 +343,29 @@ class PureStrategy(LinearDesign):
         }
 
     def laws(self, of: Adjacency) -> list[list[tuple[Fraction, int]]] | None:
-        """ε of every number that one record moves, as of *continuous* Laplace noise, and how many there are of each.
+        """Return ε of every number that one record moves, under *continuous* Laplace noise, with the count of each ε.
 
-        A list for each cell that is not below another in all numbers, in order of size; or one that is above all, where
-        they are many. None where a unit is more than one record that comes or goes, or where all is too much to sort.
-
-        Discrete noise of scale t is no dearer for a number that moves by s than continuous noise that moves it by
-        s/t + 1/(4t²): its δ at ε is at most 1 − e^((ε−s/t)/2)/cosh(1/2t), and log cosh x ≤ x²/2.
+        **Discrete noise.** Let a number move by s under discrete noise of scale t. Its cost is at most that of
+        continuous noise that moves by s/t + 1/(4t²). Its δ at ε is at most 1 − e^((ε−s/t)/2)/cosh(1/2t), and log cosh x
+        ≤ x²/2.
 
         **Amounts.** With continuous noise of density p on ℝⁿ, moved by e, δ at ε is 1 − ∫ min(p(x), e^ε p(x − e)) dx.
-        As log p is concave, so is, in (x, e) together, the logarithm of this minimum, and hence that of its integral in
-        e (Prékopa 1973): δ is quasi-convex in e, at every ε. It is the same for ±e_k of any k, so that it never falls
-        in |e_k|. A record moves number k by |a_k|, which is no dearer than e_k = |a_k|/t + 1/(4t²), also where a_k is 0
-        at one of the knots beside it: hence this is told of *all* numbers where there are amounts, whether they move or
-        not. Along one of its amounts, all else as it is, |a_k| is at most what is on the straight line between the two
-        knots; so for every ε its δ is at most that of the dearer of these two, and, moving one amount after the other,
-        at most that of the dearest knots beside it. So a curve that is above those of all cells, at each ε, is above
-        that of every record; also of one law that is above all numbers in order of size. ∎ (At which knots may depend
-        on ε: what is composed of several releases is such a curve of each of them.)
+        As log p is concave, the logarithm of this minimum is concave in (x, e) together. Hence so is the logarithm of
+        its integral in e (Prékopa 1973), and δ is quasi-convex in e, at every ε. It is the same for ±e_k of any k, so
+        that it never falls in |e_k|.
+
+        A record moves number k by |a_k|. This costs at most as much as e_k = |a_k|/t + 1/(4t²), also where a_k is 0 at
+        one of its adjacent knots. Hence, where there are amounts, the method lists *all* numbers, including those that
+        do not move. Along one amount of the record, with all else fixed, |a_k| is at most the straight line between its
+        values at the two knots. So for every ε its δ is at most the larger δ of these two knots. Moving one amount
+        after the other, it is at most the largest δ of the adjacent knots. So a curve above those of all cells, at each
+        ε, is above that of every record. The same holds for one law that is above all numbers in order of size. ∎ The
+        knots may depend on ε: the composition of several releases takes such a curve of each of them.
+
+        Returns:
+            One list for each cell that is not below another in all numbers, in order of size. If they are many, one
+            list that is above all. None if a unit is more than one added or removed record, or if there are too many
+            numbers to sort.
         """
         size = self.cells * sum(len(m.rows) for m in self.asked)
         if of.records > 1 or of.steps != (Neighbours.ADD_OR_REMOVE_ONE,) or size > MOST_ENTRIES:
@@ -346,23 +373,23 @@ class PureStrategy(LinearDesign):
         more, columns = self.rate**2 / 4, np.concatenate([np.abs(m.rows) for m in self.asked])
         ranked = np.unique(-np.sort(-columns, axis=0), axis=1)[:, ::-1].T
         kept: list[NDArray[np.int64]] = []
-        for moves in ranked:  # what is below another in all numbers comes after it
+        for moves in ranked:  # A law that is below another in all numbers comes after it.
             if len(kept) <= MOST_LAWS // 16 and not any((moves <= other).all() for other in kept):
                 kept.append(moves)
         laws = [np.unique(moves, return_counts=True) for moves in kept]
         if len(kept) > MOST_LAWS // 16 or sum(len(sizes) for sizes, _ in laws) > MOST_LAWS:
             laws = [np.unique(np.max(ranked, axis=0), return_counts=True)]
-        least = 0 if self.over.steps else 1  # a number that does not move at a knot may move beside it
+        least = 0 if self.over.steps else 1  # A number that does not move at a knot may move next to it.
 
         def dearest(move: int) -> Fraction:
-            """ε of a number that moves so far, in a number short enough to be written."""
+            """Return ε of a number that moves by `move`, rounded up to a number short enough to write."""
             return ceil_dyadic(move * self.rate + more, 48)
 
         return [[(dearest(int(s)), int(n)) for s, n in zip(*law, strict=True) if s >= least] for law in laws]
 
 
 def _distances(rows: NDArray[np.int64]) -> Exact:
-    """ℓ1 distances of all pairs of columns, exact, (n_o, n_o); sparse rows cost what they hold."""
+    """Return the exact ℓ1 distances of all pairs of columns, (n_o, n_o); the time follows the nonzero entries."""
     n = rows.shape[1]
     out = np.zeros((n, n), dtype=np.int64)
     if largest_entry(rows) * 2 * len(rows) >= SAFE:

@@ -1,25 +1,29 @@
-"""Queries split by the attributes they depend on, and applied to counts over these alone. Part of the trust kernel.
+"""Split queries by the attributes they depend on, and apply them to counts over these alone. Part of the trust kernel.
 
-**Amounts.** A record of an amount low + j · step, j = 0 … K, lies between two of its knots t_0 < … < t_k: the ends of
-the range and, of an amount with ceilings, these between them. With K_s steps from knot s − 1 to knot s, of which j has
-passed J_s = min(max(j − K_1 − … − K_{s−1}, 0), K_s), it adds 1 − j to the count of knot 0 and J_s to that of each other
-knot s; all of these together are one record, as the cells of any attribute are. A query that is b_s at knot s asks for
-what is on the straight line between two knots, b_0 + Σ_s (b_s − b_{s−1}) J_s/K_s: K_s must divide b_s − b_{s−1}, and
-then it is the whole number b_0 (1 − j) + Σ_s (b_0 + (b_s − b_{s−1})/K_s) J_s. Of several amounts the same is done along
-each.
+**Amounts.** An amount is low + j · step, j = 0 … K. It lies between two of its knots t_0 < … < t_k. These are the ends
+of the range and, if the amount has ceilings, the ceilings between them. There are K_s steps from knot s − 1 to knot s.
+Of them j has passed J_s = min(max(j − K_1 − … − K_{s−1}, 0), K_s). The record adds 1 − j to the count of knot 0 and J_s
+to that of each other knot s. All of these counts together are one record, as the cells of any attribute are.
 
-*Theorem.* What is measured of a record is then, in each of its amounts on its own, affine from each knot to the next,
-with the values at the knots. Every price is a maximum, over the records of a unit (and over those in their place), of a
-convex function of a sum of what these add; so, as a function of one amount of one record, all else as it is, it is
-convex from each knot to the next, and nowhere there larger than at one of these two. Moving one amount after the other
-to the knot beside it that is no cheaper leaves a unit whose amounts all are at knots. Hence prices over cells, of which
-every knot is one, hold for every amount of the range, and are attained where they are for cells: the largest squared
-distance, of one record, of any number of one unit, of records that are replaced, and what is summed up by cell over
-several releases. Of patterns only while these are in other attributes than amounts.
+A query has the value b_s at knot s. It asks for the value on the straight line between two knots, b_0 + Σ_s (b_s −
+b_{s−1}) J_s/K_s. K_s must divide b_s − b_{s−1}. Then the value is the integer b_0 (1 − j) + Σ_s (b_0 + (b_s −
+b_{s−1})/K_s) J_s. With several amounts, the same applies along each amount.
 
-Where the range of an amount goes by another attribute (`codings.Steps.classes`), j is that in the range of the record's
-cell there, of the same K in all of them. What multiplies it are queries of the joint cells of both, so that nothing
-above changes: in each cell of that attribute a record lies between the two ends of its range.
+*Theorem.* Consider the answer of a query for one record. In each amount separately it is affine from each knot to the
+next, with the values at the knots. Every price is a maximum over the records of a unit, and over their replacements.
+The maximum is taken of a convex function of the sum of their answers. As a function of one amount of one record, with
+all else fixed, it is therefore convex from each knot to the next. So nowhere between two knots is it larger than at one
+of them. Move one amount after the other to the adjacent knot of no lower cost: the result is a unit whose amounts are
+all at knots. Every knot is a cell. Hence prices over cells hold for every amount of the range, and they are attained
+where they are attained for cells. ∎
+
+The theorem covers the largest squared distance of one record, of any number of records of one unit, and of replaced
+records. It also covers sums by cell over several releases. It covers patterns only while these are in other attributes
+than amounts.
+
+The range of an amount may depend on another attribute (`codings.Steps.classes`). Then j counts steps in the range of
+the record's cell there, with one K in all cells. The multipliers of j are queries of the joint cells of both
+attributes. So the theorem stays valid: in each cell of that attribute a record lies between the two ends of its range.
 """
 
 from __future__ import annotations
@@ -36,19 +40,19 @@ from fitnoise.kernel.arrays import Exact, Indices
 from fitnoise.kernel.designs._base import Cells, other_domain
 
 SAFE = 2**62
-"""Below this an int64 can be negated, added once and compared without overflow."""
+"""The bound below which an int64 can be negated, added once and compared without overflow."""
 
 
 def largest_entry(a: Exact) -> int:
-    """Max |a_ij|, exact for every integer type (numpy's own absolute value of the least int64 is negative)."""
+    """Return max |a_ij|, exact for every integer type (numpy's own absolute value of the least int64 is negative)."""
     return max(int(a.max()), -int(a.min()))
 
 
 def exact_matmul(a: Exact, b: Exact) -> Exact:
-    """A b over the integers, int64 where no entry and no partial sum can reach 2⁶², Python integers otherwise.
+    """Return A b over the integers: int64 if no entry and no partial sum can reach 2⁶², and Python integers otherwise.
 
-    Below 2⁵⁰ every product and every partial sum, in whatever order, is a whole number that a double holds: then
-    doubles are used, which are many times faster.
+    Below 2⁵⁰ every product and every partial sum, in any order, is an integer that a double holds. Then the function
+    uses doubles, which are many times faster.
     """
     if a.size == 0 or b.size == 0:
         return np.zeros((a.shape[0], b.shape[1]), dtype=np.int64)
@@ -61,7 +65,7 @@ def exact_matmul(a: Exact, b: Exact) -> Exact:
 
 
 def times(a: Exact, b: Exact, dtype: np.dtype[Any]) -> Exact:
-    """A b in the ring of the type: Python integers, or int64 modulo 2⁶⁴."""
+    """Return A b in the ring of the type: Python integers, or int64 modulo 2⁶⁴."""
     if dtype.kind == "O":
         return exact_matmul(a, b).astype(object)
     return np.asarray(a.astype(np.int64) @ b.astype(np.int64))
@@ -72,8 +76,11 @@ def times(a: Exact, b: Exact, dtype: np.dtype[Any]) -> Exact:
 class Part:
     """Queries that depend on the same structured attributes, and only on them.
 
-    inner: these attributes, by name. places: which of the queries. queries: integers, (len(places), joint cells of the
-    inner attributes): what multiplies their counts, along amounts those of 1 − j and of every J_s.
+    Attributes:
+        inner: The names of these attributes.
+        places: The indices of the queries.
+        queries: Integers, (len(places), joint cells of the inner attributes): the multipliers of the counts. Along an
+            amount, these are the multipliers of 1 − j and of every J_s.
     """
 
     inner: tuple[str, ...]
@@ -82,10 +89,12 @@ class Part:
 
 
 def split(queries: Exact, over: Cells) -> tuple[Part, ...]:
-    """Split queries of the joint cells of structured attributes, (m, n_o), so that only what they show is counted.
+    """Split queries of the joint cells of structured attributes, (m, n_o), by the attributes on which they depend.
+
+    Only the margins that the queries show are then counted.
 
     Raises:
-        PlanError: they are no whole numbers between the knots of an amount, or what multiplies counts is too large.
+        PlanError: The queries have no integers between the knots of an amount, or multipliers of counts are too large.
     """
     groups: dict[tuple[int, ...], list[int]] = {}
     shaped = queries.reshape(-1, *over.shape)
@@ -114,9 +123,9 @@ def split(queries: Exact, over: Cells) -> tuple[Part, ...]:
 
 
 def _between(queries: Exact, axis: int, steps: tuple[int, ...]) -> Exact:
-    """What multiplies 1 − j and every J_s, of queries of the knots of an amount, as Python integers.
+    """Return the multipliers of 1 − j and of every J_s as Python integers, for queries of the knots of an amount.
 
-    With two knots entries lie between those of both; else they are three times as large as the largest at most.
+    With two knots, entries lie between those of both. With more, they are at most three times as large as the largest.
     """
     k = len(steps)
     knots, beside = np.split(queries.astype(object), [k + 1], axis=axis)
@@ -134,7 +143,7 @@ def _between(queries: Exact, axis: int, steps: tuple[int, ...]) -> Exact:
 
 
 def named(over: Cells, attributes: NDArray[np.intp], inner: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Names of exchangeable attributes by their positions, (K, s), each row followed by the inner attributes."""
+    """Return names of exchangeable attributes by their positions, (K, s), each row followed by the inner attributes."""
     names = np.array([*over.names, *inner], dtype=object)
     last = np.arange(len(names) - len(inner), len(names))
     rows = np.concatenate([attributes, np.tile(last, (len(attributes), 1))], axis=1)
@@ -142,7 +151,7 @@ def named(over: Cells, attributes: NDArray[np.intp], inner: tuple[str, ...]) -> 
 
 
 def check_sizes(over: Cells, sizes: Mapping[str, int], steps: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise PlanError unless every attribute is one of the domain, with as many values, or steps of an amount."""
+    """Raise PlanError unless every attribute is in the domain, with these numbers of values and steps of amounts."""
     named = (*over.exchangeable, *over.structured)
     own = dict(over.steps)
     if any(sizes.get(name) != n or steps.get(name) != own.get(name) for name, n in named):
@@ -150,7 +159,7 @@ def check_sizes(over: Cells, sizes: Mapping[str, int], steps: Mapping[str, tuple
 
 
 def refuse_amounts(over: Cells) -> None:
-    """Raise PlanError for amounts, by a design whose prices are not those of the theorem, or are not known to be."""
+    """Raise PlanError for amounts; designs call this for whose prices the theorem is not proven."""
     if over.steps:
         raise PlanError(
             "amounts-not-supported",

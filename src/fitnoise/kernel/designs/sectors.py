@@ -1,12 +1,21 @@
-"""The integer strategy: what is measured, and its exact price. Part of the trust kernel.
+"""Define the integer strategy by sectors, with Gaussian noise, and its exact price. Part of the trust kernel.
 
 Sector S measures (⊗_{a∈S} H_a ⊗_{a∉S} 1ᵀ) ⊗ (A_S B_S) x with independent discrete Gaussian noise of scale σ_S on every
-entry. H_a = n_a I − J (for n_a = 2 the single row (1, −1)), A_S and B_S are integers, σ_S is a dyadic rational, so the
-answers before noise are integers and the price is a rational number computed here, from these integers alone:
+entry.
 
-    prof(z, o) = Σ_S [Π_{a∈S} h_a] ‖(A_S B_S)_{·,o}‖² / σ_S²,    h_a = n_a (n_a − 1), or 1 for n_a = 2,
+| symbol | meaning |
+|---|---|
+| H_a | n_a I − J; for n_a = 2 the single row (1, −1) |
+| A_S, B_S | integer matrices: mixing (k, k) and basis (k, n_o) |
+| σ_S | noise scale, a dyadic rational |
+| z, o | a combination of exchangeable values; a structured cell |
 
-the same for every combination z of exchangeable values. Nothing an optimiser says enters.
+**Statement.** The answers before noise are integers. The price of a record is the same for every combination z of
+exchangeable values:
+
+    prof(z, o) = Σ_S [Π_{a∈S} h_a] ‖(A_S B_S)_{·,o}‖² / σ_S²,    h_a = n_a (n_a − 1), or 1 for n_a = 2.
+
+It is a rational number that this module computes from these integers alone. No result of an optimiser enters.
 """
 
 from __future__ import annotations
@@ -43,25 +52,26 @@ from fitnoise.kernel.designs.ways import dearest_way
 from fitnoise.kernel.units import Adjacency, Neighbours
 
 HELD = 2**20
-"""Entries of a stack of exact matrices held at once."""
+"""The largest number of entries of a stack of exact matrices that is held at once."""
 
 MAX_REPLACE_PATTERNS = 2**14
-"""Agreement patterns of two records examined one by one for replace-one neighbours."""
+"""The largest number of agreement patterns of two records that are examined one by one for replace-one neighbours."""
 
 MAX_PRODUCTS = 2**20
-"""Products of two columns, over all sectors, up to which pairs of records are examined, for a unit of which no two are
-alike in some attributes; over all sectors and agreement patterns, up to which they are one by one."""
+"""The largest number of products of two columns for which pairs of records are examined, for a unit whose records must
+differ in some attributes. It counts all sectors; with agreement patterns, it limits their examination one by one.
+"""
 
 
 _Cost = TypeVar("_Cost", int, Fraction)
 
 _Partners = list[tuple[int, int]]
-"""What further records add beside one, and how many add that."""
+"""The amounts that further records add next to one record, each with the number of records that add this amount."""
 
 
 @final
 class _Cap(NamedTuple):
-    """Of one unit at most so many records share a joint cell along these axes."""
+    """A cap: at most `most` records of one unit share a joint cell along these axes."""
 
     axes: frozenset[str]
     most: int
@@ -70,10 +80,14 @@ class _Cap(NamedTuple):
 @final
 @dataclass(frozen=True, eq=False)
 class SectorStrategy:
-    """What is measured in one sector: one of a :class:`StrategyGroup`, on its own.
+    """One sector of a :class:`StrategyGroup` by itself.
 
-    attributes: positions among the exchangeable attributes. sizes: n_a of each (≥ 2).
-    mixing: A_S, integers, (k, k), invertible. basis: B_S, integers, (k, n_o). scale: σ_S, a float (hence dyadic) > 0.
+    Attributes:
+        attributes: The positions among the exchangeable attributes.
+        sizes: The number of values n_a ≥ 2 of each attribute.
+        mixing: A_S, integers, (k, k), invertible.
+        basis: B_S, integers, (k, n_o).
+        scale: The noise scale σ_S > 0, a float (hence dyadic).
     """
 
     attributes: tuple[int, ...]
@@ -84,16 +98,16 @@ class SectorStrategy:
 
     @cached_property
     def rows(self) -> Exact:
-        """A_S B_S, exact, shape (k, n_o)."""
+        """The product A_S B_S, exact, shape (k, n_o)."""
         return exact_matmul(self.mixing, self.basis)
 
     @property
     def answers(self) -> int:
-        """Number of noisy numbers: k times Π n_a (1 for n_a = 2)."""
+        """The number of noisy answers: k times Π n_a, with 1 in place of n_a = 2."""
         return len(self.basis) * math.prod(axis_rows(n) for n in self.sizes)
 
     def weight(self, agreeing: Iterable[int]) -> int:
-        """Σ over the centred rows of h_z h_z' for two records that agree on exactly these exchangeable attributes."""
+        """Return Σ h_z h_z' over the centred rows, for two records that agree on exactly the attributes `agreeing`."""
         same = set(agreeing)
         out = 1
         for a, n in zip(self.attributes, self.sizes, strict=True):
@@ -107,11 +121,14 @@ class SectorStrategy:
 @final
 @dataclass(frozen=True, eq=False)
 class StrategyGroup:
-    """What is measured in the sectors of one group: K of them, over one basis.
+    """The sectors of one group: K of them, with one basis.
 
-    attributes: (K, s), positions among the exchangeable attributes, increasing along each row. sizes: n_a of each, (K,
-        s), all ≥ 2. basis: B, integers, (k, n_o).
-    mixing: A_S, integers, (K, k, k), invertible. scales: σ_S > 0, floats (hence dyadic), (K,).
+    Attributes:
+        attributes: The positions among the exchangeable attributes, (K, s), increasing along each row.
+        sizes: The number of values n_a ≥ 2 of each attribute, (K, s).
+        basis: B, integers, (k, n_o).
+        mixing: A_S, integers, (K, k, k), invertible.
+        scales: The noise scales σ_S > 0, floats (hence dyadic), (K,).
     """
 
     attributes: NDArray[np.intp]
@@ -142,7 +159,7 @@ class StrategyGroup:
                 "No strategy was made.",
             )
         for name in ("attributes", "sizes", "mixing", "basis", "scales"):
-            entries = np.array(getattr(self, name))  # whatever kind of array it was
+            entries = np.array(getattr(self, name))  # A subclass of arrays could change.
             if entries.dtype == np.int64 and entries.size and largest_entry(entries) >= SAFE:
                 raise PlanError(
                     "sector-integers-too-large",
@@ -180,23 +197,23 @@ class StrategyGroup:
 
     @property
     def rank(self) -> int:
-        """K, the rows of the basis."""
+        """The number k of rows of the basis."""
         return len(self.basis)
 
     def sector(self, i: int) -> SectorStrategy:
-        """The i-th sector on its own."""
+        """Return the i-th sector by itself."""
         attributes, sizes = tuple(self.attributes[i].tolist()), tuple(self.sizes[i].tolist())
         return SectorStrategy(attributes, sizes, self.mixing[i], self.basis, float(self.scales[i]))
 
     @cached_property
     def distinct(self) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-        """The different columns of the basis, (k, u), and which of them each structured cell has, (n_o,)."""
+        """The different columns of the basis, (k, u), and the index of the column of each structured cell, (n_o,)."""
         columns, which = np.unique(self.basis, axis=1, return_inverse=True)
         return columns, which.ravel()
 
     @cached_property
     def _columns(self) -> tuple[Exact, list[int]]:
-        """‖(A_S B)_{·,o}‖² of every sector and different column o, exact, (K, u); and max |A_S B| of each sector."""
+        """The exact ‖(A_S B)_{·,o}‖² of every sector and different column o, (K, u), and max |A_S B| of each sector."""
         columns = self.distinct[0]
         k, n = columns.shape
         squares, largest = [], []
@@ -210,33 +227,39 @@ class StrategyGroup:
 
     @property
     def column_squares(self) -> Exact:
-        """‖(A_S B)_{·,o}‖² of every sector, exact, (K, u), o running through the different columns of the basis."""
+        """The exact ‖(A_S B)_{·,o}‖² of every sector, (K, u); o runs through the different columns."""
         return self._columns[0]
 
     @cached_property
     def answers(self) -> NDArray[np.int64]:
-        """Number of noisy numbers of each sector, (K,): k times Π n_a (1 for n_a = 2)."""
+        """The number of noisy answers of each sector, (K,): k times Π n_a, with 1 in place of n_a = 2."""
         return np.asarray(self.rank * np.where(self.sizes == 2, 1, self.sizes).prod(axis=1))
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:
-        """Where the answers of each sector begin among those of the group, (K + 1,); last, how many there are."""
+        """The start of the answers of each sector in its group, (K + 1,); the last entry is the number of answers."""
         return np.concatenate([[0], np.cumsum(self.answers)])
 
     @cached_property
     def weights(self) -> Exact:
-        """Π h_a of every sector, exact, (K,): h_a = n_a (n_a − 1), or 1 for n_a = 2."""
+        """The exact Π h_a of every sector, (K,): h_a = n_a (n_a − 1), or 1 for n_a = 2."""
         small = float((self.sizes.astype(np.float64) ** 2).prod(axis=1).max()) < 2.0**60
         n = self.sizes if small else self.sizes.astype(object)
         return np.asarray(np.where(n == 2, 1, n * (n - 1)).prod(axis=1))
 
     def magnitude(self, here: NDArray[np.intp], sizes: tuple[int, ...], records: int) -> int:
-        """A bound on all entries, and partial sums, of these sectors' transformed counts of at most so many records."""
+        """Return a bound on all entries, and partial sums, of these sectors' transformed counts.
+
+        Args:
+            here: The indices of sectors with these sizes.
+            sizes: The number of values of each attribute.
+            records: A bound on the number of records.
+        """
         largest: int = max(self._columns[1][i] for i in here)
         return records * max(1, largest) * math.prod(max(n - 1, 1) for n in sizes)
 
     def stacks(self) -> list[tuple[tuple[int, ...], NDArray[np.intp]]]:
-        """The sectors by their sizes: the sizes, and which sectors have them."""
+        """Return the different sizes of sectors, each with the indices of its sectors."""
         return equal_rows(self.sizes)
 
 
@@ -245,13 +268,15 @@ class StrategyGroup:
 class Strategy(GaussianDesign):
     """All sectors that are measured together.
 
-    over: the attributes. groups: the sectors, by group, none twice.
+    Attributes:
+        over: The attributes.
+        groups: The sectors by group, none twice.
 
     **Guarantees**
-        * `profile()` equals the squared column norms of the dense integer strategy divided by σ², exactly; with more
-          than EXACT_SCALES different scales it is an upper bound, less than one part in 2⁸⁰ above;
-        * `cost_squared` is the largest squared distance, in units of the noise, that one neighbouring pair
-          can move the measured vector, as exactly (an upper bound where it says so).
+        * `profile()` equals the squared column norms of the dense integer strategy divided by σ², exactly. With more
+          than EXACT_SCALES different scales it is an upper bound, less than one part in 2⁸⁰ above.
+        * `cost_squared` is the largest squared distance, in units of the noise, by which one neighbouring pair can move
+          the measured vector. It is exact to the same degree, and an upper bound where its docstring states so.
     """
 
     over: Cells
@@ -261,7 +286,7 @@ class Strategy(GaussianDesign):
         sizes = np.array(self.sizes, dtype=np.int64)
         for g in self.groups:
             if self.over.steps and g.basis.shape[1] == self.cells:
-                split(g.basis, self.over)  # whole between the ends of amounts
+                split(g.basis, self.over)  # Refuses a basis that has no integers between the knots of amounts.
             inside = g.attributes.size == 0 or (g.attributes.min() >= 0 and g.attributes.max() < len(sizes))
             if g.basis.shape[1] != self.cells or not inside or (sizes[g.attributes] != g.sizes).any():
                 raise PlanError(
@@ -281,17 +306,17 @@ class Strategy(GaussianDesign):
 
     @property
     def cells(self) -> int:
-        """How many joint cells of structured attributes there are, n_o."""
+        """The number n_o of joint cells of structured attributes."""
         return self.over.size
 
     @cached_property
     def sectors(self) -> tuple[SectorStrategy, ...]:
-        """All sectors one by one, in the order of the groups: for few of them."""
+        """All sectors one by one, in the order of the groups; for strategies with few sectors."""
         return tuple(g.sector(i) for g in self.groups for i in range(len(g)))
 
     @property
     def runs(self) -> list[tuple[Floats, NDArray[np.int64]]]:
-        """By group σ_S of each sector, and how many answers it has."""
+        """The scales σ_S of the sectors and their numbers of answers, by group."""
         return [(g.scales, g.answers) for g in self.groups]
 
     @cached_property
@@ -309,14 +334,15 @@ class Strategy(GaussianDesign):
         return tuple(Fraction(int(x), unit) for x in total)
 
     def profile(self) -> tuple[Fraction, ...]:
-        """Squared cost of one record in each structured cell, the same for all exchangeable values."""
+        """Return the squared cost of one record in each structured cell, equal for all exchangeable values."""
         return self._profile
 
     @property
     def group_costs(self) -> tuple[Fraction, ...]:
-        """The sum, over the sectors of each group, of the squared cost of each on its own: its largest column over σ².
+        """The sum of the largest squared costs of the sectors of each group.
 
-        At least the squared cost of the group.
+        The largest squared cost of a sector is its largest column over σ². The sum is at least the squared cost of the
+        group.
         """
         unit, precisions = self._precisions
         out = []
@@ -326,12 +352,16 @@ class Strategy(GaussianDesign):
         return tuple(out)
 
     def cost_squared(self, neighbours: Neighbours) -> Fraction:
-        """Δ² for neighbours that differ in one record, exact.
+        """Return Δ² for neighbours that differ in one record.
 
-        Add or remove one: max_o prof(o). Replace one: the maximum over pairs of cells of prof(o) + prof(o')
-        − 2 Σ_S weight_S(T) ⟨(A B)_o, (A B)_o'⟩/σ_S², T the exchangeable attributes on which the two agree; with more
-        than 14 exchangeable attributes of two values or more, the upper bound in which T is the worst in each sector.
-        Where some of them are levels of one hierarchy, not every T is that of two records: then it is an upper bound.
+        Add or remove one: max_o prof(o), as exact as `profile`. Replace one: let T be the exchangeable attributes on
+        which the two records agree. The method takes the maximum, over pairs of cells and T, of
+
+            prof(o) + prof(o') − 2 Σ_S weight_S(T) ⟨(A B)_o, (A B)_o'⟩/σ_S².
+
+        With more than 14 exchangeable attributes of two values or more, it returns an upper bound: it takes the worst T
+        in each sector. Where some attributes are levels of one hierarchy, two records cannot have every T. Then the
+        result is an upper bound, too.
         """
         largest = max(self.profile())
         if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
@@ -339,10 +369,12 @@ class Strategy(GaussianDesign):
         return self._replace_one()
 
     def unit_cost(self, of: Adjacency) -> Fraction:
-        """Δ² for one protected unit of up to g records.
+        """Return Δ² for one protected unit of up to g records.
 
-        Of records that keep to a pattern, what comes and what goes costs at most :meth:`unit_profile`, hence both
-        together at most four times that, where neighbours replace one: the smaller of that and of what any cost.
+        Where neighbours add or remove a record, this is the largest value of :meth:`unit_profile`. Where they replace
+        one, a pattern gives a second bound. The records that are removed cost at most `unit_profile`, and so do those
+        that are added. Both together cost at most four times that. The method returns the smaller of this and the bound
+        for any records.
         """
         if of.by_cell:
             return max(self.unit_profile(of))
@@ -350,38 +382,42 @@ class Strategy(GaussianDesign):
         return min(whole, 4 * max(self.unit_profile(of))) if of.pattern else whole
 
     def unit_profile(self, of: Adjacency) -> tuple[Fraction, ...]:
-        """For each structured cell h(o), such that records of one unit that come, or that go, cost at most their mean.
+        """Return h(o) of each structured cell; added, or removed, records of one unit cost at most their mean h.
 
-        With X the quadratic form of the strategy, vᵀXv the squared distance of data that differ by v, and m ≤ g records
-        in the cells i: vᵀXv = Σ_ij X_ij, and X_ij ≤ ½ (X_ii + X_jj). So it is at most m Σ_i X_ii, the mean of m² X_ii:
-        h(o) = g² prof(o).
+        X is the quadratic form of the strategy: vᵀXv is the squared distance of data that differ by v. A unit has m ≤ g
+        records in the cells i, so vᵀXv = Σ_ij X_ij.
 
-        Where at most k of them lie in one joint cell of some attributes, let R_m(o) be X_ii and the m − 1 largest X_ij
-        beside it: for each joint cell the largest X_ij of a record j that may lie there together with i, at most k
-        times, k − 1 times in that of i itself. Then vᵀXv = Σ_i Σ_j X_ij ≤ Σ_i R_m(o_i), the mean of m R_m(o_i):
+        **Any records.** X_ij ≤ ½ (X_ii + X_jj). So the sum is at most m Σ_i X_ii, the mean of m² X_ii: h(o) = g²
+        prof(o).
+
+        **At most k records in one joint cell of some attributes.** Let R_m(o) be X_ii plus the m − 1 largest X_ij of
+        further records j. Each joint cell offers the largest X_ij of a record j that may lie there together with i. It
+        offers this value at most k times, and the joint cell of i offers it k − 1 times. Then vᵀXv = Σ_i Σ_j X_ij ≤ Σ_i
+        R_m(o_i), the mean of m R_m(o_i):
 
             h(o) = max over m ≤ g of m R_m(o)
 
-        Any two records must differ where k = 1, agree in what is fixed, and be so far apart as is said. Records that
-        nothing measured tells apart share their place, so k is larger there. Σ_i R_m(o_i) is also at most the sum of
-        the m largest R_m of records in different joint cells, k in each: the h of all cells, where that is less.
+        Any two records must differ in these attributes where k = 1, agree in the fixed attributes, and keep the
+        declared separation. Records that no measured attribute distinguishes share a joint cell, so k is larger there.
+        Σ_i R_m(o_i) is also at most the sum of the m largest R_m of records in different joint cells, k in each. This
+        sum is the h of all cells where it is less.
 
-        Where these joint cells c are of structured attributes, give each k places, and let Q_cc' be the largest X_ij of
-        a record i in c and one j in c' that may stand beside it, Q_cc in one place the largest X_ii. Records i in the
-        places τ of a unit, each in its own, have vᵀXv = Σ_i Σ_j X_ij ≤ Σ_{c,c'∈τ} Q_cc'. Hence the largest of these
-        sums, over all sets of at most g places of which any two go together, is the h of all cells: exactly what a
-        unit costs where Q has one X_ij in each entry (`dearest_set`); of too many sets what none of them exceeds
-        (`at_most`). As its records agree in what is fixed, it is
-        taken over the cells that agree with o in the structured ones of these.
+        **Sets of places.** Let the joint cells c be those of structured attributes, with k places in each. Let Q_cc' be
+        the largest X_ij of a record i in c and a record j in c' that may occur together. Q_cc in one place is the
+        largest X_ii. The records of a unit take the places τ, each its own place. So vᵀXv = Σ_i Σ_j X_ij ≤ Σ_{c,c'∈τ}
+        Q_cc'. The largest of these sums, over all sets of at most g places that are pairwise compatible, is therefore
+        the h of all cells. It is exactly the cost of a unit where Q has one X_ij in each entry (`dearest_set`). If
+        there are too many sets, `at_most` gives a number that no sum exceeds. As the records agree in the fixed
+        attributes, the maximum for o runs over the cells that agree with o in the fixed structured attributes.
 
-        Where k = 1, but a record in c may be in one of several cells, or differ from others in exchangeable attributes,
-        X_ij depends on the cells of i and j and on the attributes in which they agree. Records of a unit are a way
-        through places, each with a cell and values: what the dearest of all ways costs (`dearest_way`) is the h of all
-        cells, where it is less.
+        **Ways through places.** Let k = 1, where a record in c may be in one of several cells, or differ from others in
+        exchangeable attributes. Then X_ij depends on the cells of i and j and on the attributes in which they agree.
+        The records of a unit form a way through places, each with a cell and values. The cost of the costliest way
+        (`dearest_way`) is the h of all cells where it is less.
 
-        Of all these h the one whose largest value is least. It is attained where one set of records fits all pairs.
-
-        Means add, so several designs together, on the same records, cost at most the dearest sum of their h.
+        **Result.** The method returns the h whose largest value is least. Its bound is attained where one set of
+        records fits all pairs. Means add: several designs on the same records cost together at most the largest value
+        of the sum of their h.
         """
         best = super().unit_profile(of)
         names = [a for a, _ in (*self.over.exchangeable, *self.over.structured)]
@@ -392,11 +428,11 @@ class Strategy(GaussianDesign):
         return best
 
     def _in_pattern(self, caps: Sequence[_Cap], of: Adjacency) -> Iterator[tuple[Fraction, ...]]:
-        """The h of all cells, by one cap and by another."""
+        """Yield the h of all cells by each cap and each method of :meth:`unit_profile`."""
         own, most = self.profile(), of.records
         if sum(map(len, self.groups)) * self.cells**2 << sum(n > 1 for n in self.sizes) > MAX_PRODUCTS:
             sizes = dict((*self.over.exchangeable, *self.over.structured))
-            for cap in caps:  # two that share their joint cell cost at most the mean of both
+            for cap in caps:  # Two records that share their joint cell cost at most the mean of both.
                 rest = math.prod(sizes[a] for a in cap.axes) - 1
                 product = min(max(own), self.largest_product(cap.axes)) if rest else max(own)
                 yield tuple(_together(x, [(x, cap.most - 1), (product, cap.most * rest)], most) for x in own)
@@ -416,10 +452,14 @@ class Strategy(GaussianDesign):
     def _beside(
         self, caps: Sequence[_Cap], of: Adjacency
     ) -> tuple[int, dict[frozenset[int], Exact], list[dict[frozenset[int], Exact]], int]:
-        """X_ij of a record with one that may be there beside it: a unit, these, the largest, and what is less than any.
+        """Return the X_ij of a record with one that may occur next to it.
 
-        By the exchangeable attributes on which the two agree, (n_o, n_o). The largest for every cap by those of it on
-        which they agree, (n_o, joint cells of its structured ones).
+        Returns:
+            * A unit, in which the X_ij are integers.
+            * The X_ij by the exchangeable attributes on which the two records agree, (n_o, n_o).
+            * For every cap, the largest X_ij by its attributes on which the two agree, (n_o, joint cells of its
+              structured attributes).
+            * A number below all X_ij, which marks pairs that cannot occur.
         """
         unit, grams = self._grams()
         every = (*self.over.exchangeable, *self.over.structured)
@@ -451,15 +491,15 @@ class Strategy(GaussianDesign):
         return unit, products, found, lowest
 
     def _inside(self, cap: _Cap) -> frozenset[int]:
-        """The exchangeable attributes of a cap that have two values or more."""
+        """Return the exchangeable attributes of a cap that have two values or more."""
         return frozenset(i for i, (a, n) in enumerate(self.over.exchangeable) if a in cap.axes and n > 1)
 
     def _axes(self, cap: _Cap) -> list[int]:
-        """The structured ones."""
+        """Return the structured attributes of a cap."""
         return [i for i, (a, _) in enumerate(self.over.structured) if a in cap.axes]
 
     def _partners(self, cap: _Cap, kinds: Mapping[frozenset[int], Exact], lowest: int) -> list[_Partners]:
-        """For every structured cell what records that may be there beside one of it add, in a cap."""
+        """Return, for every structured cell, the amounts that further records of a unit add under a cap."""
         own = self._inside(cap)
         return [
             [
@@ -480,10 +520,14 @@ class Strategy(GaussianDesign):
         lowest: int,
         of: Adjacency,
     ) -> list[int] | None:
-        """For every structured cell what no set of joint cells that one may have records in exceeds; None of too many.
+        """Return, for every structured cell, a bound on the cost of any set of joint cells with records of one unit.
 
-        So many records as may share a joint cell have a number each, and so a place of their own. Where each has one,
-        and in it may be in one of several cells, or of any value of other attributes, no way through them exceeds it.
+        Records that may share a joint cell have a number each, and so a place of their own. A record in a place may be
+        in one of several cells, or have any value of other attributes. The bound also holds for every way through these
+        places.
+
+        Returns:
+            The bounds; None if there are too many sets.
         """
         slots, at = min(cap.most, of.records), np.array(self._place_along(self._axes(cap)))
         places = int(at.max()) + 1
@@ -518,9 +562,10 @@ class Strategy(GaussianDesign):
         most: int,
         above: int,
     ) -> int | None:
-        """What no way of a unit through places exceeds, one of its records in each, in some structured cells.
+        """Return a bound on the cost of every way of a unit through places, with one record in each place.
 
-        None where it has no choice there, which is what `above` is about.
+        Returns:
+            The bound; None if the unit has no choice there, so that `above` is already the price of the ways.
         """
         held = frozenset.intersection(*products)
         free = sorted(frozenset.union(*products) - held)
@@ -533,22 +578,22 @@ class Strategy(GaussianDesign):
         return dearest_way(x, x > lowest, [costs[o] for o in here], at[here].tolist(), sizes, most, above)
 
     def _others(self, differing: Collection[int]) -> int:
-        """How many joint cells of exchangeable attributes differ from one in all of these, and in no other."""
+        """Return the number of joint exchangeable cells that differ from one cell in exactly these attributes."""
         return math.prod(self.sizes[i] - 1 for i in differing)
 
     def _place_along(self, axes: Sequence[int]) -> list[int]:
-        """The joint cell along some structured axes, in C order, of every structured cell."""
+        """Return the joint cell along some structured axes, in C order, of every structured cell."""
         out = np.zeros(self.cells, dtype=np.intp)
         for axis in axes:
             out = out * self.over.shape[axis] + self._along(axis)
         return [int(x) for x in out]
 
     def _along(self, axis: int) -> NDArray[np.intp]:
-        """The cell of every structured cell along one axis."""
+        """Return the index of every structured cell along one axis."""
         return np.asarray(np.indices(self.over.shape)[axis].ravel())
 
     def _different(self, cap: _Cap, costs: Sequence[int], partners: Sequence[_Partners], most: int) -> int:
-        """The largest sum, for m = 1, …, most, of the m largest R_m of records of which so many share a joint cell."""
+        """Return the largest sum, for m = 1, …, `most`, of the m largest R_m under the cap on each joint cell."""
         axes = [i for i, (a, _) in enumerate(self.over.structured) if a in cap.axes]
         slots = cap.most * math.prod(n for a, n in self.over.exchangeable if a in cap.axes)
         at = self._place_along(axes)
@@ -566,12 +611,18 @@ class Strategy(GaussianDesign):
         return best
 
     def largest_product(self, once: Collection[str]) -> Fraction:
-        """C, no less than X_ij for any two records that differ in one of these attributes, which are all measured by.
+        """Return C, at least X_ij for any two records that differ in one of the attributes `once`.
 
-        Two that agree on the exchangeable attributes T, in structured cells o and o', have X_ij = Σ_S weight_S(T)
-        ⟨(A B)_o, (A B)_o'⟩/σ_S²: the maximum over all T and o, o' that leave them different, exact. Where these are too
-        many, the sum over sectors of the largest in each. Where even those are, by |X_ij| ≤ (X_ii X_jj)^½ in each
-        sector, of which weight_S is 1/(n_a − 1) as large, at most, for two records that differ in a ∈ S.
+        The strategy measures all attributes of `once`.
+
+        Two records that agree on the exchangeable attributes T, in structured cells o and o', have
+
+            X_ij = Σ_S weight_S(T) ⟨(A B)_o, (A B)_o'⟩/σ_S².
+
+        The method returns the exact maximum over all T and o, o' that leave the records different. Where these are too
+        many, it adds up the largest value of each sector. Where pairs of cells are too many as well, it uses |X_ij| ≤
+        (X_ii X_jj)^½ in each sector. For two records that differ in a ∈ S, weight_S is at most 1/(n_a − 1) times as
+        large.
         """
         apart = [i for i, (a, n) in enumerate(self.over.exchangeable) if a in once and n > 1]
         along = [i for i, (a, n) in enumerate(self.over.structured) if a in once and n > 1]
@@ -598,7 +649,7 @@ class Strategy(GaussianDesign):
         return Fraction(int(max(best)), unit)
 
     def _differing(self, axes: Sequence[int]) -> NDArray[np.bool_]:
-        """Which two structured cells differ along one of these axes, (n_o, n_o)."""
+        """Return True for each pair of structured cells that differ along one of these axes, (n_o, n_o)."""
         out = np.zeros((self.cells, self.cells), dtype=bool)
         for axis in axes:
             along = self._along(axis)
@@ -606,7 +657,7 @@ class Strategy(GaussianDesign):
         return out
 
     def _roughly(self, apart: int) -> Fraction:
-        """No less than X_ij for any two records that differ in an exchangeable attribute."""
+        """Return a bound on X_ij for any two records that differ in the exchangeable attribute `apart`."""
         unit, precisions = self._precisions
         total = Fraction(0)
         for g, precision in zip(self.groups, precisions, strict=True):
@@ -616,7 +667,7 @@ class Strategy(GaussianDesign):
         return total / unit
 
     def _grams(self) -> tuple[int, list[tuple[SectorStrategy, Exact]]]:
-        """A unit, and of every sector the products of its columns over σ², in it, (n_o, n_o)."""
+        """Return a unit, and for every sector the products of its columns over σ², in this unit, (n_o, n_o)."""
         unit, precisions = self._precisions
         factors = [f for group in precisions for f in group]
         pairs = zip(self.sectors, factors, strict=True)
@@ -649,12 +700,15 @@ class Strategy(GaussianDesign):
     # --- as a design ------------------------------------------------------------------------------------
 
     def afresh(self, of: Adjacency) -> Strategy:
-        """The same integers, with nothing computed of them before."""
+        """Return these integers without cached results."""
         del of
         return replace(self, groups=tuple(replace(g) for g in self.groups))
 
     def in_parts(self, parts: int) -> Strategy:
-        """With noise so many times: vᵀXv is convex in v, and v, in records, a mean of unit vectors and of 0."""
+        """Return the strategy with `parts` times the noise.
+
+        vᵀXv is convex in v, and v, in records, is a mean of unit vectors and of 0.
+        """
         return replace(self, groups=tuple(replace(g, scales=g.scales * parts) for g in self.groups))
 
     @cached_property
@@ -662,17 +716,17 @@ class Strategy(GaussianDesign):
         return tuple(split(g.basis, self.over) for g in self.groups)
 
     def margins(self) -> set[Margin]:
-        """For each sector its attributes, with those that its queries depend on."""
+        """Return for each sector its attributes, with those on which its queries depend."""
         pairs = zip(self.groups, self._parts, strict=True)
         return {m for g, parts in pairs for part in parts for m in named(self.over, g.attributes, part.inner)}
 
     def exact(self, counts: Counts, of: Adjacency, records: int) -> Answers:
-        """By group, (⊗H_a ⊗ A_S B_S) applied to the counts, one sector after the other."""
-        del of  # the integers are the same whoever is protected
+        """Return, by group, (⊗H_a ⊗ A_S B_S) applied to the counts, one sector after the other."""
+        del of  # The integers do not depend on the protected unit.
         return tuple(self._transformed(g, p, counts, records) for g, p in zip(self.groups, self._parts, strict=True))
 
     def _transformed(self, group: StrategyGroup, parts: tuple[Part, ...], counts: Counts, records: int) -> Exact:
-        """Exact integers; modulo 2⁶⁴ where the matrices, and the public bound on the number of records, allow int64."""
+        """Return exact integers, modulo 2⁶⁴ where the matrices and the public bound on records allow int64."""
         stacks = group.stacks()
         wide = group.mixing.dtype == object or any(group.magnitude(x, n, records) >= WRAP for n, x in stacks)
         dtype = np.dtype(object) if wide else np.dtype(np.int64)
@@ -693,7 +747,7 @@ class Strategy(GaussianDesign):
         here: NDArray[np.intp],
         dtype: np.dtype[Any],
     ) -> Exact:
-        """The exact answers of some sectors of a group, all of the same sizes, (K, answers)."""
+        """Return the exact answers of some sectors of a group, all of equal sizes, (K, answers)."""
         sizes = tuple(group.sizes[here[0]].tolist())
         basis_counts = np.zeros((len(here), math.prod(sizes), group.rank), dtype=dtype)
         for part in parts:
@@ -711,24 +765,29 @@ class Strategy(GaussianDesign):
         return out.reshape(len(here), -1)
 
     def told(self) -> list[tuple[int, list[int]]]:
-        """How many sectors of which attributes."""
+        """Return the number of sectors of each group, with the positions of their attributes."""
         return [(len(g), np.unique(g.attributes).tolist()) for g in self.groups]
 
 
 def _weights(s: SectorStrategy, apart: int | None = None) -> list[int]:
-    """Weights between which are those of all pairs of records, or of those that differ in one attribute.
+    """Return weights whose least and largest bound the weights of all pairs of records.
 
-    One that agrees on all others, and those that differ in a further one.
+    With `apart`, they bound those of all pairs that differ in this attribute. The first weight is that of a pair that
+    agrees on all other attributes, and each further one differs in one more.
     """
     same = [a for a in s.attributes if a != apart]
     return [s.weight(same), *(s.weight(b for b in same if b != a) for a in same)]
 
 
 def _together(own: _Cost, partners: Iterable[tuple[_Cost, int]], most: int) -> _Cost:
-    """The largest, for m = 1, …, most, of m times what a record costs with the m − 1 dearest partners that there are.
+    """Return the largest value, for m ≤ `most`, of m times the cost of a record with its m − 1 costliest partners.
 
-    partners: what each adds, and how many there are of it. With the same for each further one it is a parabola in m:
-    largest at an end, or beside its top.
+    A run of equal partners gives a parabola in m. Its largest value is at an end of the run, or next to its top.
+
+    Args:
+        own: The cost of the record alone.
+        partners: The amount that each kind of partner adds, and the number of partners of this kind.
+        most: The largest number of records, at least 1.
     """
     best, m, total = own, 1, own
     for value, there in sorted(partners, reverse=True):
@@ -740,7 +799,7 @@ def _together(own: _Cost, partners: Iterable[tuple[_Cost, int]], most: int) -> _
 
 
 def _summed(rows: Exact, which: NDArray[np.intp], count: int) -> Exact:
-    """Exact sums of the rows of each kind, (count, n) of Python integers: 64-bit integers in two halves."""
+    """Return exact sums of the rows of each kind, (count, n) of Python integers."""
     order = np.argsort(which, kind="stable")
     starts = np.searchsorted(which[order], np.arange(count))
     if rows.dtype == object:
