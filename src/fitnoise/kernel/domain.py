@@ -1,7 +1,8 @@
-"""The domain: named attributes and their values, a public fact the data must fit.
+"""The domain: named attributes and their values, a public fact that the data must fit.
 
-Nothing here is ever inferred from data: a value that happens to be absent from the data still has its
-cells, so that its absence stays private. Cells are in C order of the attributes as declared.
+**Purpose.** This module declares the attributes, and computes the cell of each value. It never infers anything from
+data. A value that is absent from the data still has its cells, so that its absence stays private. Cells are in C order
+of the attributes as declared.
 """
 
 from __future__ import annotations
@@ -74,95 +75,96 @@ DERIVED = ("low", "high", "told", "simulated_bias", "reliability")
 
 
 Missing = Mapping[str, Iterable[Code]] | tuple[tuple[str, tuple[Code, ...]], ...]
-"""Cells for what is no value: the name of each, and the codes of the data that fall into it."""
+"""The type of missing-value categories: the name of each, and the codes of the data that fall into it."""
 
 WITHOUT_CELL = ("drop", "refuse")
-"""What may become of a record whose value has no cell."""
+"""The possible actions for a record whose value has no cell."""
 
 
 class Attribute(abc.ABC):
     """One named column of the data with its declared values.
 
-    `coding` says into which cell a value of the data falls, `values` what a released table shows for each cell, and
-    `ordered` whether "at most" has a meaning. Equal attributes have equal documents, and others have others.
+    `coding` maps a value of the data to its cell. `values` are the labels of the cells in a released table. `ordered`
+    is True if "at most" has a meaning. Attributes are equal if and only if their documents are.
 
-    Beside its values an attribute may have cells for what is none, after them and outside of any order: `missing` names
-    them, `absent` and `outside` say what becomes of what is not there, and of all else that is not declared.
+    In addition to its values an attribute may have missing-value categories. Their cells come after those of the
+    values, and have no order. `missing` names them. `absent` is the action for absent values, `outside` for all other
+    values that are not declared.
 
     A new kind is a subclass with one of the four codings, a model of its document in `request.attributes`, and a line
-    of the zoo: whatever counts, plans or releases asks no more.
+    of the zoo. Counting, planning and releasing need nothing else.
     """
 
     kind: ClassVar[str]
-    """What specifications call attributes of this kind."""
+    """The name of this kind of attribute in specifications."""
 
     ordered: ClassVar[bool]
-    """Whether the order of the cells has a meaning."""
+    """True if the order of the cells has a meaning."""
 
     column: str | None
     """The column of the data that is read; None when it has the attribute's own name."""
 
     read: Read | Mapping[str, Any] | str | None = None
-    """What is read off a date that the column holds; None where the value itself is."""
+    """The part that is read off a date in the column; `None` where the value itself is read."""
 
     coding: Coding
-    """How the values of the data, or what is read off them, become cells."""
+    """The coding of the values of the data, or of the parts read off them, into cells."""
 
     missing: Missing = ()
-    """The cells for what is no value, each with its codes: pairs, once the attribute is made."""
+    """The missing-value categories, each with its codes: pairs, once the attribute is made."""
 
     absent: str | None = None
-    """What becomes of null, NaN and blank: a cell of `missing`, "refuse" or "drop"; None: what the source says."""
+    """The action for null, NaN and blank: a cell of `missing`, "refuse" or "drop"; `None` for that of the source."""
 
     outside: str | None = None
-    """The same, of all else that is no value."""
+    """The action for all other values that are not declared, in the same terms as `absent`."""
 
     @abc.abstractmethod
     def declared(self) -> dict[str, Any]:
-        """All that is declared beside kind, column and missing values, as plain JSON values."""
+        """Return everything declared except kind, column and missing values, as plain JSON values."""
 
     @property
     @abc.abstractmethod
     def own_values(self) -> tuple[str | int, ...]:
-        """What a released table shows for each cell of values, in order."""
+        """The labels of the cells of values in a released table, in order."""
 
     @abc.abstractmethod
     def own_position(self, value: object) -> int:
-        """The cell a declared value, as users say it, belongs to; DomainError when it is not declared."""
+        """Return the cell of a declared value, as users write it; raise DomainError if it is not declared."""
 
     @final
     @property
     def beside(self) -> tuple[str, ...]:
-        """The names of the cells for what is no value, in order."""
+        """The names of the missing-value categories, in order."""
         return tuple(dict(self.missing))
 
     @final
     @property
     def values(self) -> tuple[str | int, ...]:
-        """What a released table shows for each cell, in order: the values, and the cells beside them."""
+        """The labels of all cells in a released table, in order: the values, then the missing-value categories."""
         return self.own_values + self.beside
 
     @final
     def position(self, value: object) -> int:
-        """The cell a declared value, as users say it, or a cell by its name; DomainError when it is not declared."""
+        """Return the cell of a declared value, as users write it, or of a cell's name; raise DomainError for others."""
         if isinstance(value, str) and value in self.beside:
             return self.own_size + self.beside.index(value)
         return self.own_position(value)
 
     @property
     def coded(self) -> str | None:
-        """How values that are others than the cells' are read, in words; None where none are."""
+        """The sentence about the reading of values that differ from those of the cells; `None` where none do."""
         return None
 
     @property
     def is_capped(self) -> bool:
-        """Whether numbers beyond the declared range are read as its ends: sums and means lack what exceeds it."""
+        """True if numbers outside the declared range are read as its ends: sums and means lack the excess."""
         return False
 
     @final
     @property
     def derived(self) -> Read | None:
-        """What is read off a date, where something is."""
+        """The part that is read off a date, if there is one."""
         return read(self.read)
 
     @final
@@ -181,7 +183,7 @@ class Attribute(abc.ABC):
 
     @final
     def drops(self, by_default: bool) -> bool:
-        """Whether records may be left out for their value here, where the source does or does not say to."""
+        """Return True if records may be left out for their value here, given the default action of the source."""
         return bool(dropped(self.coding, drop=by_default))
 
     @final
@@ -246,16 +248,17 @@ class Attribute(abc.ABC):
 
     @final
     def cell(self, value: object) -> int | None:
-        """The cell that a value of the data falls into; None when it is outside the domain.
+        """Return the cell of a value of the data, or `None` if it is outside the domain.
 
-        Outside are values that are missing, not declared, or of another type than is read; see `codings`. Of an amount
-        it is the step j, from 0 to K, and K + 1 and so on of the cells beside: see :class:`Amount`. Of one whose range
-        goes by another attribute :meth:`Domain.cells` tells it.
+        A value is outside if it is missing, not declared, or of another type than the coding reads; see `codings`. For
+        an amount the result is the step j, from 0 to K, and K + 1 and so on for missing-value categories: see
+        :class:`Amount`. For an amount with a range by another attribute, use :meth:`Domain.cells`.
 
         **Guarantees**
-            * it depends on nothing but the value and what is declared: not on other records, nor on where it is read;
-            * it is None or from 0 to `coding.size` − 1, and never an error, whatever the value;
-            * every counter counts a record in exactly the cells of its values, or in none when one of them is outside.
+            * The result depends only on the value and the declaration: not on other records, nor on the source of the
+              value.
+            * The result is `None` or from 0 to `coding.size` − 1, and no input raises an error.
+            * Every counter counts a record in exactly the cells of its values, or in none when one of them is outside.
         """
         return self.coding.cell(value if self.derived is None else self.derived.number(value))
 
@@ -268,18 +271,21 @@ class Attribute(abc.ABC):
     @final
     @property
     def own_size(self) -> int:
-        """Number of cells of values, of an amount of its knots; those beside them come after."""
+        """The number of cells of values, for an amount the number of its knots; missing-value categories come after."""
         return cells_of(values_of(self.coding))
 
     @final
     @property
     def steps(self) -> tuple[int, ...]:
-        """Of an amount, how many there are from each knot to the next; its first cells are these. Of all else none."""
+        """The number of steps of an amount from each knot to the next; empty for all other attributes.
+
+        The knots are the first cells of the amount.
+        """
         return steps_of(self.coding)
 
 
 def _pairs(missing: Missing) -> tuple[tuple[str, tuple[Code, ...]], ...]:
-    """The cells with their codes, as a mapping or pairs declare them; whole numbers in one form."""
+    """Return the cells with their codes, from a mapping or pairs, with whole numbers in one form."""
     pairs: object = tuple(missing.items()) if isinstance(missing, Mapping) else missing
     if not isinstance(pairs, tuple) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
         raise DomainError(
@@ -314,7 +320,7 @@ def _pairs(missing: Missing) -> tuple[tuple[str, tuple[Code, ...]], ...]:
 
 
 def _whole(code: object) -> Code:
-    """A code as it is, −9.0 as −9."""
+    """Return a code as it is, −9.0 as −9."""
     item: object = plain(code)
     return int(item) if isinstance(item, float) and item.is_integer() else plain(item)
 
@@ -353,20 +359,22 @@ class Categorical(Attribute):
     """Unordered codes, with an optional label for each.
 
     Args:
-        codes: the codes the data hold (all text, all whole numbers or all true/false), or a mapping code → label.
-        column: the column of the data to read, when it is not named as the attribute.
-        missing: cells for what is no value: {name: codes}.
-        absent: a cell of `missing` for null, NaN and blank, "refuse" or "drop"; default as the source of the data says.
-        outside: the same for everything else that is not declared.
-        read: what the codes are read off, where the column holds dates: "year", "quarter", "month", "weekday", "hour",
-            or {"age_on": "2024-12-31"} (:mod:`fitnoise.kernel.dates`).
-        lookup: for each value that the data hold, its code, such as a postcode's region: {value: code}, pairs, or a CSV
-            file with the columns `value` and `code`. A value that it does not name is not declared. It is public, and
-            part of the plan. Values are kept in order; None: the data hold the codes themselves.
+        codes: The codes in the data (all text, all whole numbers or all true/false), or a mapping code → label.
+        column: The column of the data to read, when it is not named as the attribute.
+        missing: Missing-value categories: {name: codes}.
+        absent: A cell of `missing` for null, NaN and blank, "refuse" or "drop"; default: the action of the data source.
+        outside: The action for everything else that is not declared, in the same terms.
+        read: The part of a date that gives the codes, where the column holds dates. It is "year", "quarter", "month",
+            "weekday", "hour", or {"age_on": "2024-12-31"} (:mod:`fitnoise.kernel.dates`).
+        lookup: The code for each value of the data, such as the region of a postcode: {value: code}, pairs, or a CSV
+            file. The file has the columns `value` and `code`. A value that it does not name is not declared. The lookup
+            is public, and part of the plan. Values are kept in order. With `None` the data hold the codes themselves.
 
     Raises:
-        DomainError: no codes, codes of mixed kinds, or codes or labels that repeat; cells that cannot be told apart; or
-            a lookup with a value twice, of mixed kinds, with a code that is not declared, or without one that is.
+        DomainError: There are no codes, codes of mixed kinds, or codes or labels that repeat.
+        DomainError: Two cells cannot be distinguished.
+        DomainError: The lookup has a value twice, values of mixed kinds, a code that is not declared, or lacks a
+            declared code.
     """
 
     kind: ClassVar[str] = "categorical"
@@ -430,14 +438,14 @@ class Categorical(Attribute):
 
     @classmethod
     def from_file(cls, path: str | Path, *, column: str | None = None, **beside: Any) -> Categorical:
-        """Read codes from a CSV file with a column `code` and, if wanted, a column `label`.
+        """Read codes from a CSV file with a column `code` and, optionally, a column `label`.
 
-        `beside` is what is said of missing values, as for the class.
+        `beside` holds the options about missing values, as for the class.
 
         Codes are text, unless every one of them is a plain whole number without leading zeros.
 
         Raises:
-            DomainError: the file cannot be read or has no column `code`.
+            DomainError: The file cannot be read or has no column `code`.
         """
         path = Path(path)
         header, rows = read_rows(path, "the file of codes")
@@ -470,16 +478,16 @@ class Categorical(Attribute):
         return self.labels if self.labels is not None else self.codes
 
     def own_position(self, value: object) -> int:
-        """The cell of a code, or of a label.
+        """Return the cell of a code, or of a label.
 
         Args:
-            value: a code as the data hold it, or a label as tables show it.
+            value: A code as the data hold it, or a label as tables show it.
 
         Returns:
-            Its place, from 0.
+            The position of the cell, from 0.
 
         Raises:
-            DomainError: it is none of them.
+            DomainError: The value is neither a code nor a label.
         """
         with contextlib.suppress(KeyError, TypeError):  # what has no hash is neither
             return self._positions[isinstance(value, bool), value]
@@ -487,17 +495,17 @@ class Categorical(Attribute):
 
     @property
     def coded(self) -> str | None:
-        """That there is a lookup."""
+        """The sentence about the lookup; `None` without one."""
         return None if self.lookup is None else f"looked up from {len(self.lookup):,} values of the data"
 
     def declared(self) -> dict[str, Any]:
-        """Codes, and labels and a lookup where there are any."""
+        """Return codes, and labels and a lookup where there are any."""
         lookup = {} if self.lookup is None else {"lookup": [list(pair) for pair in self.lookup]}
         return {"codes": list(self.codes), "labels": None if self.labels is None else list(self.labels), **lookup}
 
 
 def _lookup(given: object, codes: Codes) -> tuple[tuple[Code, Code], ...]:
-    """Values of the data with their codes, in order; DomainError for what is none."""
+    """Return values of the data with their codes, in order; raise DomainError for an invalid lookup."""
     if isinstance(given, (str, Path)):
         header, rows = read_rows(Path(given), "the file of a lookup")
         if not {"value", "code"} <= set(header):
@@ -570,12 +578,13 @@ def _codes_text(codes: Set[tuple[type, Code]]) -> str:
 class Ordered(Attribute):
     """Whole numbers from `low` to `high`, ends included.
 
-    With `clip=True` smaller values count as `low` and larger ones as `high` ("85 and over"); this is a declared
-    coding of the data, not a repair. Otherwise values outside are outside the domain. `missing`, `absent` and `outside`
-    are as for :class:`Categorical`, as is `read`; codes of `missing` come before anything is clipped.
+    With `clip=True` smaller values count as `low` and larger ones as `high` ("85 and over"). This is a declared coding
+    of the data, not a repair. Otherwise values outside are outside the domain. `missing`, `absent`, `outside` and
+    `read` are as for :class:`Categorical`. Codes of `missing` come before anything is clipped.
 
     Raises:
-        DomainError: bounds that are not whole numbers below 2^53 in size, `low > high`, or ten million cells and more.
+        DomainError: The bounds are not whole numbers below 2^53 in size, `low > high`, or there are ten million cells
+            or more.
     """
 
     kind: ClassVar[str] = "ordered"
@@ -607,27 +616,27 @@ class Ordered(Attribute):
 
     @property
     def coded(self) -> str | None:
-        """What is clipped."""
+        """The sentence about clipped values; `None` without clipping."""
         apart = any(isinstance(code, int) for codes in dict(self.missing or ()).values() for code in codes)
         but = ", but for codes of missing values" if apart else ""
         return f"below {self.low} as {self.low}, above {self.high} as {self.high}{but}" if self.clip else None
 
     @property
     def is_capped(self) -> bool:
-        """Whether it clips."""
+        """True if the attribute clips."""
         return self.clip
 
     def own_position(self, value: object) -> int:
-        """The cell of a whole number in the range.
+        """Return the cell of a whole number in the range.
 
         Args:
-            value: a whole number from `low` to `high`.
+            value: A whole number from `low` to `high`.
 
         Returns:
-            Its place, from 0.
+            The position of the cell, from 0.
 
         Raises:
-            DomainError: it is none of them.
+            DomainError: The value is not such a number.
         """
         value = plain(value)
         if isinstance(value, int) and not isinstance(value, bool) and self.low <= value <= self.high:
@@ -635,7 +644,7 @@ class Ordered(Attribute):
         raise unknown_value(repr(value), f"It must be a whole number from {self.low} to {self.high}.")
 
     def declared(self) -> dict[str, Any]:
-        """Both ends, and whether values beyond them count as the ends."""
+        """Return both ends, and the rule for values outside them."""
         return {"low": self.low, "high": self.high, "clip": self.clip}
 
 
@@ -647,8 +656,8 @@ class Binned(Attribute):
     `missing`, `absent`, `outside` and `read` are as for :class:`Categorical`; codes of `missing` come before any bin.
 
     Raises:
-        DomainError: no cuts, cuts that are not finite numbers, or not strictly increasing; or cells that cannot be told
-            apart.
+        DomainError: There are no cuts, or they are not finite numbers, or not strictly increasing.
+        DomainError: Two cells cannot be distinguished.
     """
 
     kind: ClassVar[str] = "binned"
@@ -690,23 +699,25 @@ class Binned(Attribute):
         return self._values
 
     def own_position(self, value: object) -> int:
-        """The bin with this text. A number is refused: it lies in a bin that holds others, and may be meant as an end.
+        """Return the cell of the bin with this text.
+
+        A number is refused. It lies in a bin that holds other numbers, and may be meant as an end.
 
         Args:
-            value: the text of a bin as tables show it.
+            value: The text of a bin as tables show it.
 
         Returns:
-            Its place, from 0.
+            The position of the cell, from 0.
 
         Raises:
-            DomainError: it is none of them.
+            DomainError: The value is not such a text.
         """
         if isinstance(value, str) and value in self._values:
             return self._values.index(value)
         raise unknown_value(shown(value), f"It must be one of the bins {list(self._values)}.")
 
     def declared(self) -> dict[str, Any]:
-        """The cuts."""
+        """Return the cuts."""
         return {"cuts": list(self.cuts)}
 
 
@@ -715,43 +726,45 @@ class Binned(Attribute):
 class Amount(Attribute):
     """A quantity to be summed, such as an income or hours: `Amount(0, 200_000, step=100)`.
 
-    Its two cells are the ends of its range, and a record lies *between* them: with K = (high − low)/step and x read as
-    low + j · step, j = 0 … K, it counts 1 − j/K in the first and j/K in the second. Whatever is asked of an amount is a
-    sum of whole numbers, and a record costs most at one of the ends, so that what is charged holds for every value of
-    the declared range (:mod:`fitnoise.kernel.designs.parts`).
+    Its two cells are the ends of its range, and a record lies *between* them. Let K = (high − low)/step and x be read
+    as low + j · step, j = 0 … K. The record counts 1 − j/K in the first cell and j/K in the second. Every published
+    number of an amount is a sum of whole numbers. A record costs most at one of the ends, so the charge holds for every
+    value of the declared range (:mod:`fitnoise.kernel.designs.parts`).
 
-    With `ceilings` between low and high sums are to be had up to each of them as well, Σ min(x, t), from one plan. Then
-    there is a cell for each of these knots low < t_1 < … < high, a record lies between two that follow one another, and
-    costs most at a knot.
+    With `ceilings` between low and high, one plan also gives sums up to each of them, Σ min(x, t). Then there is a cell
+    for each of the knots low < t_1 < … < high. A record lies between two consecutive knots, and costs most at a knot.
 
-    With a range by class, `high=By("size", {"small": 1_000, "large": 1_000_000})`, each record is read in the range of
-    its class, in as many steps as in all others: of turnover by size of the firm, x is low_c + j · step_c. A record
-    costs what it costs at the ends of its own class, so that small firms need not pay for the range of large ones.
+    A range by class is `high=By("size", {"small": 1_000, "large": 1_000_000})`. Each record is then read in the range
+    of its class, in as many steps as in all other classes. For turnover by size of the firm, x is low_c + j · step_c. A
+    record costs the maximum at the ends of its own class. The range of large firms does not raise the cost of small
+    ones.
 
-    Numbers below `low` count as `low`, those above `high` as `high`, and all as the nearest step: this is a declared
-    coding of the data. Choose `high` from what is public, never from the data: a law, an older publication.
+    Numbers below `low` count as `low`, those above `high` as `high`, and all as the nearest step. This is a declared
+    coding of the data. Choose `high` from public facts, never from the data: a law, an older publication.
 
     Args:
-        low: least amount.
-        high: largest amount. By the values of another attribute of the domain, such as
-            `By("size", {"small": 1_000, "large": 1_000_000})`, a range for each, with cells for missing ones among
-            them; `low` is then 0, or by them too, as many steps above zero in each.
-        step: in which amounts are read; it must divide the range, into at most 2^30 steps. Of several ranges it is that
-            of the smallest, and others are read in as many steps.
-        column: the column of the data to read, when it is not named as the attribute.
-        valid: numbers below the first or above the second are no amounts, but outside the domain; default all are
-            amounts. A code such as 9999999 for "not stated" would otherwise count as `high`.
-        ceilings: amounts up to which sums may be asked for too, increasing, between low and high, each a whole number
-            of steps above low; `high` is one anyway. None with a range by class.
-        missing: cells for what is no value, as for :class:`Categorical`; codes come before anything is cut.
-        absent: as for :class:`Categorical`.
-        outside: as for :class:`Categorical`.
+        low: The least amount.
+        high: The largest amount. With `By("size", {"small": 1_000, "large": 1_000_000})` there is a range for each
+            value of another attribute of the domain, also for its missing-value categories. `low` is then 0, or has
+            values by class too, as many steps above zero in each.
+        step: The step in which amounts are read. It must divide the range, into at most 2^30 steps. With several ranges
+            it is the step of the smallest; the others are read in as many steps.
+        column: The column of the data to read, when it is not named as the attribute.
+        valid: The least and the largest valid number. Numbers outside are not amounts and are outside the domain; by
+            default all numbers are amounts. Otherwise a code such as 9999999 for "not stated" would count as `high`.
+        ceilings: Further amounts up to which sums can be requested, increasing, between low and high. Each is a whole
+            number of steps above low; `high` is always a ceiling. `None` with a range by class.
+        missing: Missing-value categories, as for :class:`Categorical`; codes come before anything is cut.
+        absent: See :class:`Categorical`.
+        outside: See :class:`Categorical`.
 
     Raises:
-        DomainError: numbers that are not finite decimals of at most 15 places, no range, or one that is no whole number
-            of steps; ceilings that are not between its ends, or no steps; cells that cannot be told apart; or ranges by
-            class that differ in more than what a step is. In a domain also: a class that has no range, or an attribute
-            that has no classes.
+        DomainError: The numbers are not finite decimals of at most 15 places.
+        DomainError: The range is empty, or is not a whole number of steps.
+        DomainError: The ceilings are not between the ends, or not whole numbers of steps.
+        DomainError: Two cells cannot be distinguished.
+        DomainError: Ranges by class differ in more than the size of a step.
+        DomainError: In a domain, a class has no range, or an attribute has no classes.
     """
 
     kind: ClassVar[str] = "amount"
@@ -817,7 +830,10 @@ class Amount(Attribute):
         self._with_missing(coding, self.missing, self.absent, self.outside)
 
     def _by_class(self, step: Fraction, valid: tuple[float, float] | None) -> Steps:
-        """Steps whose size goes by another attribute: of numbers in order the ranges, of others none are known yet."""
+        """Return steps whose size depends on another attribute.
+
+        The ranges are known if the ends list them in order. Ends by name have no ranges before they are in a domain.
+        """
         (by, *others) = dict.fromkeys(x.attribute for x in (self.low, self.high) if isinstance(x, ByValue))
         if others:
             raise DomainError(
@@ -872,13 +888,13 @@ class Amount(Attribute):
         return Steps(zero, zero + most, Fraction(1), by=by, classes=classes)
 
     def among(self, other: Attribute | None) -> Amount:
-        """The same in a domain: a range for every cell of the attribute by which it goes, in order.
+        """Return the amount in a domain: a range for every cell of the attribute of its classes, in order.
 
         Args:
-            other: that attribute, None where there is none.
+            other: The attribute of the classes; `None` if it does not exist.
 
         Raises:
-            DomainError: it is none by whose cells ranges can go, or some have no range, or what has one is no cell.
+            DomainError: The attribute cannot give classes, some cells have no range, or a range has no cell.
         """
         by, ends = self.by, {"low": self.low, "high": self.high}
         if by is None:
@@ -916,27 +932,27 @@ class Amount(Attribute):
     def own_values(self) -> tuple[str | int, ...]:
         """Its knots: both ends, and the ceilings between them; where the range goes by class, in steps."""
         exact = self.exact
-        knots: tuple[Any, ...] = tuple(map(_short, (exact.low, *exact.ceilings, exact.high)))  # not all are whole
+        knots: tuple[Any, ...] = tuple(map(_short, (exact.low, *exact.ceilings, exact.high)))  # some are not integers
         return knots
 
     @property
     def coded(self) -> str | None:
-        """What is cut, and in which steps amounts are read."""
+        """The sentence about cut values, and the steps in which amounts are read."""
         return self.coded_up_to(self.top(None))
 
     @property
     def is_capped(self) -> bool:
-        """Whether there are valid numbers beyond the range: not where `valid` is the range."""
+        """True if there are valid numbers outside the range: not if `valid` is the range."""
         return self.by is not None or self.valid != (_short(self.exact.low), _short(self.exact.high))
 
     def top(self, ceiling: float | None) -> float:
-        """A ceiling, as it is declared; None is the largest amount, in steps where the range goes by class.
+        """Return a ceiling as it is declared; `None` gives the largest amount, in steps for a range by class.
 
         Args:
-            ceiling: up to which amounts count.
+            ceiling: The amount up to which amounts count.
 
         Raises:
-            DomainError: it is neither declared nor `high`.
+            DomainError: The ceiling is neither declared nor `high`.
         """
         tops = [*(self.ceilings or ()), _short(self.exact.high)]
         if ceiling is None:
@@ -953,21 +969,21 @@ class Amount(Attribute):
         return tops[tops.index(ceiling)]
 
     def largest(self, ceiling: float | None, place: int | None = None) -> float:
-        """The largest that a record can add to a sum up to a ceiling, whichever its sign.
+        """Return the largest absolute value that a record can add to a sum up to a ceiling.
 
         Args:
-            ceiling: as for `top`.
-            place: the cell of the attribute by which its range goes; None: the largest of all.
+            ceiling: See `top`.
+            place: The cell of the attribute of its classes; `None` for the largest of all.
         """
         own = self.exact.classes if place is None else self.exact.classes[place : place + 1]
         ends = [(x.low, x.high) for x in own] if own else [(self.exact.low, Fraction(self.top(ceiling)))]
         return _short(max(abs(x) for pair in ends for x in pair))
 
     def coded_up_to(self, top: float) -> str:
-        """What is cut where amounts count up to a ceiling, and in which steps they are read.
+        """Return the sentence about cut values for amounts up to a ceiling, and the steps in which they are read.
 
         Args:
-            top: the ceiling.
+            top: The ceiling.
         """
         codes = any(isinstance(code, int) for codes in dict(self.missing or ()).values() for code in codes)
         but = ", but for codes of missing values" if codes else ""
@@ -985,13 +1001,13 @@ class Amount(Attribute):
         return f"by {self.by}, and beyond as the ends: {'; '.join(ranges)}{but}"
 
     def own_position(self, value: object) -> int:
-        """None: records lie between its cells.
+        """Raise: records lie between the cells of an amount.
 
         Args:
-            value: any.
+            value: Any value.
 
         Raises:
-            DomainError: always.
+            DomainError: Always.
         """
         raise DomainError(
             "amount-by-value",
@@ -1002,7 +1018,7 @@ class Amount(Attribute):
         )
 
     def declared(self) -> dict[str, Any]:
-        """The range, the step, which numbers are amounts at all, and ceilings, where there are any."""
+        """Return the range, the step, the valid numbers, and the ceilings, if there are any."""
         valid = None if self.valid is None else [float(x) for x in self.valid]
         tops = {} if self.ceilings is None else {"ceilings": [float(t) for t in self.ceilings]}
         ends = {name: _end_document(x) for name, x in (("low", self.low), ("high", self.high))}
@@ -1010,14 +1026,14 @@ class Amount(Attribute):
 
 
 def _end_document(x: float | ByValue) -> Any:
-    """An end of a range; by class, for each in order."""
+    """Return an end of a range; for a range by class, the end of each class in order."""
     if not isinstance(x, ByValue):
         return float(x)
     return {"by": x.attribute, "values": [float(v) for v in x.values if not isinstance(v, tuple)]}
 
 
 def _decimal(name: str, value: object) -> Fraction:
-    """A number as it is written in decimals, exactly; DomainError for what is none."""
+    """Return a number exactly as its decimals; raise DomainError if it is not a number."""
     x: object = plain(value)
     if isinstance(x, bool) or not isinstance(x, (int, float, Decimal)) or not fits(x, float) or not math.isfinite(x):
         raise DomainError(
@@ -1032,7 +1048,7 @@ def _decimal(name: str, value: object) -> Fraction:
 
 
 def _end(value: object) -> float:
-    """An end of valid numbers, as a double holds it; DomainError for a whole number that none holds."""
+    """Return an end of the valid numbers as a double; raise DomainError for a whole number that is no double."""
     x = _decimal("valid", value)
     if x.denominator == 1 and not isinstance(plain(value), float):
         refuse_inexact("an end of valid", x.numerator)
@@ -1040,20 +1056,20 @@ def _end(value: object) -> float:
 
 
 def _short(x: Fraction) -> float:
-    """As a whole number where it is one."""
+    """Return the number, as a whole number if it is one."""
     return x.numerator if x.denominator == 1 else float(x)
 
 
 def read_rows(path: Path, what: str, kind: type[FitnoiseError] = DomainError) -> tuple[list[str], list[dict[str, str]]]:
-    """The header and the rows of a CSV file of ours: of codes, places, targets, areas; never of records.
+    """Return the header and the rows of a CSV file of the publisher: codes, places, targets, areas; never records.
 
     Args:
-        path: the file.
-        what: it is, for the error.
-        kind: of that error.
+        path: The file.
+        what: The description of the file, for the error.
+        kind: The class of the error.
 
     Raises:
-        FitnoiseError: of this kind, where it cannot be read, or is no CSV file in UTF-8.
+        FitnoiseError: The file cannot be read, or is no CSV file in UTF-8. The class is `kind`.
     """
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
@@ -1071,7 +1087,7 @@ def read_rows(path: Path, what: str, kind: type[FitnoiseError] = DomainError) ->
 
 
 def _codes(texts: Sequence[str]) -> list[Code]:
-    """Texts as codes: whole numbers if every one of them is a plain one without leading zeros."""
+    """Return texts as codes: whole numbers if every one of them is a plain one without leading zeros."""
     whole = all(t is not None and re.fullmatch("0|-?[1-9][0-9]*", t) for t in texts)
     return [int(t) for t in texts] if whole else list(texts)
 
@@ -1088,18 +1104,22 @@ class Hierarchy(Attribute):
     A table names one of the levels as it would name an attribute: `table("county", "sex", margin=30)`.
 
     Args:
-        levels: their names, from the top down to the leaves; each names one level for all tables.
-        places: one row for each leaf: its code on every level, such as `frame[levels].itertuples(index=False)` of a
-            pandas frame; or the frame itself, of pandas or Polars, with a column for each level and any others. Tables
-            show places in the order of their first appearance, those of one place together.
-        file: the CSV file that has them instead, as :meth:`from_file` reads it.
-        children: how many places each has instead, and codes are made, as :meth:`regular` says.
-        column: the column of the data that holds the codes of leaves, when it is not named as the attribute.
+        levels: The names of the levels, from the top down to the leaves; each names one level for all tables.
+        places: One row for each leaf, with its code on every level, or a frame of pandas or Polars. Rows are such as
+            `frame[levels].itertuples(index=False)` of a pandas frame. A frame has a column for each level, and may have
+            others. Tables show places in the order of their first appearance, the places within one place together.
+        file: The CSV file with the places, as :meth:`from_file` reads it; replaces `places`.
+        children: The number of places in each place; replaces `places`. fitnoise makes codes as :meth:`regular`
+            describes.
+        column: The column of the data that holds the codes of leaves, when it is not named as the attribute.
 
     Raises:
-        DomainError: fewer than two levels, two of one name, a row that lacks a code, codes of mixed kinds, a leaf that
-            is listed twice, or a place in two places above it; not one of places, file and children; a frame without
-            a column for each level, or a file that cannot be read; or children that make no tree.
+        DomainError: There are fewer than two levels, or two of one name.
+        DomainError: A row lacks a code, codes are of mixed kinds, or a leaf appears twice.
+        DomainError: A place lies in two places above it.
+        DomainError: Not exactly one of places, file and children is given.
+        DomainError: A frame lacks the column of a level, or a file cannot be read.
+        DomainError: The children make no tree.
     """
 
     kind: ClassVar[str] = "hierarchy"
@@ -1169,22 +1189,24 @@ class Hierarchy(Attribute):
     def regular(
         cls, levels: Mapping[str, int] | None = None, /, *, column: str | None = None, **children: int
     ) -> Hierarchy:
-        """A tree in which all places of a level have equally many places: `regular(state=51, county=62, tract=27)`.
+        """Return a tree with equally many places in all places of a level: `regular(state=51, county=62, tract=27)`.
 
-        Codes are made, as texts: that of the place above, and the number of the place in it, from 1 as in official
-        codes, in as many digits as the last one needs: "07" is the seventh of 51 states, "0731" its county 31. They are
-        listed where records are counted, tables written or places named; no plan needs them, however many there are.
-        It equals another one of the same numbers, and none that is declared by rows, which plans list.
+        The codes are texts: the code of the place above, and the number of the place in it. Numbers start at 1 as in
+        official codes, in as many digits as the last one needs. "07" is the seventh of 51 states, "0731" its county 31.
+        fitnoise lists the codes where records are counted, tables written or places named. A plan of any size needs no
+        codes. The tree equals another one with the same numbers. It equals no tree that is declared by rows, because
+        plans list those.
 
         Args:
-            levels: how many places the first level has, and then each place of the level above, by name, from the top
-                down; for names that are not Python identifiers, or that are "column".
-            column: as for the class.
-            children: the same of further levels, below these.
+            levels: The number of places of the first level, then the number in each place of the level above, by name,
+                from the top down. Use it for names that are not Python identifiers, or that are "column".
+            column: See the class.
+            children: The numbers of further levels, below these.
 
         Raises:
-            DomainError: fewer than two levels, a name twice, a number that is no whole one of 1 or more, or more than
-                ten million places of the last level.
+            DomainError: There are fewer than two levels, a name appears twice, or a number is not a whole number of 1
+                or more.
+            DomainError: The last level has more than ten million places.
         """
         both = set(levels or ()) & set(children)
         if both:
@@ -1205,12 +1227,12 @@ class Hierarchy(Attribute):
 
     @property
     def places(self) -> tuple[tuple[Code, ...], ...]:
-        """The code of every leaf on every level; they are listed anew where they are not declared."""
+        """The code of every leaf on every level; recomputed at each access if the codes are not declared."""
         return self.tree.rows
 
     @property
     def children(self) -> tuple[int, ...] | None:
-        """How many places each has, where that is declared."""
+        """The number of places in each place, if it is declared."""
         return self.tree.children if isinstance(self.tree, Regular) else None
 
     @property
@@ -1219,21 +1241,21 @@ class Hierarchy(Attribute):
         return self.views[-1].values
 
     def own_position(self, value: object) -> int:
-        """The cell of a leaf's code.
+        """Return the cell of a leaf's code.
 
         Args:
-            value: the code of a place of the last level.
+            value: The code of a place of the last level.
 
         Returns:
-            Its place, from 0.
+            The position of the cell, from 0.
 
         Raises:
-            DomainError: it is none of them.
+            DomainError: The value is not such a code.
         """
         return self.views[-1].position(value)
 
     def declared(self) -> dict[str, Any]:
-        """The levels, and the rows of the leaves or the numbers that stand for them."""
+        """Return the levels, and the rows of the leaves or the numbers that stand for them."""
         if self.children is not None:
             return {"levels": list(self.levels), "children": list(self.children)}
         return {"levels": list(self.levels), "places": [list(row) for row in self.places]}
@@ -1255,7 +1277,10 @@ def _rows_of_file(path: Path, levels: tuple[str, ...]) -> list[tuple[Code, ...]]
 
 
 def _rows_of_frame(frame: Any, levels: tuple[str, ...]) -> list[tuple[Code, ...]]:
-    """Of a data frame, whatever its kind: its columns are found by name, and gone through. What is NaN is missing."""
+    """Return the rows of a data frame of any kind: the function finds its columns by name, and iterates over them.
+
+    NaN is missing.
+    """
     header = list(frame.columns)
     for name in levels:
         if header.count(name) != 1:
@@ -1292,7 +1317,7 @@ class Level(Attribute):
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """The name of the level in tables."""
         return self.of.levels[self.depth]
 
     @property
@@ -1305,7 +1330,7 @@ class Level(Attribute):
         return {code: i for i, code in enumerate(self.own_values)}
 
     def own_position(self, value: object) -> int:
-        """The cell of a place's code."""
+        """Return the cell of a place's code."""
         value = plain(value)
         found = self._positions.get(value) if type(value) is type(self.values[0]) else None
         if found is None:
@@ -1313,7 +1338,7 @@ class Level(Attribute):
         return found
 
     def declared(self) -> dict[str, Any]:
-        """Which level it is, of what."""
+        """Return the depth of the level, and its hierarchy."""
         return {"depth": self.depth, "of": attribute_document(self.of)}
 
 
@@ -1322,23 +1347,24 @@ class Level(Attribute):
 class Domain(Mapping[str, Attribute]):
     """Named attributes, in order: `Domain(state=Categorical(codes), age=Ordered(0, 85))`.
 
-    A mapping may be given instead, for names that are not Python identifiers. The levels of a hierarchy are found by
-    their names as attributes are, but a record has a cell of the hierarchy: they are not gone through with the others.
+    A mapping may be given instead, for names that are not Python identifiers. Levels of a hierarchy can be looked up by
+    name, as attributes can. A record has one cell of the hierarchy, so iteration yields the hierarchy and not its
+    levels.
 
     Raises:
-        DomainError: no attributes, a name that is empty or reserved, something that is not an attribute, or a coding of
-            a class that no counter knows.
+        DomainError: There are no attributes, or a name is empty or reserved.
+        DomainError: A value is not an attribute, or has a coding of a class that no counter knows.
     """
 
     attributes: tuple[tuple[str, Attribute], ...]
     sizes: Mapping[str, int] = field(init=False, repr=False, compare=False)
-    """Number of cells of all that a design may count by, in order: attributes, levels, and shares of levels.
+    """The number of cells of everything by which a design may count: attributes, levels, and shares of levels.
 
-    The share "county in state" is there where all states have equally many counties: which of them a record's county
-    is, 0 for the first of each state. With the state it tells the county.
+    The share "county in state" exists where all states have equally many counties. It is the position of a record's
+    county in its state, 0 for the first. State and share determine the county.
     """
     steps: Mapping[str, tuple[int, ...]] = field(init=False, repr=False, compare=False)
-    """Of every amount, how many steps there are from each knot to the next; its first cells are these knots."""
+    """The number of steps of every amount from each knot to the next; the knots are its first cells."""
     _named: Mapping[str, tuple[str, Attribute]] = field(init=False, repr=False, compare=False)
     _shares: Mapping[str, Share] = field(init=False, repr=False, compare=False)
 
@@ -1395,11 +1421,11 @@ class Domain(Mapping[str, Attribute]):
         return self._found(name)[1]
 
     def get(self, name: object, default: Any = None, /) -> Any:
-        """The attribute or level of a name, or the default where there is none.
+        """Return the attribute or level of a name, or the default without one.
 
         Args:
-            name: of an attribute or a level; anything else has the default.
-            default: what is returned where there is none.
+            name: The name of an attribute or a level; anything else gives the default.
+            default: The result for an unknown name.
         """
         return self._named[name][1] if isinstance(name, str) and name in self._named else default
 
@@ -1425,22 +1451,23 @@ class Domain(Mapping[str, Attribute]):
         return len(self.attributes)
 
     def drops(self, by_default: bool) -> tuple[str, ...]:
-        """The attributes for whose values records may be left out, of all tables.
+        """Return the attributes for whose values records may be left out, of all tables.
 
         Args:
-            by_default: whether the source of the data leaves out what is outside.
+            by_default: True if the data source leaves out records outside the domain.
         """
         return tuple(name for name, a in self.attributes if a.drops(by_default))
 
     def cells(self, record: Mapping[str, object]) -> dict[str, int | None]:
-        """The cell that a record falls into along every attribute: what counters are tested against.
+        """Return the cell of a record along every attribute; counters are tested against this.
 
         Args:
-            record: what it has in each column; a column that it lacks is a value that is missing.
+            record: The value in each column; a column that it lacks is a missing value.
 
         Returns:
-            As :meth:`Attribute.cell`, by attribute: None where it is outside the domain. Of an amount whose range goes
-            by another attribute, the step in the range of its cell there, and None where it has no cell there.
+            The results of :meth:`Attribute.cell`, by attribute: `None` outside the domain. For an amount with a range
+            by another attribute, the step in the range of the record's cell there. It is `None` if the record has no
+            cell there.
         """
         values = {name: record.get(self.column(name)) for name, _ in self.attributes}
         found = {name: a.cell(values[name]) for name, a in self.attributes if classified_by(a.coding) is None}
@@ -1452,15 +1479,13 @@ class Domain(Mapping[str, Attribute]):
         return {name: found[name] for name, _ in self.attributes}
 
     def leaves_out(self, source: DataSource, bound: Bound | None) -> bool:
-        """Whether records may be left out of all tables: for a value, or because nothing says whose they are.
+        """Return True if records may be left out of all tables: for a value, a condition, or a missing id.
 
-        With conditions on records they come and go, too.
-
-        It goes by all attributes, whether a table shows them or not: one table more changes no other's truth.
+        The result considers all attributes, shown in a table or not: one more table changes no other table's truth.
 
         Args:
-            source: of the records, with its conditions.
-            bound: how many records of a unit are counted, and by what it is known whose they are.
+            source: The source of the records, with its conditions.
+            bound: The bound on counted records of a unit, with its id.
         """
         return bool(source.where) or self.drops_values(source, bound)
 
@@ -1474,34 +1499,34 @@ class Domain(Mapping[str, Attribute]):
         return bool(self.drops(source.drops)) or (source.drops and bound is not None)
 
     def column(self, name: str) -> str:
-        """The column of the data that holds this attribute.
+        """Return the column of the data that holds this attribute.
 
         Args:
-            name: of an attribute, a level, or a share of one.
+            name: The name of an attribute, a level, or a share of one.
 
         Raises:
-            DomainError: there is no such attribute.
+            DomainError: There is no such attribute.
         """
         home = self.home(name)
         return self[home].column or home
 
     def home(self, name: str) -> str:
-        """The attribute of which a level, or a share of one, is; an attribute itself.
+        """Return the attribute to which a level, or a share of one, belongs; an attribute itself.
 
         Args:
-            name: of an attribute, a level, or a share of one.
+            name: The name of an attribute, a level, or a share of one.
 
         Raises:
-            DomainError: there is no such attribute.
+            DomainError: There is no such attribute.
         """
         found = self._shares.get(name)
         return found.home if found is not None else self._found(name)[0]
 
     def lies(self, upper: str, lower: str, above: Indices) -> bool:
-        """Whether the places of a level lie in these places of a level above it.
+        """Return True if the places of a level lie in these places of a level above it.
 
         Raises:
-            DomainError: there is no such attribute.
+            DomainError: There is no such attribute.
         """
         home = self[self.home(upper)]
         if not isinstance(home, Hierarchy) or self.home(lower) != self.home(upper):
@@ -1509,13 +1534,15 @@ class Domain(Mapping[str, Attribute]):
         return np.array_equal(home.tree.above(self.depth(upper), self.depth(lower)), above)
 
     def depth(self, name: str) -> int:
-        """Which level of its hierarchy a name means, 0 at the top: a share its lower one, the hierarchy its leaves.
+        """Return the depth of a level in its hierarchy, 0 at the top.
+
+        A share has the depth of its lower level, and a hierarchy that of its leaves.
 
         Args:
-            name: of an attribute, a level, or a share of one; 0 of what is no hierarchy.
+            name: The name of an attribute, a level, or a share of one. The result is 0 without a hierarchy.
 
         Raises:
-            DomainError: there is no such attribute.
+            DomainError: There is no such attribute.
         """
         if name in self._shares:
             return self._shares[name].lower
@@ -1523,14 +1550,14 @@ class Domain(Mapping[str, Attribute]):
         return a.depth if isinstance(a, Level) else len(a.levels) - 1 if isinstance(a, Hierarchy) else 0
 
     def alike(self, name: str, axes: Collection[str]) -> int:
-        """How many cells of an attribute lie in one place along all of these at most: itself, its levels and shares.
+        """Return the largest number of cells of an attribute that lie in one place along all of these axes.
 
         Args:
-            name: of an attribute.
-            axes: names of the attribute itself, of its levels and of shares of them.
+            name: The name of an attribute.
+            axes: Names of the attribute itself, of its levels and of shares of them.
 
         Raises:
-            DomainError: there is no such attribute.
+            DomainError: There is no such attribute.
         """
         attribute = self[name]
         if name in axes:
@@ -1543,11 +1570,11 @@ class Domain(Mapping[str, Attribute]):
         )
 
     def adjacency(self, source: DataSource, unit: PrivacyUnit) -> Adjacency:
-        """When two databases of such records are neighbours for a unit.
+        """Return the neighbour relation of two databases of such records for a unit.
 
         Args:
-            source: of the records.
-            unit: who is protected.
+            source: The source of the records.
+            unit: The unit of protection.
         """
         return Adjacency(unit, drops=self.leaves_out(source, unit.bound), grid=self)
 
@@ -1562,20 +1589,20 @@ class Domain(Mapping[str, Attribute]):
         return math.prod(self.shape)
 
     def counted(self, margin: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """How records are counted for a margin: by which attributes and levels, and along which axes each one lies.
+        """Return the attributes and levels by which records are counted for a margin, each with the axes it lies along.
 
-        The counts of a level are laid out along a level above it and the shares from there down: `county` along
-        (`state`, `county in state`), in C order. What is no share of its hierarchy lies along itself.
+        The counts of a level are laid out along a level above it and the shares from there down. `county` lies along
+        (`state`, `county in state`), in C order. A name without a share of its hierarchy lies along itself.
 
         Raises:
-            DomainError: shares that do not follow one another down the tree.
+            DomainError: Shares do not follow one another down the tree.
         """
         shared = dict.fromkeys(self._shares[name].home for name in margin if name in self._shares)
         out = {home: self._path(home, [name for name in margin if self.home(name) == home]) for home in shared}
         return tuple({own: None for name in margin for own in [out.get(self.home(name), (name, (name,)))]})
 
     def _path(self, home: str, wanted: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-        """The level by which levels and shares of a hierarchy are counted, and the axes along which it lies."""
+        """Return the level by which levels and shares of a hierarchy are counted, and the axes along which it lies."""
         shares = [self._shares[name] for name in wanted if name in self._shares]
         depths = {self.depth(name) for name in wanted if name in self._named}
         depths.update(depth for share in shares for depth in (share.upper, share.lower))
@@ -1595,7 +1622,7 @@ class Domain(Mapping[str, Attribute]):
 @final
 @dataclass(frozen=True)
 class Share:
-    """Which place of a lower level it is, of equally many in every place of an upper one."""
+    """The position of a place of a lower level in its upper place; all upper places have equally many lower ones."""
 
     home: str
     levels: tuple[str, ...]
@@ -1605,7 +1632,7 @@ class Share:
 
 
 def _names(home: str, attribute: Attribute) -> Iterator[tuple[str, Attribute]]:
-    """An attribute, and its levels; the last level may be called as the hierarchy is."""
+    """Yield an attribute, and its levels; the last level may have the name of the hierarchy."""
     yield home, attribute
     if isinstance(attribute, Hierarchy):
         last = attribute.views[-1]
@@ -1677,9 +1704,9 @@ def _check_name(name: object, lowered: dict[str, str]) -> None:
 
 
 def attribute_document(a: Attribute) -> dict[str, Any]:
-    """All that is declared of an attribute, as plain JSON values, of which the order counts: that of its cells.
+    """Return everything declared for an attribute, as plain JSON values. The order matters: it is that of the cells.
 
-    Written as JSON without sorting, it is the same for equal attributes, and only for them.
+    Written as JSON without sorting, the documents of two attributes are equal if and only if the attributes are.
     """
     missing = {"missing": {name: list(codes) for name, codes in dict(a.missing).items()}} if a.beside else {}
     rest = {k: v for k, v in (("absent", a.absent), ("outside", a.outside)) if v is not None}
