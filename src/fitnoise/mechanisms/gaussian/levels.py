@@ -1,13 +1,15 @@
-"""Tables by levels of trees whose places have different numbers of places: one noise scale a level and margin.
+"""Tables by levels of trees whose places have different numbers of places: one noise scale for a level and margin.
 
-Each level is measured as an attribute of its own, so the integers, their price and their noise are those of sectors. A
-record lies in one place of every level, so these tell of the same records: every sector is estimated from the answers
-of all levels (`solving/trees.py` has the letters),
+Each level is measured as an attribute of its own, so the integers, their cost and their noise are those of sectors. A
+record lies in one place of every level. The answers of all levels therefore carry information on the same records, and
+the module combines them by least squares (`solving/trees.py` lists the letters):
 
-    X_T θ_T = Σ_ℓ ξ_Tℓ U_ℓᵀ θ̂_Tℓ + ξ_T 1 θ̂_T,     X_T = (ξ_T − Σ_ℓ ξ_Tℓ/N_ℓ) 11ᵀ + Σ_ℓ ξ_Tℓ U_ℓᵀU_ℓ,
+    X_T θ_T = Σ_ℓ ξ_Tℓ U_ℓᵀ θ̂_Tℓ + ξ_T 1 θ̂_T,     X_T = (ξ_T − Σ_ℓ ξ_Tℓ/N_ℓ) 11ᵀ + Σ_ℓ ξ_Tℓ U_ℓᵀU_ℓ.
 
-θ̂_Tℓ what sector T ∪ {ℓ} alone says, centred along ℓ, and 1/ξ_Tℓ its variance. All levels agree then, and
-cov θ_T = C_T ⊗ X_T⁻¹, two passes through the tree. Untrusted: a mistake here costs accuracy.
+Here θ̂_Tℓ is the estimate from sector T ∪ {ℓ} only, centred along ℓ, and 1/ξ_Tℓ is its variance. All levels then agree,
+and cov θ_T = C_T ⊗ X_T⁻¹. Two passes through the tree compute it.
+
+**Trust.** This module is untrusted: a mistake here costs accuracy.
 """
 
 from __future__ import annotations
@@ -43,26 +45,26 @@ if TYPE_CHECKING:
     from fitnoise.mechanisms.tables import TablePart
 
 SLACK = 2.0**-10
-"""By how much less a margin may be measured than its levels, to be sure that nothing cancels; rounding takes 2⁻²⁰."""
+"""Relative shortfall of a margin's precision to its levels that is allowed, so that none cancels; rounding is 2⁻²⁰."""
 
 MOST = 2_000
-"""Leaves up to which other objectives and neighbours are planned, as one structured attribute: in hours."""
+"""Most leaves for other objectives and neighbours, which use one structured attribute; planning takes hours."""
 
 
 def possible(asked: Publication) -> bool:
-    """Whether tables can be planned by levels of a tree."""
+    """Return True if the tables can be planned by levels of a tree."""
     plain = asked.objective.goal is Goal.FIT_FOR_USE and asked.cell_budgets is None
     return plain and bool(uneven_levels(asked.workload))
 
 
 def places(asked: Publication) -> int:
-    """How many places the deepest of some `uneven_levels` has; 0 where there are none."""
+    """Return the number of places of the deepest of the `uneven_levels`; 0 if there are none."""
     levels = uneven_levels(asked.workload)
     return asked.workload.domain.sizes[levels[-1]] if levels else 0
 
 
 def refuse_endless(asked: Publication) -> None:
-    """Raise WorkloadError where the levels of so many places would be planned as one structured attribute."""
+    """Raise WorkloadError if the levels of too many places would be planned as one structured attribute."""
     if places(asked) > MOST and not possible(asked):
         raise WorkloadError(
             "too-many-places-in-levels",
@@ -75,7 +77,7 @@ def refuse_endless(asked: Publication) -> None:
 
 
 def problem(asked: Publication, decomposition: Decomposition) -> ByLevel:
-    """Tables by levels, as what is solved and what proves its bound."""
+    """Return the tables by levels: the problem to solve, with its proof of a bound."""
     looser, workload = {}, asked.workload
     for group in decomposition.tables:
         for number, j in zip(group.tables.tolist(), group.numbers[:, 0].tolist(), strict=True):
@@ -92,10 +94,10 @@ def problem(asked: Publication, decomposition: Decomposition) -> ByLevel:
 @final
 @dataclass(frozen=True, eq=False)
 class Margin:
-    """A sector T of attributes beside the tree, with every level of which tables tell.
+    """A sector T of attributes outside the tree, with every level that the tables show with it.
 
-    places: of T ∪ {ℓ} by level, of T itself at the top. known: what the answers say of all places. factor: the product
-    of (1 − 1/n_a) n_a² over T.
+    places: The sector T ∪ {ℓ} by level, and T itself at the top. known: The information of the answers on all places.
+    factor: The product of (1 − 1/n_a) n_a² over T.
     """
 
     places: dict[int, Place]
@@ -109,9 +111,9 @@ Given = Mapping[int, Floats]
 
 @dataclass(frozen=True, eq=False)
 class TreeEstimation(abc.ABC):
-    """Every sector from the answers of all levels. Post-processing.
+    """The estimation of every sector from the answers of all levels.
 
-    asked: the tables. strategy: what is measured. decomposition: the workload in sectors, by level.
+    `asked`: The tables. strategy: The measured strategy. decomposition: The workload in sectors, by level.
     """
 
     asked: ByLevel
@@ -121,30 +123,30 @@ class TreeEstimation(abc.ABC):
     @property
     @abc.abstractmethod
     def tree(self) -> Quotient:
-        """The places, by classes that what is measured does not tell apart."""
+        """The places, in classes that the strategy does not distinguish."""
 
     @property
     @abc.abstractmethod
     def whiteners(self) -> list[Floats]:
-        """Of every sector from its own answers, which is more than the estimates vary."""
+        """Whiteners of every sector from its own answers; their variance exceeds that of the estimates."""
 
     @property
     @abc.abstractmethod
     def margins(self) -> dict[tuple[int, ...], Margin]:
-        """The sectors of attributes beside the tree, by these."""
+        """The sectors of attributes outside the tree, by these attributes."""
 
     @abc.abstractmethod
     def _said(self, answers: Sequence[Exact], beside: tuple[int, ...]) -> tuple[Given, Given]:
-        """Σ a_g 1_g + c_g u_g that X_T⁻¹ makes the estimate of T: a and c, by level."""
+        """Return a and c by level, where X_T⁻¹ (Σ a_g 1_g + c_g u_g) is the estimate of T."""
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """How many noisy answers each group of sectors has."""
+        """The number of noisy answers of each group of sectors."""
         return cast(tuple[int, ...], self.strategy.lengths)
 
     @cached_property
     def sectors(self) -> dict[tuple[int, ...], dict[int, Place]]:
-        """Of every set beside the tree its sectors, by level."""
+        """Sectors by level, for every set of attributes outside the tree."""
         found: dict[tuple[int, ...], dict[int, Place]] = {}
         for i, group in enumerate(self.decomposition.groups):
             for k in range(len(group)):
@@ -153,12 +155,12 @@ class TreeEstimation(abc.ABC):
         return found
 
     def _split(self, attributes: Indices) -> tuple[tuple[int, ...], int]:
-        """A sector's attributes beside the tree, and its level, 0 for none."""
+        """Return a sector's attributes outside the tree, and its level, 0 without one."""
         level = self.asked.axes[attributes]
         return tuple(attributes[level == 0].tolist()), int(level.max(initial=0))
 
     def factor(self, beside: tuple[int, ...]) -> float:
-        """Π (1 − 1/n_a) n_a²."""
+        """Return Π (1 − 1/n_a) n_a²."""
         return math.prod((1 - 1 / n) * n**2 for n in (self.decomposition.sizes[a] for a in beside))
 
     @cached_property
@@ -176,17 +178,17 @@ class TreeEstimation(abc.ABC):
         return out
 
     def by_place(self, j: int) -> tuple[Floats, Floats]:
-        """Of every place of a table the variance, and by how much more it may be than that of the tightest place."""
+        """Return the variance of each place of a table, and the ratio of its target to the tightest target."""
         level = int(self.asked.level[j])
         return self.variances[j][self.tree.of[level]], self.asked.looser[j][self.asked.tree.of[level]]
 
     @cached_property
     def worst(self) -> Floats:
-        """Of every table the largest of these, each less by how much more it may be than that of the tightest place."""
+        """Largest variance of every table, each divided by the ratio of its target to the tightest target."""
         return np.array([float((np.divide(*self.by_place(j))).max()) for j in range(len(self.asked.level))])
 
     def estimates(self, answers: Sequence[Exact], group: int, sectors: Indices) -> Floats:
-        """θ_S of some sectors of a group, all of the same sizes, (K, n_a for a in S…, 1)."""
+        """Return θ_S of some sectors of a group, all of the same sizes, (K, n_a for a in S…, 1)."""
         return np.stack([self._estimate(answers, group, k) for k in sectors.tolist()])
 
     def _estimate(self, answers: Sequence[Exact], group: int, k: int) -> Floats:
@@ -195,7 +197,7 @@ class TreeEstimation(abc.ABC):
         return self._placed(self._solved(self.margins[beside], *self._said(answers, beside))[level], attributes)
 
     def _placed(self, found: Floats, attributes: Indices) -> Floats:
-        """What all levels together say of a sector, (…, N_ℓ), along its attributes, (n_a…, 1)."""
+        """Return a sector's joint estimate from all levels, (…, N_ℓ), along its attributes, (n_a…, 1)."""
         here = self.asked.axes[attributes] > 0
         if not here.any():
             return found
@@ -203,15 +205,15 @@ class TreeEstimation(abc.ABC):
         return np.asarray(np.moveaxis(centred, -1, int(np.argmax(here)))[..., None])
 
     def _last(self, tensor: Floats, place: Place) -> Floats:
-        """One number for each joint value of a sector, (n_a…, 1), with its level along the last axis."""
+        """Return one number for each joint value of a sector, (n_a…, 1), with its level along the last axis."""
         level = self.asked.axes[self.decomposition.groups[place[0]].attributes[place[1]]] > 0
         return np.moveaxis(tensor[..., 0], int(np.argmax(level)), -1) if level.any() else tensor
 
     def _solved(self, margin: Margin, plain: Given, weighted: Given | None = None) -> list[Floats]:
-        """1_hᵀ X_T⁻¹ (Σ a_g 1_g + c_g u_g) at the places h of all levels, (…, N_ℓ). plain: a. weighted: c.
+        """Return 1_hᵀ X_T⁻¹ (Σ a_g 1_g + c_g u_g) at the places h of all levels, (…, N_ℓ). plain: a. weighted: c.
 
-        Up: n_g and e_g, the products of u_g and of 1_g − f u_g with that, of what is measured at and below g. Down: all
-        that is outside of g adds so much 1_g and so much u_g.
+        The pass upwards computes n_g and e_g from the answers at and below g. They are the products of u_g and of
+        1_g − f u_g with the vector. The pass downwards adds the parts outside g, as multiples of 1_g and of u_g.
         """
         known, above, of, more = margin.known, self.asked.above, self.tree.of, weighted or {}
         deep = len(known.x) - 1
@@ -244,7 +246,7 @@ class TreeEstimation(abc.ABC):
         return found
 
     def covariance(self, f: Mapping[Place, Floats], h: Mapping[Place, Floats]) -> float:
-        """Of two combinations of what sectors are estimated to be."""
+        """Return the covariance of two combinations of sector estimates."""
         total, mine, theirs = 0.0, self._by_margin(f), self._by_margin(h)
         for beside in mine.keys() & theirs.keys():
             moved = self._solved(self.margins[beside], mine[beside])
@@ -252,7 +254,7 @@ class TreeEstimation(abc.ABC):
         return total
 
     def moved(self, f: Mapping[Place, Floats]) -> dict[Place, Floats]:
-        """How each sector's estimate varies with a combination of them: cov(θ) f."""
+        """Return cov(θ) f: the covariance of each sector's estimate with a combination of the estimates."""
         out = {}
         for beside, given in self._by_margin(f).items():
             margin = self.margins[beside]
@@ -262,7 +264,7 @@ class TreeEstimation(abc.ABC):
         return out
 
     def between(self, one: Numbers, other: Numbers) -> Floats:
-        """Covariances of pairs of numbers, (P,): over T, what X_T⁻¹ says of their places."""
+        """Return covariances of pairs of numbers, (P,): sums over T of entries of X_T⁻¹ at their places."""
         sizes, (mine, level, v), (theirs, deeper, w) = self.decomposition.sizes, self._at(one), self._at(other)
         total = np.zeros(len(one))
         for beside, margin in self.margins.items():
@@ -277,7 +279,7 @@ class TreeEstimation(abc.ABC):
         return total
 
     def sums(self, one: Weighted, other: Weighted, length: int) -> Floats:
-        """Covariances of sums of numbers, one by one, (J,): by sector as `between`, places by the tree."""
+        """Return covariances of corresponding sums, (J,): by sector as `between`, places by the tree."""
         sizes = self.decomposition.sizes
         (mine, level, v), (theirs, deeper, w) = self._at(one.numbers), self._at(other.numbers)
         total = np.zeros(length)
@@ -298,7 +300,7 @@ class TreeEstimation(abc.ABC):
     def _spread(
         self, places: tuple[int, Indices], rows: Indices, factors: Floats, length: int
     ) -> dict[int, sp.csr_array]:
-        """Combinations of places, a row each, by level; ALL of a level is the top."""
+        """Return combinations of places, a row each, by level; ALL of a level is the top."""
         level, v = places
         out = {}
         for own, some in ((level, v != ALL), (0, v == ALL)) if level else ((0, v >= ALL),):
@@ -308,11 +310,11 @@ class TreeEstimation(abc.ABC):
         return out
 
     def _products(self, margin: Margin, f: Mapping[int, sp.csr_array], h: Mapping[int, sp.csr_array]) -> Floats:
-        """Row by row fᵀX_T⁻¹h of combinations of places, by level, (R,).
+        """Return fᵀX_T⁻¹h of combinations of places by level, row by row, (R,).
 
-        From the leaves up, what is known from below alone: the covariances of the two rows with u_g and with 1_g −
-        f u_g of the place in which they are, and with one another; x u_g u_gᵀ more takes x/(1 + x Var u_g) of their
-        product.
+        The pass goes from the leaves up and uses the answers from below only. It keeps the covariances of the two rows
+        with u_g and with 1_g − f u_g of their place, and with one another. Adding x u_g u_gᵀ subtracts the factor
+        x/(1 + x Var u_g) times the product of the two covariances with u_g.
         """
         known, of = margin.known, self.tree.of
         deep = len(known.x) - 1
@@ -341,7 +343,7 @@ class TreeEstimation(abc.ABC):
         return total
 
     def _at(self, numbers: Numbers) -> tuple[dict[int, Indices], int, Indices]:
-        """Along attributes beside the tree where some numbers stand; their level, and the place there."""
+        """Return some numbers' values of attributes outside the tree, their level, and their place in it."""
         beside, level, place = {}, 0, np.zeros(len(numbers), dtype=np.intp)
         for a, v in numbers.axes.items():
             if self.asked.axes[a]:
@@ -351,7 +353,7 @@ class TreeEstimation(abc.ABC):
         return beside, level, place
 
     def _entries(self, margin: Margin, one: tuple[int, Indices], other: tuple[int, Indices]) -> Floats:
-        """Entries of X_T⁻¹ for pairs of places, each of one level; ALL is the top. As `_products`, pair by pair."""
+        """Return entries of X_T⁻¹ for pairs of places, each of one level; ALL is the top. As `_products`, by pair."""
         known, of = margin.known, self.tree.of
         paths = [self._upwards(*one), self._upwards(*other)]
         total = np.zeros(len(paths[0][0]))
@@ -378,7 +380,7 @@ class TreeEstimation(abc.ABC):
             starts = [np.flatnonzero(own == level) for own, _ in paths]
             for i, (j, some) in enumerate(
                 ((1, starts[0]), (0, starts[1]))
-            ):  # a place that begins, and one below or in it
+            ):  # one place starts here, and the other lies below or in it
                 if not len(some):
                     continue
                 g = of[level][paths[i][1][level][some]]
@@ -397,7 +399,7 @@ class TreeEstimation(abc.ABC):
         return total
 
     def _upwards(self, level: int, places: Indices) -> tuple[Indices, list[Indices]]:
-        """The level of each place, 0 for ALL, (P,); and the places they lie in, from the top down to their own."""
+        """Return the level of each place, 0 for ALL, (P,); and its chain of places from the top down to itself."""
         found = [np.maximum(places, 0)]
         for k in range(level, 0, -1):
             found.insert(0, self.asked.above[k - 1][found[0]])
@@ -413,35 +415,35 @@ class TreeEstimation(abc.ABC):
 
 @final
 class LevelEstimation(TreeEstimation):
-    """From sectors, each level of which is measured, centred, as an attribute of its own."""
+    """The estimation from sectors, each level of which is measured, centred, as an attribute of its own."""
 
     @property
     def tree(self) -> Quotient:
-        """That of the tables."""
+        """The tree of the tables."""
         return self.asked.tree
 
     @cached_property
     def alone(self) -> SectorEstimation:
-        """Every sector from its own answers."""
+        """The estimation of every sector from its own answers."""
         return SectorEstimation(self.strategy)
 
     @property
     def whiteners(self) -> list[Floats]:
-        """Of every sector from its own answers, which is more than the estimates vary."""
+        """Whiteners of every sector from its own answers; their variance exceeds that of the estimates."""
         return self.alone.whiteners
 
     def precisions(self, beside: tuple[int, ...]) -> dict[int, float]:
-        """ξ_T of the sectors of a set beside the tree, by level."""
+        """Return ξ_T of the sectors of a set outside the tree, by level."""
         own = self.whiteners
         return {level: 1 / float(own[i][k, 0, 0]) ** 2 for level, (i, k) in self.sectors[beside].items()}
 
     def top(self, beside: tuple[int, ...]) -> float:
-        """What is left of ξ_T at the top: ξ_T − Σ_ℓ ξ_Tℓ/N_ℓ."""
+        """Return the remainder of ξ_T at the top: ξ_T − Σ_ℓ ξ_Tℓ/N_ℓ."""
         return sum(-x / self.asked.sizes[level] if level else x for level, x in self.precisions(beside).items())
 
     @cached_property
     def margins(self) -> dict[tuple[int, ...], Margin]:
-        """The sectors of attributes beside the tree, by these."""
+        """The sectors of attributes outside the tree, by these attributes."""
         return {beside: self._margin(beside, places) for beside, places in self.sectors.items()}
 
     def _margin(self, beside: tuple[int, ...], places: dict[int, Place]) -> Margin:
@@ -466,16 +468,16 @@ class Levels(Gaussian):
     optimal = False
 
     def answers(self, asked: Publication) -> bool:
-        """None by itself: Gaussian noise is planned so where `fits`."""
+        """Return False: the planner of Gaussian noise chooses this form if it is `possible`."""
         del asked
         return False
 
     def suits(self, asked: Publication) -> bool:
-        """Targets for levels of a tree."""
+        """Return True for targets for levels of a tree."""
         return super().answers(asked) and possible(asked)
 
     def check(self, part: TablePart) -> None:
-        """Raise PlanError unless it is for levels of a tree, and the strategy measures the sectors they need."""
+        """Raise PlanError unless the tables are by levels of a tree, and the strategy measures their sectors."""
         if not possible(part.publication):
             raise PlanError(
                 "levels-without-tree",
@@ -504,24 +506,24 @@ class Levels(Gaussian):
             )
 
     def over(self, asked: Publication) -> Cells:
-        """Every level as an attribute of its own."""
+        """Return every level as an attribute of its own."""
         sizes = asked.workload.domain.sizes
         return Cells(tuple((a, sizes[a]) for a in attributes_by_level(asked.workload)[0]), ())
 
     def decomposition(self, part: TablePart) -> Decomposition:
-        """Likewise."""
+        """Return the workload in sectors, with every level as an attribute of its own."""
         return decompose(part.publication.workload, [g.basis for g in part.strategy.groups], by_level=True)
 
     def estimation(self, part: TablePart) -> TreeEstimation:
-        """Every sector from the answers of all levels."""
+        """Return the estimation of every sector from the answers of all levels."""
         return LevelEstimation(problem(part.publication, part.decomposition), part.strategy, part.decomposition)
 
     def variances(self, part: TablePart) -> Floats:
-        """That of the worst place, of every table; where targets vary by place, as if the tightest were all places'."""
+        """Return the variance of the worst place of every table, scaled to the tightest target if targets vary."""
         return _estimation(part).worst
 
     def table_variances(self, part: TablePart, name: str) -> Floats:
-        """Of every place its own."""
+        """Return the variance of every place of a table."""
         own, j = _estimation(part), part.number(name)
         level = int(own.asked.level[j])
         table, domain = part.publication.workload[name], part.publication.workload.domain
@@ -533,18 +535,18 @@ class Levels(Gaussian):
         return np.broadcast_to(by_place.reshape(along), table.shape(domain))
 
     def table_margins(self, part: TablePart, name: str, confidence: float) -> Floats:
-        """Normal quantiles times the standard error."""
+        """Return normal quantiles times the standard errors."""
         return np.asarray(z_score(confidence) * np.sqrt(self.table_variances(part, name)))
 
     def worst(self, part: TablePart, i: int) -> tuple[float, float]:
-        """Of the place that is the worst for its target."""
+        """Return target and variance of the place with the largest ratio of variance to target."""
         own, j = _estimation(part), int(np.arange(part.decomposition.rows)[part.decomposition.layout(i).rows][0])
         achieved, looser = own.by_place(j)
         worst = int(np.argmax(achieved / looser))
         return float(part.decomposition.variances[j] * looser[worst]), float(achieved[worst])
 
     def separate_rho(self, part: TablePart) -> float:
-        """Likewise; where targets vary by place, of the record whose places together cost most."""
+        """Return ρ of separate tables; if targets vary by place, that of the record of costliest places."""
         asked = _estimation(part).asked
         if part.terms.apart is not None or all((x == 1).all() for x in asked.looser):
             return super().separate_rho(part)
@@ -557,21 +559,21 @@ class Levels(Gaussian):
         return float(paid.max()) / 2 * part.publication.adjacency.records**2
 
     def between(self, one: Numbers, other: Numbers) -> Floats:
-        """From the answers of all levels."""
+        """Return covariances of pairs of numbers from the answers of all levels."""
         return _estimation(one.part).between(one, other)
 
     def sums(self, one: Weighted, other: Weighted, length: int) -> Floats | None:
-        """Likewise."""
+        """Return covariances of sums of numbers from the answers of all levels."""
         return _estimation(one.numbers.part).sums(one, other, length)
 
     def certificate(self, part: TablePart) -> Certificate:
-        """The dual bound at the evidence."""
+        """Return the dual bound at the evidence."""
         bought = 1.0 if part.publication.budget is None else part.relaxation
         proven = trees.bound(_estimation(part).asked, part.evidence) * part.terms.factor
         return Certificate(value=part.value, bound=proven / bought)
 
     def prices(self, part: TablePart) -> Floats:
-        """From the dual weights."""
+        """Return prices from the dual weights."""
         asked = _estimation(part).asked
         trees.check(asked, part.evidence)
         weights = asked.by_table(part.evidence.numbers)

@@ -1,12 +1,16 @@
 """Many joint cells of several structured attributes, in product form: integers, estimates and errors axis by axis.
 
-With [1ᵀ; H_a] inverted as [w_a, H_a^#] from the integers themselves (`solving/products.py` has the letters), a table is
+**Symbols.** `solving/products.py` lists the letters.
+
+**Statement.** The matrix [1ᵀ; H_a] is inverted as [w_a, H_a^#], from the integers themselves. Then a table t is
 
     Σ_{T⊆t} (⊗_{a∈T} R_a H_a^# ⊗_{a∈t∖T} R_a w_a) y_T,
-    var = Σ_T σ_T² Π_{a∈T} ‖row of R_a H_a^#‖² Π_{a∈t∖T} (R_a w_a)²,
+    var = Σ_T σ_T² Π_{a∈T} ‖row of R_a H_a^#‖² Π_{a∈t∖T} (R_a w_a)².
 
-so that whatever integers H_a are, estimates are unbiased, and two tables agree on what they share. Work and memory are
-those of the largest table. Untrusted: a mistake here costs accuracy.
+So estimates are unbiased for any integers H_a, and two tables agree on their common margins. Work and memory are those
+of the largest table.
+
+**Trust.** This module is untrusted: a mistake here costs accuracy.
 """
 
 from __future__ import annotations
@@ -47,27 +51,27 @@ if TYPE_CHECKING:
     from fitnoise.mechanisms.tables import TablePart
 
 MOST_VALUES = 2_000
-"""Values of a structured attribute: matrices of as many rows and columns are decomposed at every step."""
+"""Most values of a structured attribute: every step decomposes matrices with one row and column for each value."""
 
 MOST_TABLES = 20_000
-"""Tables, each looked at on its own."""
+"""Most tables, since each is processed by itself."""
 
 MOST_COUNTS = 2**26
-"""Counts of one table, of which all are held."""
+"""Most counts of one table, since all are held in memory."""
 
 CONDITION = 1e10
-"""Of a factor's integers, beyond which doubles do not invert them well enough."""
+"""Condition number of a factor's integers above which doubles do not invert them accurately enough."""
 
 
 def joint_cells(asked: Publication) -> int:
-    """Joint cells of the structured attributes where there are several; 1 of others."""
+    """Return the number of joint cells of the structured attributes if there are several, and 1 otherwise."""
     bound = exchangeable_attributes(asked.workload, asked.apart)[1]
     sizes = asked.workload.domain.sizes
     return math.prod(sizes[a] for a in bound) if len(bound) > 1 else 1
 
 
 def obstacle(asked: Publication) -> str | None:
-    """Why tables are not planned in product form, as the end of a sentence; None where they can be."""
+    """Return the reason against a plan in product form, as the end of a sentence; None if it is possible."""
     templates = _templates(asked.workload)
     varying = [t.name for t in templates if isinstance(t.target.number, By)]
     reasons = (
@@ -85,7 +89,7 @@ def obstacle(asked: Publication) -> str | None:
 
 
 def _too_large(workload: Workload) -> str | None:
-    """What is larger than product form takes, likewise."""
+    """Return the size that exceeds the limits of product form, as the end of a sentence; None if none does."""
     domain = workload.domain
     for a in exchangeable_attributes(workload)[1]:
         if domain.sizes[a] > MOST_VALUES:
@@ -100,7 +104,7 @@ def _too_large(workload: Workload) -> str | None:
 
 
 def refuse_wide(asked: Publication) -> None:
-    """Raise WorkloadError for joint cells that are too many to be planned together, and cannot be in product form."""
+    """Raise WorkloadError for joint cells that are too many for a joint plan, if product form is not possible."""
     cells = joint_cells(asked)
     why = obstacle(asked) if cells > MAX_STRUCTURED_CELLS else None
     if why is not None:
@@ -118,14 +122,14 @@ def refuse_wide(asked: Publication) -> None:
 
 
 def problem(asked: Publication, decomposition: Decomposition) -> Products:
-    """Tables by axis, as what is solved and what proves its bound."""
+    """Return the tables by axis: the problem to solve, with its proof of a bound."""
     replaced = asked.adjacency.steps == (Neighbours.REPLACE_ONE,)
     looser = _looser(asked.workload, decomposition)
     return Products.of(decomposition, terms(asked, decomposition).weights, looser, replaced=replaced)
 
 
 def _looser(workload: Workload, decomposition: Decomposition) -> dict[int, tuple[int, Floats]]:
-    """Of tables whose targets vary: along which of their axes, and what each is of the tightest."""
+    """Return, for tables with varying targets, the axis of variation and the ratios to the tightest target."""
     out: dict[int, tuple[int, Floats]] = {}
     if not any(isinstance(t.target.number, By) for t in _templates(workload)):
         return out
@@ -148,17 +152,17 @@ def _templates(workload: Workload) -> list[Table]:
 @final
 @dataclass(frozen=True, eq=False)
 class Inverse:
-    """[w, H^#] of a factor: w sums to 1 and H w = 0; of an attribute that is always shown w is 0."""
+    """The inverse [w, H^#] of a factor: w sums to 1 and H w = 0. w is 0 for an attribute that is always shown."""
 
     w: Floats
     sharp: Floats
 
     @classmethod
     def of(cls, rows: Floats, merged: Indices, *, always: bool) -> Inverse:
-        """From a factor's integers. Of values that nothing tells apart the first stands for all.
+        """Return the inverse of a factor's integers. The first of several merged values stands for all of them.
 
         Raises:
-            SingularStrategy: they cannot be inverted.
+            SingularStrategy: The integers cannot be inverted.
         """
         first = np.unique(merged, return_index=True)[1]
         own = rows[:, first] / np.abs(rows).max()
@@ -180,7 +184,7 @@ class Inverse:
 @final
 @dataclass(frozen=True, eq=False)
 class _Along:
-    """Of P numbers along an axis of their table: their rows, w of each (P,), and H^# of all rows, where it has one."""
+    """P numbers along an axis of their table: their rows, w of each (P,), and H^# of all rows if it exists."""
 
     at: Indices
     share: Floats
@@ -188,16 +192,16 @@ class _Along:
 
     @property
     def rows(self) -> Floats:
-        """H^# of all rows, of an attribute that has one."""
+        """H^# of all rows, of an attribute with a factor."""
         return cast(Floats, self.sharp)
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class ProductEstimation:
-    """Every sector from its own answers, axis by axis. Post-processing.
+    """The estimation of every sector from its own answers, axis by axis.
 
-    asked: the tables. strategy: what is measured. decomposition: the workload in sectors, by axis.
+    `asked`: The tables. strategy: The measured strategy. decomposition: The workload in sectors, by axis.
     """
 
     asked: Products
@@ -206,12 +210,12 @@ class ProductEstimation:
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """How many noisy answers each group of sectors has."""
+        """The number of noisy answers of each group of sectors."""
         return self.strategy.lengths
 
     @property
     def whiteners(self) -> list[Floats]:
-        """The scales of what is measured, before factors are inverted; of those that vary with its rows the largest."""
+        """Noise scales before factors are inverted; the largest one if they vary with the rows."""
         return [
             np.sqrt([[[self.noise[tuple(own)].max()]] for own in g.attributes.tolist()]).reshape(-1, 1, 1)
             for g in self.strategy.groups
@@ -219,7 +223,7 @@ class ProductEstimation:
 
     @cached_property
     def inverses(self) -> dict[int, Inverse]:
-        """Of the factors of all axes that have one."""
+        """Inverses of the factors of all axes that have one."""
         known: dict[bytes, Inverse] = {}
         out = {}
         for kind in self.asked.kinds:
@@ -234,7 +238,7 @@ class ProductEstimation:
 
     @cached_property
     def noise(self) -> dict[tuple[int, ...], Floats]:
-        """(σ_T/m_T)² by set of attributes, along each of them as long as it has rows, or of 1 where these are alike."""
+        """(σ_T/m_T)² by set of attributes; along each, one value for each row, or one value if all are equal."""
         of = self.strategy.by_set([g.scales for g in self.strategy.groups])
         return {
             tuple(own): np.square(s / m)
@@ -243,12 +247,12 @@ class ProductEstimation:
         }
 
     def spread(self, axis: int) -> Floats:
-        """Of the factor of an attribute, w."""
+        """Return w of the factor of an attribute."""
         n = self.strategy.sizes[axis]
         return self.inverses[axis].w if axis in self.inverses else np.full(n, 1 / n)
 
     def estimates(self, answers: Sequence[Exact], group: int, sectors: Indices) -> Floats:
-        """θ_T of some sectors of a group, all of the same sizes, (K, n_a for a in T…, 1)."""
+        """Return θ_T of some sectors of a group, all of the same sizes, (K, n_a for a in T…, 1)."""
         g, counts = self.strategy.groups[group], self.strategy.counts[group]
         starts = np.cumsum(counts) - counts
         out = []
@@ -265,7 +269,7 @@ class ProductEstimation:
         return np.stack(out)
 
     def covariance(self, f: Mapping[Place, Floats], h: Mapping[Place, Floats]) -> float:
-        """Of two combinations of what sectors are estimated to be."""
+        """Return the covariance of two combinations of sector estimates."""
         total = 0.0
         for place, x in f.items():
             if place in h:
@@ -276,7 +280,7 @@ class ProductEstimation:
         return total
 
     def moved(self, f: Mapping[Place, Floats]) -> dict[Place, Floats]:
-        """How each sector's estimate varies with a combination of them: cov(θ) f."""
+        """Return cov(θ) f: the covariance of each sector's estimate with a combination of the estimates."""
         out = {}
         for place, given in f.items():
             own, x = self.strategy.groups[place[0]].attributes[place[1]].tolist(), given[..., 0]
@@ -294,20 +298,20 @@ class ProductEstimation:
         return out
 
     def _measured(self, x: Floats, own: Sequence[int]) -> Floats:
-        """(⊗ H_a^#)ᵀ x: a combination of estimates as one of answers."""
+        """Return (⊗ H_a^#)ᵀ x: a combination of estimates as one of answers."""
         for axis, a in enumerate(own):
             if a in self.inverses:
                 x = np.moveaxis(np.tensordot(self.inverses[a].sharp, x, (0, axis)), 0, axis)
             else:
-                n = self.strategy.sizes[a]  # the centring's own pseudoinverse is symmetric, but for two values
+                n = self.strategy.sizes[a]  # the pseudoinverse of the centring is symmetric, except for two values
                 one = x.take([0], axis)
                 x = (one - x.take([1], axis)) / 2 if n == 2 else (x - x.mean(axis=axis, keepdims=True)) / n
         return x
 
     def rows(self, axis: int, view: Operator | None) -> tuple[Floats, Floats]:
-        """(v, f²) of every row of a view along an axis."""
+        """Return (v, f²) of every row of a view along an axis."""
         n = self.strategy.sizes[axis]
-        if axis not in self.inverses:  # value by value, or of one value
+        if axis not in self.inverses:  # the axis is shown value by value, or has one value
             gain = 2.0 if n == 2 else float(n * n)
             ones = np.ones(n if view is None else view.shape[0])
             return (1 - 1 / n) / gain * ones, ones / n**2
@@ -315,18 +319,18 @@ class ProductEstimation:
         return squares.sum(axis=1), f
 
     def _squares(self, axis: int, view: Operator | None) -> tuple[Floats, Floats]:
-        """Of every row of a view, of which there is a factor, the squares of R H^#, and f²."""
+        """Return, for every row of a view of an axis with a factor, the squares of R H^#, and f²."""
         own = self.inverses[axis]
         w, sharp = (own.w, own.sharp) if view is None else (view.mv(own.w), view.mv(own.sharp))
         return sharp**2, w**2
 
     def _relative(self, axis: int, view: int) -> tuple[Floats, Floats]:
-        """The same of a view by its number, relative to targets that vary."""
+        """Return `rows` of a view by its number, relative to targets that vary."""
         v, f = self.rows(axis, self.asked.operators[view])
         return v / self.asked.looser[view], f / self.asked.looser[view]
 
     def table_variances(self, axes: Sequence[int], views: Sequence[Operator | None]) -> Floats:
-        """Of all numbers of a table, (rows along each of its axes…)."""
+        """Return the variances of all numbers of a table, (rows along each of its axes…)."""
         masks = [m for m in products.subsets(len(axes)) if self._named(axes, m) in self.noise]
         parts = [self.rows(a, view) for a, view in zip(axes, views, strict=True)]
         if not self.strategy.joint:
@@ -345,7 +349,7 @@ class ProductEstimation:
         return total
 
     def between(self, one: Numbers, other: Numbers) -> Floats:
-        """Covariances of pairs of numbers, (P,): set by set the products along the axes."""
+        """Return covariances of pairs of numbers, (P,): sums over sets of products along the axes."""
         mine, theirs = self._along(one), self._along(other)
         common = {a: self._product(a, mine[a], theirs[a]) for a in mine if a in theirs}
         total = np.zeros(len(one))
@@ -364,7 +368,7 @@ class ProductEstimation:
     def _varying(
         noise: Floats, own: Sequence[int], mine: Mapping[int, _Along], theirs: Mapping[int, _Along], count: int
     ) -> Floats:
-        """Σ_r noise(r) Π_a ⟨what two numbers have of row r_a⟩ for pairs of numbers, (P,), some at a time."""
+        """Return Σ_r noise(r) Π_a (product of the two numbers' entries at row r_a) for pairs, (P,), in batches."""
         out = np.full(count, noise if not own else 0.0)
         step = max(1, HELD // max(noise.size, 1))
         for first in range(0, count if own else 0, step):
@@ -378,7 +382,7 @@ class ProductEstimation:
         return out
 
     def _along(self, numbers: Numbers) -> dict[int, _Along]:
-        """The rows of some numbers' table along its axes."""
+        """Return the rows of some numbers' table along its axes."""
         out = {}
         views = zip(numbers.axes.items(), numbers.group.views, strict=True)
         for (a, v), view in views:
@@ -403,31 +407,31 @@ class ProductEstimation:
 
     @property
     def variances(self) -> Floats:
-        """That of the worst row of every table, (M,), where targets vary relative to those of the others in it.
+        """The variance of the worst row of every table, (M,), relative within the table if targets vary.
 
-        Their mean, where the sum of all is asked for.
+        It is the mean variance if the objective is the sum of all variances.
         """
         return self.worst if self.asked.shares is None else self.means
 
     @cached_property
     def worst(self) -> Floats:
-        """Of every table its largest, (M,)."""
+        """The largest variance of every table, (M,)."""
         return self._of_tables(products.top, largest=True)
 
     @cached_property
     def means(self) -> Floats:
-        """Of every table its mean, (M,)."""
+        """The mean variance of every table, (M,)."""
         return self._of_tables(lambda v, f: (v.mean(keepdims=True), f.mean(keepdims=True)), largest=False)
 
     def _of_table(self, axes: Sequence[int], slots: Sequence[tuple[int, int]]) -> Floats:
-        """Of a table of a family all variances, relative to targets that vary."""
+        """Return all variances of a table of a family, relative to targets that vary."""
         found = self.table_variances(axes, [self.asked.operators[v] for _, v in slots])
         for i, (_, v) in enumerate(slots):
             found = found / self.asked.looser[v].reshape([-1 if i == j else 1 for j in range(len(slots))])
         return found
 
     def _of_tables(self, kept: Callable[[Floats, Floats], tuple[Floats, Floats]], *, largest: bool) -> Floats:
-        """The largest variance of every table, over what is kept of the rows along each axis; or their mean."""
+        """Return the largest variance of every table, over the kept rows along each axis; or their mean."""
         out = np.empty(self.asked.tables)
         for f in self.asked.families:
             if self.strategy.joint:
@@ -435,7 +439,7 @@ class ProductEstimation:
                 out[f.tables] = [x.max() if largest else x.mean() for x in own]
                 continue
             tops: dict[tuple[int, ...], list[int]] = {}
-            for t, row in enumerate(f.axes.tolist()):  # attributes of a kind have one factor, but in altered plans
+            for t, row in enumerate(f.axes.tolist()):  # attributes of a kind have one factor, except in altered plans
                 tops.setdefault(tuple(id(self.inverses.get(a)) for a in row), []).append(t)
             for here in tops.values():
                 row = f.axes[here[0]].tolist()
@@ -449,12 +453,12 @@ class ProductEstimation:
 
 
 def rounded(asked: Products, decomposition: Decomposition, form: Form | JointForm, bits: int) -> ProductStrategy:
-    """Integers for a strategy in product form; the largest entry of each factor has so many bits.
+    """Return integers for a strategy in product form; the largest entry of each factor has `bits` bits.
 
-    Of joint bases that of each row, which have scales of their own.
+    Joint bases have rows with scales of their own, so there `bits` applies to the largest entry of each row.
 
     Raises:
-        PlanError: a scale outside what the exact sampler can draw.
+        PlanError: A scale is outside the range of the exact sampler.
     """
     factors: list[Factor] = [Factor(None)] * len(decomposition.sizes)
     gains = [np.ones(1)] * len(decomposition.sizes)
@@ -489,10 +493,10 @@ def rounded(asked: Products, decomposition: Decomposition, form: Form | JointFor
 
 
 def rescaled(strategy: ProductStrategy, factor: float, *, up: bool) -> ProductStrategy:
-    """Multiply every σ by a factor, cut it to 32 bits (up or down), and multiply what is measured so that 2¹⁰ ≤ σ.
+    """Multiply every σ by a factor, cut it to 32 bits (up or down), and multiply the queries so that 2¹⁰ ≤ σ.
 
     Raises:
-        PlanError: a scale outside what the exact sampler can draw.
+        PlanError: A scale is outside the range of the exact sampler.
     """
     groups = []
     for g, grids in zip(strategy.groups, strategy.grids, strict=True):
@@ -521,20 +525,20 @@ class ByAxis(Gaussian):
     optimal = False
 
     def answers(self, asked: Publication) -> bool:
-        """None by itself: Gaussian noise is planned so where dense matrices would be too large."""
+        """Return False: the planner of Gaussian noise chooses this form if dense matrices would be too large."""
         del asked
         return False
 
     def suits(self, asked: Publication) -> bool:
-        """Targets of one number for each table, or the sum of all."""
+        """Return True for targets of one number for each table, or for the sum of all variances."""
         return super().answers(asked) and obstacle(asked) is None
 
     def in_full(self, asked: Publication) -> bool:
-        """Where joint cells could be planned together, though product form is as good and takes less."""
+        """Return True if joint cells can be planned jointly, though product form is as good and needs less memory."""
         return joint_cells(asked) <= MAX_STRUCTURED_CELLS
 
     def check(self, part: TablePart) -> None:
-        """Raise PlanError unless the factors measure what the tables need, set by set."""
+        """Raise PlanError unless the factors measure the sets that the tables need."""
         if not isinstance(part.strategy, ProductStrategy) or obstacle(part.publication) is not None:
             raise PlanError(
                 "product-form-not-possible",
@@ -575,25 +579,25 @@ class ByAxis(Gaussian):
         _ = _estimation(part).inverses
 
     def over(self, asked: Publication) -> Cells:
-        """Every attribute as an axis."""
+        """Return every attribute as an axis."""
         free, bound = exchangeable_attributes(asked.workload)
         sizes = asked.workload.domain.sizes
         return Cells(tuple((a, sizes[a]) for a in (*free, *bound)), ())
 
     def decomposition(self, part: TablePart) -> Decomposition:
-        """Likewise."""
+        """Return the workload in sectors, with every attribute as an axis."""
         return decompose_by_axis(part.publication.workload)
 
     def estimation(self, part: TablePart) -> ProductEstimation:
-        """Every sector from its own answers, axis by axis."""
+        """Return the estimation of every sector from its own answers, axis by axis."""
         return ProductEstimation(problem(part.publication, part.decomposition), part.strategy, part.decomposition)
 
     def variances(self, part: TablePart) -> Floats:
-        """That of the worst row, of every table; the mean, where the sum of all is asked for."""
+        """Return the variance of the worst row of every table; the mean if the objective is the sum."""
         return _estimation(part).variances
 
     def worst(self, part: TablePart, i: int) -> tuple[float, float]:
-        """Of the row with the largest variance, relative to its target."""
+        """Return target and variance of the row with the largest variance, relative to its target."""
         own, wanted = _estimation(part), float(part.decomposition.variances[i])
         group, place = part.decomposition.place(i)
         table = part.publication.workload.tables[i]
@@ -606,26 +610,26 @@ class ByAxis(Gaussian):
         return float(asked.flat[worst]), float(variances.flat[worst])
 
     def table_variances(self, part: TablePart, name: str) -> Floats:
-        """Of every number its own."""
+        """Return the variance of every number of a table."""
         group, i = part.decomposition.place(part.number(name))
         found = _estimation(part).table_variances(group.axes[i].tolist(), group.views)
         return np.asarray(group.columns(found[None])[0])
 
     def table_margins(self, part: TablePart, name: str, confidence: float) -> Floats:
-        """Normal quantiles times the standard error."""
+        """Return normal quantiles times the standard errors."""
         return np.asarray(z_score(confidence) * np.sqrt(self.table_variances(part, name)))
 
     def between(self, one: Numbers, other: Numbers) -> Floats:
-        """Axis by axis."""
+        """Return covariances of pairs of numbers, axis by axis."""
         return _estimation(one.part).between(one, other)
 
     def sums(self, one: Weighted, other: Weighted, length: int) -> Floats | None:
-        """Pair by pair: what is measured has no common values."""
+        """Return None, so that the caller uses pairs: the strategy measures no common values."""
         del one, other, length
         return None
 
     def certificate(self, part: TablePart) -> Certificate:
-        """The dual bound at the evidence: of what a step of one record can be, the most that it proves."""
+        """Return the dual bound at the evidence: the largest over the possible steps of one record."""
         bought = 1.0 if part.publication.budget is None else part.relaxation
         asked, steps = _estimation(part).asked, part.publication.adjacency.steps
         ways = [replace(asked, replaced=step is Neighbours.REPLACE_ONE) for step in steps]
@@ -633,7 +637,7 @@ class ByAxis(Gaussian):
         return Certificate(value=part.value, bound=proven / bought)
 
     def prices(self, part: TablePart) -> Floats:
-        """From the dual weights, or the weights of the total."""
+        """Return prices from the dual weights, or from the weights of the total."""
         asked = _estimation(part).asked
         products.Weights.read(asked, part.evidence)
         if asked.shares is not None:
@@ -641,7 +645,7 @@ class ByAxis(Gaussian):
         return np.asarray(part.evidence.numbers / part.evidence.numbers.sum())
 
     def separate_rho(self, part: TablePart) -> float:
-        """Of independent Gaussian noise with the variances asked, each table on its own."""
+        """Return ρ of independent Gaussian noise with the target variances, with a separate plan for each table."""
         replaced = part.publication.unit.neighbours is Neighbours.REPLACE_ONE
         known: dict[tuple[Operator | None, bytes, int], Floats] = {}
         sizes = np.array(part.decomposition.sizes)
@@ -661,15 +665,15 @@ class ByAxis(Gaussian):
         return total / 2 * part.publication.adjacency.records**2
 
     def write(self, part: TablePart) -> Any:
-        """Factors, then sets."""
+        """Return the factors, then the sets."""
         return products_document(part.strategy)
 
     def read(self, document: Any, over: Cells) -> Any:
-        """The strategy that `write` wrote."""
+        """Return the strategy that `write` wrote."""
         return read_products(document, over)
 
     def describe(self, part: TablePart) -> dict[str, Any]:
-        """The name, and the noise scale of every set."""
+        """Return the name, and the noise scale of every set."""
         names = np.array(part.decomposition.exchangeable, dtype=object)
         return {
             "name": self.name,
@@ -688,7 +692,10 @@ class ByAxis(Gaussian):
 def _gram(
     known: dict[tuple[Operator | None, bytes, int], Floats], view: Operator | None, looser: Floats, values: int
 ) -> Floats:
-    """RᵀR of a view, each row by how much looser its target is; of values two stand for all, unless these vary."""
+    """Return RᵀR of a view, each row divided by its ratio to the tightest target.
+
+    Of exchangeable values, two stand for all, unless the targets vary.
+    """
     key = view, looser.tobytes(), values
     if key not in known:
         if view is None:
@@ -699,7 +706,7 @@ def _gram(
 
 
 def _far(grams: Sequence[Floats]) -> float:
-    """How far two records can be apart in a table, squared: of pairs that no other along one axis is beyond."""
+    """Return the largest squared distance of two records in a table, at a maximum along each single axis."""
     pairs = []
     for x in grams:
         g = np.diag(x)

@@ -1,10 +1,13 @@
-"""Tables that are released period by period: bases in order of time, and what is known after so many periods.
+"""Tables that are released period by period: bases in order of time, and the estimates after a number of periods.
 
-Tables show the periods value by value, or as totals up to each; or as changes and averages, and then others show each
-period so as well. So what sectors measure spans (all periods) ⊗ U, with the same U in each. Written over a basis of U
-in the first period, then in the second, and so on, Σ_S⁻¹ = AᵀA with A lower triangular has rows that touch no later
-part: the rows of the periods up to t determine all numbers about these, with the covariance that the whole strategy
-gives them. Later rows are about later periods too, and revise nothing.
+Tables show the periods value by value, or as totals up to each period. They can also show changes and averages, if
+other tables show each period. So the answers of a sector span (all periods) ⊗ U, with one U for every period.
+
+**Statement.** The rows of the periods up to t determine all numbers about these periods, with the covariance of the
+complete strategy. Later rows are on later periods too, and revise nothing.
+
+**Proof.** Write the sector over a basis of U in the first period, then in the second, and so on. Then Σ_S⁻¹ = AᵀA with
+A lower triangular, whose rows touch no later part. ∎
 """
 
 from __future__ import annotations
@@ -31,10 +34,10 @@ from fitnoise.solving.sectors import Decomposition, decompose, integer_basis
 
 
 def in_time(publication: Publication, decomposition: Decomposition) -> Decomposition:
-    """A workload in sectors, over bases in order of time where it is a series; others as they are.
+    """Return a workload in sectors, over bases in order of time if it is a series; others unchanged.
 
     Raises:
-        PlanError: in some sector a period follows from none of its tables, but only how it differs from others.
+        PlanError: In some sector, the tables determine a period only through its differences from others.
     """
     if publication.series is None:
         return decomposition
@@ -48,7 +51,7 @@ def in_time(publication: Publication, decomposition: Decomposition) -> Decomposi
 
 
 def _refuse_relative(publication: Publication, basis: NDArray[np.int64], along: NDArray[np.intp]) -> None:
-    """Raise PlanError unless rows that span a basis tell of each period on its own."""
+    """Raise PlanError unless the rows that span a basis determine each period separately."""
     periods = int(along.max()) + 1
     blocks = np.concatenate([basis[:, along == t] for t in range(periods)])
     if len(basis) < periods * len(integer_basis(blocks)):
@@ -64,9 +67,9 @@ def _refuse_relative(publication: Publication, basis: NDArray[np.int64], along: 
 
 
 def _own_rows(basis: NDArray[np.int64], along: NDArray[np.intp], known: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """What a basis asks in each period: the same rows wherever the same follows from them. Those not known are added.
+    """Return the rows of a basis in each period, from `known` if they span the same space; new rows are added to it.
 
-    So sectors that only tables without rows told apart in the first periods are one group of them there.
+    Sectors that differ only by tables without rows in the first periods then form one group in these periods.
     """
     own = integer_basis(basis[:, along == 0])
     for rows in known:
@@ -77,12 +80,12 @@ def _own_rows(basis: NDArray[np.int64], along: NDArray[np.intp], known: list[NDA
 
 
 def _along(over: Cells, attribute: str) -> NDArray[np.intp]:
-    """The period of every structured cell, from 0."""
+    """Return the period of every structured cell, from 0."""
     return np.asarray(np.indices(over.shape)[[a for a, _ in over.structured].index(attribute)].ravel())
 
 
 def _in_order(own: NDArray[np.int64], along: NDArray[np.intp]) -> NDArray[np.int64]:
-    """The rows of one period in each, in order of time."""
+    """Return the rows of one period repeated for each period, in order of time."""
     periods = int(along.max()) + 1
     out = np.zeros((periods, len(own), len(along)), dtype=np.int64)
     for t in range(periods):
@@ -91,12 +94,12 @@ def _in_order(own: NDArray[np.int64], along: NDArray[np.intp]) -> NDArray[np.int
 
 
 def last_periods(rows: Exact, along: NDArray[np.intp]) -> NDArray[np.intp]:
-    """The last period that each of some rows touches, from 0."""
+    """Return the last period that each of some rows touches, from 0."""
     return np.asarray(np.where(rows != 0, along, 0).max(axis=1))
 
 
 def refuse_out_of_time(part: TablePart) -> None:
-    """Raise PlanError unless what is known of the periods of a series follows from their rows."""
+    """Raise PlanError unless the rows of the first periods of a series determine all their numbers."""
     if part.mechanism is not GAUSSIAN:
         raise PlanError(
             "series-without-sectors",
@@ -120,9 +123,9 @@ def refuse_out_of_time(part: TablePart) -> None:
 @final
 @dataclass(frozen=True, eq=False)
 class Past(Sectors):
-    """What is known after some periods of a series: its tables as far as they go, at the price of all and their proof.
+    """The mechanism of a series after some periods: the tables so far, with the cost and the proof of all periods.
 
-    whole: the tables of all periods.
+    `whole`: The tables of all periods.
     """
 
     whole: TablePart
@@ -131,47 +134,47 @@ class Past(Sectors):
     share = GAUSSIAN.share
 
     def complete(self, part: TablePart) -> TablePart:
-        """The whole."""
+        """Return the tables of all periods."""
         del part
         return self.whole
 
     def value(self, part: TablePart) -> float:
-        """That of the whole."""
+        """Return the objective of the tables of all periods."""
         del part
         return self.whole.value
 
     def certificate(self, part: TablePart) -> Certificate:
-        """That of the whole."""
+        """Return the certificate of the tables of all periods."""
         del part
         return self.whole.certificate
 
     def relaxation(self, part: TablePart) -> float:
-        """That of the whole."""
+        """Return the relaxation of the tables of all periods."""
         del part
         return self.whole.relaxation
 
     def unbiased_bound(self, part: TablePart) -> float:
-        """That of the whole."""
+        """Return the unbiased bound of the tables of all periods."""
         del part
         return GAUSSIAN.unbiased_bound(self.whole)
 
     def separate_rho(self, part: TablePart) -> float:
-        """That of the whole."""
+        """Return the separate ρ of the tables of all periods."""
         del part
         return GAUSSIAN.separate_rho(self.whole)
 
     def proof(self, part: TablePart) -> Iterator[Section]:
-        """That of the whole."""
+        """Return the proof of the tables of all periods."""
         del part
         return GAUSSIAN.proof(self.whole)
 
     def beyond(self, part: TablePart) -> Section:
-        """That of the whole."""
+        """Return the section on any mechanism for the tables of all periods."""
         del part
         return GAUSSIAN.beyond(self.whole)
 
     def prices(self, part: TablePart) -> Floats:
-        """A table costs what it does with all its periods."""
+        """Return the price of each table with all its periods."""
         out, names = np.empty(part.decomposition.rows), part.publication.workload.tables.names
         for g in part.decomposition.tables:
             there = [self.whole.number(names[t]) for t in g.tables.tolist()]
@@ -180,12 +183,10 @@ class Past(Sectors):
 
 
 def past(whole: TablePart, publication: Publication, periods: int) -> TablePart:
-    """The tables of a series after so many periods.
+    """Return the tables of a series after the given number of periods.
 
-    Args:
-        whole: of all periods.
-        publication: what was asked, cut to these (:func:`cut`).
-        periods: how many.
+    `whole`: The tables of all periods. publication: The publication, cut to these periods (:func:`cut`). periods: The
+    number of periods.
     """
     over = GAUSSIAN.over(publication)
     along = _along(whole.strategy.over, str(publication.series))
@@ -210,7 +211,7 @@ def past(whole: TablePart, publication: Publication, periods: int) -> TablePart:
 
 
 def _places(strategy: Strategy) -> dict[tuple[int, ...], tuple[int, int]]:
-    """The group of each sector, and its place there, by its attributes."""
+    """Return the group of each sector, and its index there, by the sector's attributes."""
     return {
         tuple(attributes): (a, i)
         for a, g in enumerate(strategy.groups)
@@ -219,7 +220,7 @@ def _places(strategy: Strategy) -> dict[tuple[int, ...], tuple[int, int]]:
 
 
 def cut(publication: Publication, periods: int) -> Publication:
-    """What was asked, of the first so many periods: tables without a row until then, such as changes, are left out."""
+    """Return a publication of the first periods only, without tables that have no row in them, such as changes."""
     workload, name = publication.workload, str(publication.series)
     attributes: dict[str, Any] = {a: workload.domain[a] for a in workload.domain}
     attributes[name] = first = _first(attributes[name], periods)
@@ -228,7 +229,7 @@ def cut(publication: Publication, periods: int) -> Publication:
 
 
 def _first(periods: Ordered | Categorical, count: int) -> Ordered | Categorical:
-    """The attribute of the first so many periods."""
+    """Return the attribute restricted to its first `count` periods."""
     if isinstance(periods, Ordered):
         return replace(periods, high=periods.low + count - 1)
     codes = periods.codes[:count]
@@ -237,7 +238,7 @@ def _first(periods: Ordered | Categorical, count: int) -> Ordered | Categorical:
 
 
 def joined(part: TablePart, drawn: Sequence[Answers]) -> list[Exact]:
-    """The noisy answers of the tables after some periods, from those of each, sector by sector as they are drawn."""
+    """Return the noisy answers of the tables after some periods, joined by sector from those of each period."""
     whole = part.mechanism.complete(part)
     place, out = _places(whole.strategy), []
     firsts = np.cumsum([0, *(len(g) for g in whole.strategy.groups)])
@@ -253,12 +254,12 @@ def joined(part: TablePart, drawn: Sequence[Answers]) -> list[Exact]:
 
 
 def parted(part: TablePart, answers: Sequence[Exact], periods: int) -> list[list[Exact]]:
-    """Return the noisy answers of each period, in the order of its design: what :func:`joined` puts together.
+    """Return the noisy answers of each period, in the order of its design: the inverse of :func:`joined`.
 
     Args:
-        part: the tables after some periods.
-        answers: of its groups.
-        periods: how many there are.
+        part: The tables after some periods.
+        answers: The noisy answers of its groups.
+        periods: The number of periods.
 
     Returns:
         For each period an array for each sector with rows in it.

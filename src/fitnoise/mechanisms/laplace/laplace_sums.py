@@ -1,34 +1,49 @@
 """Proven quantiles and tails of sums of discrete Laplace noises: the intervals of the pure-ε mechanism.
 
 A released number carries the error X = Σ_i a_i Z_i with independent Z_i, P(Z_i = k) ∝ exp(−|k|/t). Normal quantiles
-would be wrong for it: the tails are exponential. This room returns m for which P(|X| ≤ m) ≥ confidence is proven.
+would be wrong for it: the tails are exponential. This module returns m for which P(|X| ≤ m) ≥ confidence is proven.
 
-**From discrete to continuous.** A Laplace variable L of scale t is D + W: D discrete Laplace of scale t, W independent
-of D, symmetric, |W| < 1 (L is a difference of two exponentials; floor and fraction of an exponential are independent).
-With β = 1/t and S(x) = sinh(x)/x, E exp(λW) = S((β+λ)/2) S((β−λ)/2) / S(β/2)² ≤ exp(λ²/12), because (log S)″ ≤ 1/3.
-So P(Σ a W < −δ) ≤ ρ = exp(−3δ²/Σa²), and ρ = 0 serves for δ = Σ|a|. D and W are independent, hence
-P(X_L > m − δ) ≥ P(X_D > m) P(Σ a W ≥ −δ), that is P(|X_D| > m) ≤ 2 P(X_L > m − δ) / (1 − ρ). ρ = 1/(12 t) is taken.
+**Symbols.**
 
-**The continuous tail.** M(z) = E exp(z X_L) = Π (1 − b_i² z²)^(−n_i), b_i = |a_i| t, n_i multiplicities; b₁ is the
-largest. On a line Re z = c, 0 < c < 1/b₁, the sum with step h = 2π/T over all whole k is, by Poisson's formula,
+    | letter   | meaning                                                               |
+    | -------- | --------------------------------------------------------------------- |
+    | t        | scale of the discrete noises; β = 1/t                                 |
+    | a_i, n_i | coefficients of a row, and their multiplicities                       |
+    | X_D, X_L | the sum with discrete, and with continuous Laplace noises             |
+    | b_i      | the absolute value of a_i, times t; b₁ is the largest                 |
+    | M(z)     | E exp(z X_L) = Π (1 − b_i² z²)^(−n_i)                                 |
+    | c, h, K  | a line Re z = c, the step on it, and its last node; T = 2π/h, S = K h |
+
+**From discrete to continuous.** A Laplace variable L of scale t is D + W. D is discrete Laplace of scale t, and W is
+independent of D, symmetric, with |W| < 1. The reason is that L is a difference of two exponentials, and that floor and
+fraction of an exponential are independent. With S(x) = sinh(x)/x,
+E exp(λW) = S((β+λ)/2) S((β−λ)/2) / S(β/2)² ≤ exp(λ²/12), because (log S)″ ≤ 1/3.
+So P(Σ a W < −δ) ≤ ρ = exp(−3δ²/Σa²), and for δ = Σ|a| even ρ = 0 holds. D and W are independent, hence
+P(X_L > m − δ) ≥ P(X_D > m) P(Σ a W ≥ −δ), that is P(|X_D| > m) ≤ 2 P(X_L > m − δ) / (1 − ρ). The module uses
+ρ = 1/(12 t).
+
+**The continuous tail.** On a line Re z = c, 0 < c < 1/b₁, the sum with step h = 2π/T over all integers k is, by
+Poisson's formula,
 
     (h/2π) Σ_k exp(−m z_k) M(z_k)/z_k = Σ_j P(X_L > m + jT) exp(cjT),    z_k = c + ikh.
 
-Every term on the right is non-negative and the one with j = 0 is the tail: **the sum is an upper bound for every c and
-h**. Terms j ≠ 0 are bounded by Chernoff: P(X_L > x) ≤ M(u) exp(−ux); this measures how much is lost. Stopping at
-|k| = K costs at most exp(−mc) |M(c + iS)| / (π q), S = Kh, q = −d log|M| / d log s at S: q grows with s, since
-|1 − b²z²|² = ((1 − bc)² + b²s²)((1 + bc)² + b²s²), so |M(c + is)| ≤ |M(c + iS)| (S/s)^q beyond S.
+Every term on the right is non-negative, and the term with j = 0 is the tail. So **the sum is an upper bound for every c
+and h**. Chernoff's inequality P(X_L > x) ≤ M(u) exp(−ux) bounds the terms j ≠ 0, and so the excess of the bound. The
+truncation at |k| = K costs at most exp(−mc) |M(c + iS)| / (π q), with q = −d log|M| / d log s at S. Here q grows with
+s, since |1 − b²z²|² = ((1 − bc)² + b²s²)((1 + bc)² + b²s²), so |M(c + is)| ≤ |M(c + iS)| (S/s)^q beyond S.
 
-**One large coefficient.** M falls slowly then, and the line is moved past its simple pole: for 1/b₁ < c < 1/b₂,
-P(X_L > m) = A − R(m), A = ½ exp(−m/b₁) M_Y(1/b₁), Y all but the largest, R(m) = E[cosh((Y − m)/b₁) − 1; Y > m] ≥ 0,
-and −R is the integral along the moved line. 0 ≤ R(x) ≤ ½ M_Y(u) exp(−ux) for 1/b₁ ≤ u < 1/b₂ bounds the terms j ≠ 0,
-which are added here. A single noise needs no integral: its discrete tail is closed.
+**One large coefficient.** Then M falls slowly, and the line is moved past its simple pole, to 1/b₁ < c < 1/b₂:
+P(X_L > m) = A − R(m), A = ½ exp(−m/b₁) M_Y(1/b₁). Here Y is the sum of all noises but the one of the largest
+coefficient, and M_Y its moment generating function. R(m) = E[cosh((Y − m)/b₁) − 1; Y > m] ≥ 0, and −R is the integral along the moved line. The bound
+0 ≤ R(x) ≤ ½ M_Y(u) exp(−ux) for 1/b₁ ≤ u < 1/b₂ holds for the terms j ≠ 0, which are added here. A single noise needs
+no integral: its discrete tail has a closed form.
 
-**Many small coefficients** enter through power sums, −Σ n log(1 − b²z²) = Σ_p z^{2p} Σ n b^{2p} / p, whose remainder is
+**Many small coefficients** enter through power sums, −Σ n log(1 − b²z²) = Σ_p z^{2p} Σ n b^{2p} / p. The remainder is
 bounded and added. Rounding is bounded node by node, and added.
 
-**How tight.** The bracket of the tail is at most 5·10⁻⁵ wide, relative. −log P(|X_L| > x) is convex and 0 at x = 0, so
-its slope at m is at least its value over m: at a confidence of ½ or more m is too large by a part of 5·10⁻⁵ / log 2.
+**Tightness.** The bracket of the tail is at most 5·10⁻⁵ wide, relative. −log P(|X_L| > x) is convex and 0 at x = 0, so
+its slope at m is at least its value over m. At a confidence of ½ or more, m is therefore too large by a part of at
+most 5·10⁻⁵ / log 2.
 """
 
 from __future__ import annotations
@@ -54,7 +69,7 @@ LATTICE = 5.0
 MAX_MULTIPLICITY = 1e12
 
 _DIRECT = 64
-"""Columns multiplied out, the largest of each row; the others enter by power sums."""
+"""Number of columns in the product, the largest of each row; the others enter by power sums."""
 
 _POWERS = 24
 
@@ -68,7 +83,7 @@ _NEGLIGIBLE = 1e-12
 """Squares below this part of the largest of the power sums enter the first sum only."""
 
 _LOSS = 1e-5
-"""What the terms j ≠ 0 and the truncation may each add to a tail, relative: aimed at."""
+"""Relative target for the contribution of the terms j ≠ 0, and for that of the truncation, to a tail."""
 
 _ENOUGH = 5e-5
 """Relative width of the proven bracket of a tail that ends the search."""
@@ -78,7 +93,7 @@ _ROUNDS = 3
 _MOST_NODES = 4096
 
 _ENTRIES = 2**18
-"""Numbers of a work array held at once."""
+"""Largest number of entries of a work array."""
 
 _GAP = 0.95
 """The pole of the largest coefficient is split off when the second square is below this part of the first."""
@@ -86,10 +101,10 @@ _GAP = 0.95
 _RANGE = 1e100
 
 _LEAST = 1e-30
-"""Smaller coefficients, relative to the largest of their row, count as this: larger ones only widen X."""
+"""Least coefficient relative to the largest of its row. Smaller ones are raised to it, which only widens X."""
 
 _FARTHEST = 1e6
-"""How far past the first pole a line may lie, in units of 1/b₁."""
+"""Largest distance of a line past the first pole, in units of 1/b₁."""
 
 _MARGIN = 1 + 2.0**-40
 """Covers the rounding of the coefficients' scaling: P(|X| > m) grows with every |a_i|."""
@@ -97,7 +112,7 @@ _MARGIN = 1 + 2.0**-40
 _UNIT = 2.0**-52
 
 _TINY = 5e-324
-"""The least positive float: what a chance that is none is at least."""
+"""The least positive float: the lower limit of a reported probability that is zero."""
 
 
 def half_width(
@@ -106,27 +121,29 @@ def half_width(
     confidence: npt.ArrayLike,
     multiplicities: npt.ArrayLike | None = None,
 ) -> Floats:
-    """Half-widths m_j with P(|X_j| ≤ m_j) ≥ confidence, X_j = Σ_i a_ji (sum of n_i discrete Laplace noises), (J,).
+    """Return half-widths m_j with P(|X_j| ≤ m_j) ≥ confidence, (J,).
+
+    X_j = Σ_i a_ji (sum of n_i discrete Laplace noises).
 
     Args:
-        coefficients: a, (J, N), any sign, zeros allowed.
-        scale: t > 0 of every noise, P(k) ∝ exp(−|k|/t).
-        confidence: in (0, 1), a number or (J,).
-        multiplicities: n, (N,), whole numbers from 0 to 10¹²; None: all one.
+        coefficients: The matrix a, (J, N), any sign, zeros allowed.
+        scale: The scale t > 0 of every noise, P(k) ∝ exp(−|k|/t).
+        confidence: A number in (0, 1), or (J,) numbers.
+        multiplicities: The multiplicities n, (N,), integers from 0 to 10¹²; None for all 1.
 
     Raises:
-        ReleaseError: shapes that do not fit, numbers that are not finite, a scale that is not positive, a confidence
-            outside (0, 1), multiplicities that are not whole numbers from 0 to 10¹².
+        ReleaseError: Shapes do not fit, numbers are not finite, the scale is not positive, or the confidence is outside
+            (0, 1). Multiplicities that are not integers from 0 to 10¹² raise it too.
 
     **Guarantees**
-        * m_j is never below the smallest m with P(|X_j| ≤ m) ≥ confidence_j. This is proven for the floating-point
-          numbers given, rounding included (see the top of this file).
-        * For a confidence of at least ½ it is above it by a part of at most TOLERANCE + LATTICE / scale. It is tested;
-          the first part rests on the bracket of the tail (see "How tight"). Below ½ it holds relative to the
+        * m_j is never below the smallest m with P(|X_j| ≤ m) ≥ confidence_j. The module head proves this for the given
+          floating-point numbers, rounding included.
+        * For a confidence of at least ½, m_j exceeds it by a part of at most TOLERANCE + LATTICE / scale. Tests check
+          this; the first part rests on the bracket of the tail (see "Tightness"). Below ½ it holds relative to the
           standard deviation of X.
-        * Larger for a larger confidence, and unchanged by the order and the signs of a row, up to that part.
-        * Memory beyond the arguments: about 50 MB, whatever J.
-        * A row of one noise gets its exact quantile, a row of zeros 0.
+        * Up to that part, m_j grows with the confidence, and the order and the signs of a row do not change it.
+        * The function uses about 50 MB of memory beyond the arguments, for any J.
+        * A row of one noise has its exact quantile, and a row of zeros has 0.
     """
     a, n, t = _inputs(coefficients, scale, multiplicities)
     levels = _rowwise(confidence, len(a), "confidence")
@@ -161,14 +178,15 @@ def tail(
     m: npt.ArrayLike,
     multiplicities: npt.ArrayLike | None = None,
 ) -> Floats:
-    """Upper bounds of P(|X_j| > m_j), (J,); X as in `half_width`, m ≥ 0 a number or (J,).
+    """Return upper bounds of P(|X_j| > m_j), (J,); X as in `half_width`, m ≥ 0 a number or (J,).
 
     Raises:
-        ReleaseError: as `half_width`; an m that is negative or not finite.
+        ReleaseError: An argument is refused as in `half_width`, or an m is negative or not finite.
 
     **Guarantees**
-        * Never below the true probability, and at most 1. Exact, up to rounding, for a row of one noise.
-        * It is P(|X_L| > m − δ)(1 + 1/(12 t)) up to a part of about 5·10⁻⁵; see the top of this file for δ.
+        * The bound is never below the true probability, and at most 1. For a row of one noise it is exact, up to
+          rounding.
+        * It is P(|X_L| > m − δ)(1 + 1/(12 t)) up to a part of about 5·10⁻⁵; the module head defines δ.
     """
     a, n, t = _inputs(coefficients, scale, multiplicities)
     limits = _rowwise(m, len(a), "m")
@@ -210,7 +228,7 @@ def tail(
 def _inputs(
     coefficients: npt.ArrayLike, scale: float, multiplicities: npt.ArrayLike | None
 ) -> tuple[Floats, Floats | None, float]:
-    """The arguments as arrays, checked; coefficients are checked for finiteness block by block."""
+    """Return the arguments as checked arrays; the finiteness of coefficients is checked block by block."""
     a = _numbers(coefficients, "coefficients")
     if a.ndim != 2:
         raise ReleaseError(
@@ -274,7 +292,7 @@ def _numbers(given: npt.ArrayLike, name: str) -> Floats:
 
 
 def _rowwise(given: npt.ArrayLike, rows: int, name: str) -> Floats:
-    """A number or (J,), as (J,)."""
+    """Return a number or (J,), as (J,)."""
     values = _numbers(given, name)
     if values.shape not in ((), (rows,)):
         raise ReleaseError(
@@ -292,7 +310,7 @@ def _one_bad(values: Floats, low: float, high: float) -> float:
 
 
 def _product(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """Dekker: x y = product + rest exactly, for y of at most 53 bits and no overflow."""
+    """Return Dekker's product and rest: x y = product + rest exactly, for y of at most 53 bits and no overflow."""
     product = x * y
 
     def halves(v: Floats) -> tuple[Floats, Floats]:
@@ -309,12 +327,12 @@ def _product(x: Floats, y: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Rows in units of their own largest |a| t: squares b² ≤ 1, the largest apart and the rest as power sums."""
+    """Rows in units of their own largest |a| t: squares b² ≤ 1, the largest one by one and the rest as power sums."""
 
     unit: Floats
     """The largest |a| of each row, (R,)."""
     squares: Floats
-    """Falling, the first is 1, (R, k)."""
+    """Squares in falling order, the first is 1, (R, k)."""
     counts: Floats
     """Multiplicities of the squares, (R, k)."""
     ceiling: Floats
@@ -334,7 +352,7 @@ class _Rows:
 
 
 def _reduced(unit: Floats, x: Floats, n: Floats | None, k: int) -> _Rows:
-    """Rows from |a| / unit, (R, N): the k largest columns one by one, the others as sums."""
+    """Return rows from |a| / unit, (R, N): the k largest columns one by one, the others as sums."""
     lengths = x.sum(axis=1) if n is None else x @ n
     x = x * x
     norms = x.sum(axis=1) if n is None else x @ n
@@ -374,9 +392,9 @@ def _by_blocks(
     scaled: bool,
     zero: float = 0.0,
 ) -> Floats:
-    """One number per row, (J,): zeros and single noises in closed form, the others by `solve`, a block at a time.
+    """Return one number per row, (J,): zeros and single noises in closed form, the others by `solve`, in blocks.
 
-    `solve` says which rows it answered tightly; the others are reduced again with four times as many columns apart.
+    `solve` marks the rows with a tight answer. The others are reduced again, with four times as many single columns.
     """
     out = np.full(len(a), zero)
     if n is not None and (n == 0).any():
@@ -430,7 +448,7 @@ def _spans(total: int, step: int) -> Iterator[tuple[int, int]]:
 
 
 def _lattice(rows: _Rows, t: float) -> tuple[Floats, Floats]:
-    """δ and ρ of the passage to continuous noise, in units of the largest coefficient, (R,) each."""
+    """Return δ and ρ of the step to continuous noise, in units of the largest coefficient, (R,) each."""
     loss = 1 / (12 * max(t, 1.0))
     shift = np.sqrt(rows.norms * -np.log(loss) / 3)
     every = rows.lengths <= shift
@@ -441,14 +459,14 @@ def _lattice(rows: _Rows, t: float) -> tuple[Floats, Floats]:
 
 
 def _log_moment(rows: _Rows, u: Floats, skip: int) -> Floats:
-    """An upper bound of log M(u), without the `skip` largest columns, (R,)."""
+    """Return an upper bound of log M(u), without the `skip` largest columns, (R,)."""
     value, first, _ = _cumulants(rows, u, skip)
     value = value + 1e-14 * (rows.squares.shape[1] + np.abs(value) + u * first)
     return np.asarray(value + _remainder(rows, rows.ceiling * u * u, _POWERS), dtype=np.float64)
 
 
 def _cumulants(rows: _Rows, u: Floats, skip: int) -> tuple[Floats, Floats, Floats]:
-    """About log M(u) and two derivatives, without the `skip` largest columns, (R,) each."""
+    """Return approximations of log M(u) and two derivatives, without the `skip` largest columns, (R,) each."""
     w = u * u
     x, n = rows.squares[:, skip:], rows.counts[:, skip:]
     v = np.minimum(x * w[:, None], 1 - 1e-15)
@@ -468,7 +486,10 @@ def _cumulants(rows: _Rows, u: Floats, skip: int) -> tuple[Floats, Floats, Float
 
 
 def _remainder(rows: _Rows, ratio: Floats, powers: int) -> Floats:
-    """Bound of Σ_{p>powers} of the power sums and of the squares left out of them; ratio b²|z|² of the ceiling."""
+    """Return a bound of Σ_{p>powers} of the power sums and of the omitted squares.
+
+    ratio: b²|z|² of the ceiling.
+    """
     shape = (slice(None),) + (None,) * (ratio.ndim - 1)
     inner = np.minimum(ratio, 0.999)
     later = rows.sums[:, powers - 1][shape] * inner ** (powers + 1) / ((powers + 1) * (1 - inner))
@@ -479,7 +500,7 @@ def _remainder(rows: _Rows, ratio: Floats, powers: int) -> Floats:
 def _bisected(
     low: float, high: float, size: int, steps: int, left: Callable[[Floats], npt.NDArray[np.bool_]]
 ) -> Floats:
-    """For each of `size` rows, where `left` turns false; `left` tells whether a point lies left of that."""
+    """Return the point of each of `size` rows at which `left` turns false, by bisection."""
     lows, highs = np.full(size, low), np.full(size, high)
     for _ in range(steps):
         middle = (lows + highs) / 2
@@ -493,7 +514,7 @@ def _sigmoid(v: Floats) -> Floats:
 
 
 def _saddle(rows: _Rows, c: Floats) -> tuple[Floats, Floats]:
-    """The m whose integrand exp(−mz) M(z)/z has its saddle at c, and the saddle-point value of log P(X > m)."""
+    """Return the m whose integrand exp(−mz) M(z)/z has its saddle at c, and the saddle-point log P(X > m)."""
     value, first, second = _cumulants(rows, c, 0)
     m = first - 1 / c
     return m, value - c * m - np.log(c) - np.log(2 * np.pi * (second + 1 / c**2)) / 2
@@ -504,27 +525,27 @@ def _saddle(rows: _Rows, c: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class _Line:
-    """For each row a line Re z = c, a step, a number of nodes, and where Chernoff's bound is taken, (R,) each."""
+    """Lines Re z = c by row, with step, number of nodes, and the points of Chernoff's bound, (R,) each."""
 
     c: Floats
     nodes: Floats
-    """Needed on one side; infinite if the line cannot be used."""
+    """Number of nodes needed on one side; infinite if the line cannot be used."""
     end: Floats
     """S, the height of the last node."""
     left: Floats
     right: Floats
     left_log: Floats
     right_log: Floats
-    """log M(u) at u = left and right (for the moved line, of the rest, less log 2)."""
+    """log M(u) at u = left and right; for the moved line that of the rest, less log 2."""
     base: Floats
-    """log of A exp(m / b₁) for the moved line, else −∞."""
+    """log of A exp(m / b₁) for the moved line, otherwise −∞."""
 
     def take(self, which: Indices | npt.NDArray[np.bool_] | slice) -> _Line:
         return _Line(*(getattr(self, f.name)[which] for f in fields(self)))
 
 
 def _line(rows: _Rows, m: Floats, log_p: Floats, skip: int, aim: float) -> _Line:
-    """A good line for the tail of about exp(log_p) beyond m: left of all poles, or (skip = 1) past the first."""
+    """Return a good line for a tail near exp(log_p) beyond m: left of all poles, or (skip = 1) past the first."""
     top = np.ones(len(rows)) if not skip else np.minimum(1 / np.sqrt(rows.squares[:, 1]), _FARTHEST)
     top = np.minimum(top * (1 - 1e-9), np.sqrt(_REACH / np.maximum(rows.ceiling, 1e-300)))
 
@@ -564,7 +585,7 @@ def _line(rows: _Rows, m: Floats, log_p: Floats, skip: int, aim: float) -> _Line
 def _height(
     rows: _Rows, c: Floats, width: Floats, m: Floats, goal: Floats, top: Floats
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """The height S at which the truncation is as small as exp(goal), and whether there is one within reach."""
+    """Return the height S at which the truncation falls to exp(goal), and True if S is within reach."""
     b = np.sqrt(rows.squares)
     near, far = (1 - b * c[:, None]) ** 2, (1 + b * c[:, None]) ** 2
     room = np.where(rows.ceiling > 0, _RATIO / np.where(rows.ceiling > 0, rows.ceiling, 1) - c * c, 1e12 * top**2)
@@ -584,7 +605,7 @@ def _height(
 
 
 def _falls(rows: _Rows, c: Floats, s: Floats) -> Floats:
-    """A lower bound of q = −d log|M(c + is)| / d log s, itself growing with s, (R,)."""
+    """Return a lower bound of q = −d log|M(c + is)| / d log s that grows with s, (R,)."""
     b = np.sqrt(rows.squares)
     high = rows.squares * (s * s)[:, None]
     near, far = (1 - b * c[:, None]) ** 2 + high, (1 + b * c[:, None]) ** 2 + high
@@ -595,7 +616,7 @@ def _falls(rows: _Rows, c: Floats, s: Floats) -> Floats:
 
 
 def _series(rows: _Rows, w: Complexes, powers: int) -> Complexes:
-    """Σ_{p ≤ powers} of the power sums at w = z², (R, K)."""
+    """Return Σ_{p ≤ powers} of the power sums at w = z², (R, K)."""
     y = w * rows.ceiling[:, None]
     out = np.zeros_like(y)
     for p in range(powers, 0, -1):
@@ -605,12 +626,12 @@ def _series(rows: _Rows, w: Complexes, powers: int) -> Complexes:
 
 
 def _exp(x: Floats) -> Floats:
-    """An upper bound of exp(x), allowing for what was rounded in x; ∞ where it is large."""
+    """Return an upper bound of exp(x), with an allowance for rounding in x; ∞ for large x."""
     return np.where(x > 300, np.inf, np.exp(np.minimum(x, 300)) * (1 + 1e-6))
 
 
 class _Integral:
-    """The sum over the nodes of a line, for rows that need as many nodes: M is evaluated once, m may vary."""
+    """The sum over the nodes of a line, for rows that need equally many nodes: M is evaluated once, m may vary."""
 
     def __init__(self, rows: _Rows, line: _Line, nodes: int) -> None:
         self.line = line
@@ -655,7 +676,7 @@ class _Integral:
             self.cut = log_m[:, -1].real + np.log1p(self.rounding[:, -1]) - np.log(np.pi * np.maximum(q, 1e-300))
 
     def __call__(self, m: Floats, log_p: Floats) -> tuple[Floats, Floats, Floats]:
-        """An upper bound of P(X > m) / exp(log_p), the density likewise, and by how much the bound may be too large."""
+        """Return an upper bound of P(X > m) / exp(log_p), the density on that scale, and the bound's excess."""
         line = self.line
         with np.errstate(over="ignore", under="ignore"):
             terms = np.exp(self.exponent - m[:, None] * self.z - log_p[:, None])
@@ -678,7 +699,7 @@ class _Integral:
 
 
 def _lines(rows: _Rows, m: Floats, log_p: Floats, aim: float) -> _Line:
-    """The line with the fewer nodes, of the two."""
+    """Return, for each row, the line with fewer nodes of the two."""
     line = _line(rows, m, log_p, 0, aim)
     if rows.squares.shape[1] < 2:
         return line
@@ -696,7 +717,7 @@ def _lines(rows: _Rows, m: Floats, log_p: Floats, aim: float) -> _Line:
 
 
 def _grouped(rows: _Rows, line: _Line) -> Iterator[tuple[Indices, _Integral]]:
-    """The rows whose line can be used, gathered by number of nodes, with their integrals."""
+    """Yield the rows with a usable line, grouped by number of nodes, with their integrals."""
     sizes = [4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, _MOST_NODES]
     classes = np.searchsorted(sizes, np.minimum(line.nodes, _MOST_NODES))
     for number in np.unique(classes):
@@ -707,7 +728,7 @@ def _grouped(rows: _Rows, line: _Line) -> Iterator[tuple[Indices, _Integral]]:
 
 
 def _quantiles(rows: _Rows, log_p: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Proven m with P(X_L > m) ≤ exp(log_p), in units of the largest b, and whether they are tight, (R,) each."""
+    """Return proven m with P(X_L > m) ≤ exp(log_p), in units of the largest b, and True if tight, (R,) each."""
     c = _sigmoid(_bisected(-32, 24, len(rows), 20, lambda v: _saddle(rows, _sigmoid(v))[1] > log_p))
     m = np.maximum(_saddle(rows, c)[0], 0.01 * np.sqrt(rows.norms))
     safe = _safe(rows, c)
@@ -731,7 +752,7 @@ def _quantiles(rows: _Rows, log_p: Floats) -> tuple[Floats, npt.NDArray[np.bool_
 
 
 def _solved(integral: _Integral, m: Floats, log_p: Floats, sigma: Floats) -> tuple[Floats, Floats]:
-    """Newton's steps on the logarithm, then small steps upwards until the bound holds; ∞ where it never does."""
+    """Return m by Newton's steps on the logarithm, then by small steps up until the bound holds; ∞ if it does not."""
     c = integral.line.c
     aim = 1 - 1e-7
     for _ in range(6):
@@ -750,12 +771,12 @@ def _solved(integral: _Integral, m: Floats, log_p: Floats, sigma: Floats) -> tup
 
 
 def _safe(rows: _Rows, c: Floats) -> Floats:
-    """Where Chernoff's bound is finite: c, or less where c is out of reach of the power sums."""
+    """Return points at which Chernoff's bound is finite: c, or less if c is out of reach of the power sums."""
     return np.minimum(c, np.sqrt(0.9 / np.maximum(rows.ceiling, 1e-300)))
 
 
 def _tails(rows: _Rows, m: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Upper bounds of log P(X_L > m), in units of the largest b, and whether they are tight, (R,) each."""
+    """Return upper bounds of log P(X_L > m), in units of the largest b, and True if they are tight, (R,) each."""
     usable = m > 1e-9 * np.sqrt(rows.norms)
     at = np.where(usable, m, np.sqrt(rows.norms))
 
