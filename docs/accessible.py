@@ -1,4 +1,4 @@
-"""What the theme of the site leaves out for readers without a screen or a mouse. Tests run axe over every page."""
+"""Labels that the theme of the site lacks for readers without a screen or a mouse. Tests run axe over every page."""
 
 import re
 from typing import Any
@@ -12,10 +12,10 @@ DRAWERS = {"sidebar-drawer": "Pages of the site", "toc-drawer": "On this page"}
 
 
 class Accessible(BuiltinTemplateLoader):
-    """The templates of the theme, with what they leave out."""
+    """The templates of the theme, with the missing labels."""
 
     def render(self, template: str, context: dict[str, Any]) -> str:  # type: ignore[override]
-        """A page. What is broader than a screen is reached by keyboard, to be scrolled."""
+        """Return a page in which readers can scroll wide parts by keyboard."""
         page = HEADING.sub('<p class="caption" role="heading" aria-level="2">', super().render(template, context))
         page = EMPTY.sub("<td></td>", page)
         page = BROAD.sub(r'\g<0> tabindex="0"', page)

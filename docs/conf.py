@@ -1,4 +1,4 @@
-"""How the documentation becomes a site: `make docs`."""
+"""Settings with which `make docs` makes a site from the documentation."""
 
 import re
 import sys
@@ -43,7 +43,7 @@ class Generated(SphinxDirective):
 
 
 def with_tables(_app: Sphinx, _kind: str, _name: str, _object: object, _options: object, lines: list[str]) -> None:
-    """Tables of docstrings, which are written as in Markdown, as reStructuredText has them."""
+    """Rewrite the Markdown tables of a docstring as tables of reStructuredText, in place."""
     told, within = [], False
     for line in lines:
         row = re.fullmatch(r"\|(.*)\|", line)
@@ -59,6 +59,6 @@ def with_tables(_app: Sphinx, _kind: str, _name: str, _object: object, _options:
 
 
 def setup(app: Sphinx) -> None:
-    """Make known what is above."""
+    """Register the directive and the function above."""
     app.add_directive("generated", Generated)
     app.connect("autodoc-process-docstring", with_tables)

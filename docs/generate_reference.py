@@ -1,4 +1,4 @@
-"""Pages the program writes itself, as Markdown: commands, exit codes, keys of specifications, guarantees, workloads."""
+"""Reference pages, as Markdown: commands, codes, keys of specifications, guarantees and workloads."""
 
 from __future__ import annotations
 
@@ -23,11 +23,31 @@ from fitnoise.request.documents import json_schema
 
 _schema = cache(json_schema)
 
-_WORDS = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false"}
+_SCALARS = {"boolean": "true or false", "integer": "whole number", "number": "number", "string": "text", "date": "date"}
+
+_LABELS = {
+    "AgeSpec": "age",
+    "AmountSpec": "amount",
+    "BinnedSpec": "binned attribute",
+    "BoundsSpec": "table of bounds",
+    "ByFileSpec": "rule from a file",
+    "BySizeSpec": "rule by size",
+    "BySpec": "rule by value",
+    "CategoricalSpec": "categorical attribute",
+    "HierarchySpec": "hierarchy",
+    "OrderedSpec": "ordered attribute",
+    "PublicTotalSpec": "public total",
+    "SpanSpec": "range",
+    "ValuesSpec": "table of values",
+}
+"""Names of tables that are one of several choices for a key; other tables of keys are called "table"."""
+
+ABSENT = "If absent, "
+"""Start of the last sentence of a description, where a key has no default."""
 
 
 def commands() -> Iterator[str]:
-    """The help of every command, as it is printed."""
+    """Yield the help of every command, as the command prints it."""
     whole = click.Context(cli, info_name="fitnoise", max_content_width=100)
     yield from _help("fitnoise", cli, whole)
     for name in cli.list_commands(whole):
@@ -42,16 +62,16 @@ def commands() -> Iterator[str]:
 
 
 def exit_codes() -> Iterator[str]:
-    """What the exit code of a command says, by the errors that have it."""
+    """Yield a table of exit codes, with the errors that have each of them."""
     found: dict[int, list[str]] = {}
     for error in vars(errors).values():
         if inspect.isclass(error) and issubclass(error, fn.FitnoiseError) and error is not fn.FitnoiseError:
             found.setdefault(error.exit_code, []).append(f"`{error.__name__}`: {_first(error)}")
     found[0], found[2] = (
-        ["the command did what it says"],
-        ["`UsageError`: arguments or options that do not go together"],
+        ["the command succeeded"],
+        ["`UsageError`: arguments or options that exclude each other"],
     )
-    yield from ("| exit code | what happened |", "|---|---|")
+    yield from ("| exit code | outcome |", "|---|---|")
     for code, words in sorted(found.items()):
         yield f"| {code} | {'<br>'.join(words)} |"
 
@@ -76,7 +96,7 @@ def _codes(sites: Iterable[ErrorSite]) -> Iterator[str]:
 
 
 def guarantees() -> Iterator[str]:
-    """What every public name guarantees, word for word."""
+    """Yield the guarantees of every public name, word for word."""
     for name in fn.__all__:
         what = getattr(fn, name)
         inner = vars(what).items() if inspect.isclass(what) else ()
@@ -87,7 +107,7 @@ def guarantees() -> Iterator[str]:
 
 
 def _guaranteed(text: str) -> str:
-    """The block of a docstring that follows **Guarantees**, as Markdown: what is indented or in a list."""
+    """Return the indented block or the list that follows **Guarantees** in a docstring, as Markdown."""
     _, mark, rest = text.partition("**Guarantees**")
     first, *lines = rest.lstrip(":").split("\n")
     block = list(itertools.takewhile(lambda line: not line.strip() or line[0] in " -*", lines))
@@ -96,7 +116,7 @@ def _guaranteed(text: str) -> str:
 
 
 def _first(what: object) -> str:
-    """The first paragraph of a docstring."""
+    """Return the first paragraph of a docstring."""
     return " ".join((inspect.getdoc(what) or "").split("\n\n")[0].split())
 
 
@@ -105,18 +125,19 @@ def _help(title: str, command: click.Command, context: click.Context) -> Iterato
 
 
 def specification() -> Iterator[str]:
-    """Every table of a specification with its keys: what they hold and mean, and what holds without them."""
+    """Yield every table of a specification with its keys: their meanings, types and defaults."""
     schema = _schema()
     models = schema["$defs"]
     titles = dict(_titles(schema, models))
     yield from _keys("A specification", schema, titles)
     for name, title in titles.items():
         yield f"({_anchor(name)})="
-        yield from _keys(title, models[name], titles)
+        label = _LABELS.get(name)
+        yield from _keys(f"{_upper(_article(label))}: {title}" if label else title, models[name], titles)
 
 
 def _titles(schema: dict[str, Any], models: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The models that are objects, in the order in which one meets them, each with where it is written."""
+    """Yield the models that are tables, each with its place in a specification, from the top of the schema down."""
     met, left = set(), [("", schema)]
     for path, model in left:
         for key, held in model["properties"].items():
@@ -129,7 +150,7 @@ def _titles(schema: dict[str, Any], models: dict[str, Any]) -> Iterator[tuple[st
 
 
 def _held(held: dict[str, Any], place: str) -> Iterator[tuple[str, str]]:
-    """The models in a value, with how the place of each is written."""
+    """Yield the models in the value of a key, each with its place in a specification."""
     if "$ref" in held:
         yield held["$ref"].rsplit("/", 1)[-1], f"[{place}]"
     for other in (*held.get("anyOf", ()), *held.get("oneOf", ())):
@@ -141,16 +162,29 @@ def _held(held: dict[str, Any], place: str) -> Iterator[tuple[str, str]]:
 
 
 def _keys(title: str, model: dict[str, Any], titles: dict[str, str]) -> Iterator[str]:
-    yield from (f"## {title}", "", model.get("description", ""), "", "| key | holds | without it |", "|---|---|---|")
+    """Yield a heading, the description of a model, and a table with a row for each key that the model takes."""
+    described = model.get("description", "")
+    yield from (
+        f"## {title}",
+        "",
+        described,
+        "",
+        "| key | meaning | holds | default | if absent |",
+        "|---|---|---|---|---|",
+    )
+    refused = re.findall(r"`(\w+)`", described.partition("It takes no")[2])
     for key, held in model["properties"].items():
-        told = ": ".join(x for x in (_kind(held, titles), _plain(held.get("description", ""))) if x)
-        needed = "it is needed" if key in model.get("required", ()) else _default(held.get("default"))
-        yield f"| `{key}` | {told} | {needed} |"
+        if key not in refused:
+            meaning, _, absent = held.get("description", "").partition(ABSENT)
+            default = _default(held.get("default"))
+            absent = "an error" if key in model.get("required", ()) else absent if absent else "the default applies"
+            cells = (_plain(meaning.strip()), _kind(held, titles), default or "none", _plain(absent.rstrip(".")))
+            yield f"| `{key}` | {' | '.join(cells)} |"
     yield ""
 
 
 def _plain(text: str) -> str:
-    """Text of a description, with what Markdown would take for its own."""
+    """Return text with escapes for the characters that Markdown would interpret."""
     return re.sub(r"([*<|\[\]])", r"\\\1", text)
 
 
@@ -158,23 +192,73 @@ def _default(value: object) -> str:
     return "" if value in (None, "", []) or isinstance(value, dict) else f"`{json.dumps(value)}`"
 
 
-def _kind(held: dict[str, Any], titles: dict[str, str]) -> str:
-    """What a key holds, in words."""
-    if "$ref" in held:
-        name = held["$ref"].rsplit("/", 1)[-1]
-        return f"[table](#{_anchor(name)})" if name in titles else _kind(_schema()["$defs"][name], titles)
-    several = [x for x in (*held.get("anyOf", ()), *held.get("oneOf", ())) if x.get("type") != "null"]
-    if several:
-        return " or ".join(dict.fromkeys(_kind(x, titles) for x in several))
-    if "const" in held or "enum" in held:
-        return " or ".join(
-            f'`"{x}"`' if isinstance(x, str) else f"`{x}`" for x in held.get("enum", [held.get("const")])
-        )
-    if held.get("type") == "array":
-        return f"list of: {_kind(held.get('items', {}), titles)}"
-    if held.get("type") == "object" and isinstance(held.get("additionalProperties"), dict):
-        return f"name = {_kind(held['additionalProperties'], titles)}"
-    return _WORDS.get(held.get("type", ""), "a value")
+def _kind(held: dict[str, Any], titles: dict[str, str], *, plural: bool = False) -> str:
+    """Return the type of a key in words, such as "a list of numbers"; in the plural without an article."""
+    choices = list(dict.fromkeys(_choices(held, titles, plural=plural)))
+    if len(choices) > 1 and choices[-1].startswith("list"):
+        choices.sort(key=lambda choice: choice.startswith("list"))
+    words = choices if plural else [_article(choice) for choice in choices]
+    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def _choices(held: dict[str, Any], titles: dict[str, str], *, plural: bool) -> Iterator[str]:
+    """Yield the types that a key may have, each without an article."""
+    end = "s" if plural else ""
+    parts = [x for x in (*held.get("anyOf", ()), *held.get("oneOf", ())) if x.get("type") != "null"] or [held]
+    if {"SpanSpec", "ValuesSpec"} <= {x.get("$ref", "").rsplit("/", 1)[-1] for x in parts}:
+        yield f"selection{end}"
+        return
+    scalars = {
+        x.get("format", x["type"]) for x in parts if x.get("type") in _SCALARS and "enum" not in x and "const" not in x
+    }
+    for name, group in (
+        ("value", {"boolean", "integer", "number", "string"}),
+        ("code", {"boolean", "integer", "string"}),
+    ):
+        if group <= scalars:
+            yield f"{name}{end}"
+            scalars -= group
+    scalars -= {"integer"} if "number" in scalars else set()
+    for scalar, name in _SCALARS.items():
+        if scalar in scalars:
+            yield name if scalar == "boolean" else f"{name}{end}"
+    for part in parts:
+        yield from _choice(part, titles, plural=plural)
+
+
+def _choice(part: dict[str, Any], titles: dict[str, str], *, plural: bool) -> Iterator[str]:
+    """Yield the types of one choice that is no plain text, number, date or truth value."""
+    end = "s" if plural else ""
+    if "anyOf" in part or "oneOf" in part:
+        yield from _choices(part, titles, plural=plural)
+    elif "$ref" in part:
+        name = part["$ref"].rsplit("/", 1)[-1]
+        if name in titles:
+            first, _, rest = _LABELS.get(name, "table").partition(" of ")
+            first = re.sub("ys$", "ies", first + end)
+            yield f"[{' of '.join(filter(None, (first, rest)))}](#{_anchor(name)})"
+        else:
+            yield from _choice(_schema()["$defs"][name], titles, plural=plural)
+    elif "enum" in part or "const" in part:
+        yield from (f"`{json.dumps(x)}`" for x in part.get("enum", [part.get("const")]))
+    elif part.get("type") == "array":
+        is_pair = part.get("minItems") == part.get("maxItems") == 2
+        yield f"{'pair' if is_pair else 'list'}{end} of {_kind(part['items'], titles, plural=True)}"
+    elif part.get("type") == "object":
+        values = _kind(part["additionalProperties"], titles, plural=True)
+        yield f"table{end} of {values.removesuffix(' by name')} by name"
+
+
+def _article(name: str) -> str:
+    """Return a noun with "a" or "an"; what begins with a quotation, and "true or false", have none."""
+    plain = name.lstrip("[")
+    if plain.startswith(("`", "true")):
+        return name
+    return f"{'an' if plain[0] in 'aeiou' else 'a'} {name}"
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _anchor(name: str) -> str:
@@ -185,7 +269,7 @@ def _anchor(name: str) -> str:
 
 
 def workloads() -> dict[str, NDArray[Any]]:
-    """Thirty workloads, by what they ask: a row for each query, a column for each cell."""
+    """Return thirty workloads by name: a row for each query, a column for each cell."""
     rng = np.random.default_rng(1)
     one, eye, ages = np.ones((1, 8)), np.eye(8), gallery.prefix(8)
     ranges = [[int(i <= k <= j) for k in range(16)] for i in range(16) for j in range(i, 16)]
@@ -221,9 +305,9 @@ def workloads() -> dict[str, NDArray[Any]]:
     return shown
 
 
-def drawn() -> Iterator[str]:
-    """The gallery: each drawn, with its certified cost at variance 1 for every number, and what other noise costs."""
-    yield from ("| | asked | queries × cells | Δ² | bound | each number alone |", "|---|---|---|---|---|---|")
+def drawings() -> Iterator[str]:
+    """Yield the gallery: a drawing of each workload, its certified cost, and the cost of independent noise."""
+    yield from ("| | workload | queries × cells | Δ² | bound | each number alone |", "|---|---|---|---|---|---|")
     for name, queries in workloads().items():
         plan = fn.plan(fn.matrix_workload(queries, variances=1.0))
         alone = float((queries.astype(float) ** 2).sum(axis=0).max())
@@ -235,7 +319,7 @@ def drawn() -> Iterator[str]:
 
 
 def _picture(queries: NDArray[Any]) -> str:
-    """A matrix as a drawing: dark where a query counts a cell, light where it takes it away."""
+    """Return a matrix as a drawing: dark where a query adds a cell, light where it subtracts it."""
     m, n = queries.shape
     path = {1: "", -1: ""}
     for i, row in enumerate(queries):

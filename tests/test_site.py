@@ -231,6 +231,26 @@ def test_every_guarantee_is_gathered():
     assert not re.search(r"^## .*\n\n\n", told, re.MULTILINE)
 
 
+def test_every_key_of_a_specification_has_a_meaning_and_a_default():
+    """A key that is not required has a default, or a sentence on a specification without it."""
+    rows = [line.strip("| ").split(" | ") for line in generate_reference.specification() if line.startswith("| `")]
+    assert len(rows) > 100
+    assert [row for row in rows if len(row) != 5 or not row[1].endswith(".")] == []
+    assert [row for row in rows if (row[3] == "none") == (row[4] == "the default applies")] == []
+
+
+def test_types_of_keys_are_in_words():
+    rows = "\n".join(generate_reference.specification())
+    for types in (
+        "a list of numbers",
+        "a table of tables of selections by name",
+        "a text or a list of texts",
+        "a list of [tables](#spec-tablespec)",
+        '`"records"` or `"shares"`',
+    ):
+        assert f" | {types} | " in rows, types
+
+
 def test_every_error_has_an_exit_code_that_is_told():
     told = "\n".join(generate_reference.exit_codes())
     assert f"| {SpecError.exit_code} | " in told

@@ -19,22 +19,34 @@ _Pair = Annotated[list[_Code], Field(min_length=2, max_length=2)]
 
 
 class AgeSpec(Part):
-    """An age in completed years."""
+    """An age in completed years, computed from a date of birth."""
 
-    age_on: str | date = Field(description="the day on which, such as 2024-12-31")
+    age_on: str | date = Field(description="The day on which the age is computed, such as 2024-12-31.")
 
 
 class _WithMissing(Part):
-    """What any kind may say of values that are none, or that are read off others."""
+    """Keys for missing values and for dates, which most kinds of attributes share."""
 
     missing: dict[str, list[_Code]] | None = Field(
-        None, description="cells for what is no value, after the others: name = [codes]"
+        None,
+        description="The categories for missing values, after the declared values: the codes of each category, by its "
+        "name. If absent, the attribute has no such category.",
     )
-    absent: str | None = Field(None, description='a cell of `missing` for null, NaN and blank; or "refuse" or "drop"')
-    outside: str | None = Field(None, description="the same for everything else that is not declared")
+    absent: str | None = Field(
+        None,
+        description='The treatment of null, NaN and blank values: the name of a category of `missing`, "refuse" or '
+        '"drop". If absent, data.outside_domain decides.',
+    )
+    outside: str | None = Field(
+        None,
+        description="The treatment of all other values that are not declared: the name of a category of `missing`, "
+        '"refuse" or "drop". If absent, data.outside_domain decides.',
+    )
 
     read: Literal["year", "quarter", "month", "weekday", "hour"] | AgeSpec | None = Field(
-        None, description="what is read off the column's dates"
+        None,
+        description="The part of a date that is counted, where the column holds dates. If absent, the column holds the "
+        "values themselves.",
     )
 
     @property
@@ -44,17 +56,33 @@ class _WithMissing(Part):
 
 
 class CategoricalSpec(_WithMissing):
-    """Unordered codes, in line or in a CSV file with a column `code` (and `label`)."""
+    """Codes without an order, listed here or in a CSV file with a column `code` (and `label`)."""
 
-    type: Literal["categorical"]
-    codes: list[bool | int | str] | None = Field(None, description="the codes the data hold")
-    labels: list[str] | None = Field(None, description="what the tables show, one per code")
-    codes_file: str | None = Field(None, description="CSV file, relative to the specification")
-    column: str | None = Field(None, description="column of the data, if not the attribute's name")
-    lookup: dict[str, _Code] | list[_Pair] | None = Field(
-        None, description="the code of each value that the data hold instead: value = code, or pairs of them"
+    type: Literal["categorical"] = Field(description="The kind of the attribute.")
+    codes: list[bool | int | str] | None = Field(
+        None, description="The codes in the data. If absent, codes_file names the file with the codes."
     )
-    lookup_file: str | None = Field(None, description="the same in a CSV file with the columns `value` and `code`")
+    labels: list[str] | None = Field(
+        None,
+        description="The label of each code in tables, in the order of the codes. If absent, tables show the codes.",
+    )
+    codes_file: str | None = Field(
+        None,
+        description="A CSV file with the codes; its path is relative to the specification. If absent, codes lists the "
+        "codes.",
+    )
+    column: str | None = Field(
+        None, description="The column of the data. If absent, it is the column with the name of the attribute."
+    )
+    lookup: dict[str, _Code] | list[_Pair] | None = Field(
+        None,
+        description="The code for each value in the data, such as the region of a postcode: a table value = code, or "
+        "pairs of value and code. If absent, the data hold the codes.",
+    )
+    lookup_file: str | None = Field(
+        None,
+        description="A CSV file with the columns `value` and `code` in place of lookup. If absent, no file is read.",
+    )
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -103,11 +131,13 @@ class CategoricalSpec(_WithMissing):
 class OrderedSpec(_WithMissing):
     """Whole numbers from low to high."""
 
-    type: Literal["ordered"]
-    low: int
-    high: int
-    clip: bool = Field(False, description="count smaller values as low and larger ones as high")
-    column: str | None = None
+    type: Literal["ordered"] = Field(description="The kind of the attribute.")
+    low: int = Field(description="The smallest value.")
+    high: int = Field(description="The largest value.")
+    clip: bool = Field(False, description="True to count smaller values as low and larger values as high.")
+    column: str | None = Field(
+        None, description="The column of the data. If absent, it is the column with the name of the attribute."
+    )
 
     def build(self, folder: Path | None) -> Attribute:
         """The attribute."""
@@ -115,11 +145,13 @@ class OrderedSpec(_WithMissing):
 
 
 class BinnedSpec(_WithMissing):
-    """A number cut into bins: below the first cut, between cuts (lower end included), the last cut or more."""
+    """A number in bins: below the first cut, between two cuts (lower end included), and from the last cut on."""
 
-    type: Literal["binned"]
-    cuts: list[float]
-    column: str | None = None
+    type: Literal["binned"] = Field(description="The kind of the attribute.")
+    cuts: list[float] = Field(description="The limits between the bins, in increasing order.")
+    column: str | None = Field(
+        None, description="The column of the data. If absent, it is the column with the name of the attribute."
+    )
 
     def build(self, folder: Path | None) -> Attribute:
         """The attribute."""
@@ -127,11 +159,15 @@ class BinnedSpec(_WithMissing):
 
 
 class BySpec(Part):
-    """A number that depends on the value of an attribute: of a table's for a target, of the domain's for a range."""
+    """A number for each value of an attribute: as a target, of an attribute of the table; as a range, of the domain."""
 
-    by: str
-    values: list[float] | dict[str, float]
-    default: float | None = None
+    by: str = Field(description="The attribute whose values have the numbers.")
+    values: list[float] | dict[str, float] = Field(
+        description="The number for each value: a list in the order of the values, or a table value = number."
+    )
+    default: float | None = Field(
+        None, description="The number for values that are not named. If absent, every value needs a number."
+    )
 
     def build(self) -> By:
         """The rule."""
@@ -139,21 +175,30 @@ class BySpec(Part):
 
 
 class AmountSpec(_WithMissing):
-    """A quantity to be summed, cut to a range and read in steps."""
+    """A quantity that tables sum or average, cut to a range and rounded to steps. It takes no `read`."""
 
-    type: Literal["amount"]
-    low: float | BySpec = Field(description="least amount; smaller ones count as it")
+    type: Literal["amount"] = Field(description="The kind of the attribute.")
+    low: float | BySpec = Field(description="The smallest amount; smaller amounts count as low.")
     high: float | BySpec = Field(
-        description="largest amount; larger ones count as it. Public: never chosen from the data. Or one for each class"
+        description="The largest amount; larger amounts count as high. Choose it from public knowledge, never from the "
+        "data."
     )
-    step: float = Field(1.0, description="in which amounts are read; it divides the range")
+    step: float = Field(1.0, description="The unit to which amounts are rounded; it divides the range.")
     valid: list[float] | None = Field(
-        None, min_length=2, max_length=2, description="numbers below the first or above the second are no amounts"
+        None,
+        min_length=2,
+        max_length=2,
+        description="The smallest and the largest number that is an amount; other numbers are outside the domain. If "
+        "absent, every number is an amount.",
     )
     ceilings: list[float] | None = Field(
-        None, description="amounts between low and high up to which sums may be asked for too, increasing"
+        None,
+        description="Amounts between low and high, in increasing order, up to which tables may sum as well. If absent, "
+        "tables sum up to high only.",
     )
-    column: str | None = None
+    column: str | None = Field(
+        None, description="The column of the data. If absent, it is the column with the name of the attribute."
+    )
 
     @model_validator(mode="after")
     def _no_dates(self) -> Self:
@@ -178,16 +223,34 @@ class AmountSpec(_WithMissing):
 
 
 class HierarchySpec(_WithMissing):
-    """Nested places: a row for each leaf, in line or in a CSV file with a column for each level; or their numbers."""
+    """Nested places, as a row for each lowest place or as numbers of places.
 
-    type: Literal["hierarchy"]
-    levels: list[str] = Field(description="names of the levels, from the top down; a table names one as its attribute")
-    places: list[list[bool | int | str]] | None = Field(None, description="for each leaf its codes, level by level")
-    file: str | None = Field(None, description="CSV file of the places, relative to the specification")
-    children: list[int] | None = Field(
-        None, description="how many places the first level has, and then each place of the level above; codes are made"
+    It takes no `missing`, `absent`, `outside` or `read`.
+    """
+
+    type: Literal["hierarchy"] = Field(description="The kind of the attribute.")
+    levels: list[str] = Field(
+        description="The names of the levels, from the top down; a table names a level as its attribute."
     )
-    column: str | None = Field(None, description="column of the data with codes of leaves, if not the attribute's name")
+    places: list[list[bool | int | str]] | None = Field(
+        None,
+        description="The codes of each lowest place, level by level. If absent, file or children declares the places.",
+    )
+    file: str | None = Field(
+        None,
+        description="A CSV file with a column for each level; its path is relative to the specification. If absent, "
+        "places or children declares the places.",
+    )
+    children: list[int] | None = Field(
+        None,
+        description="The number of places of the first level, then the number in each place of the level above; "
+        "fitnoise makes the codes. If absent, places or file declares the places.",
+    )
+    column: str | None = Field(
+        None,
+        description="The column of the data with the codes of the lowest level. If absent, it is the column with the "
+        "name of the attribute.",
+    )
 
     @model_validator(mode="after")
     def _no_cells_beside(self) -> Self:

@@ -83,13 +83,19 @@ MAX_PROBLEMS = 200
 
 
 class ByFileSpec(Part):
-    """The same from a CSV file with a column called as the attribute, such as one of places."""
+    """A number for each value of an attribute, from a CSV file with a column named like the attribute."""
 
-    by: str
-    file: str
-    column: str = Field(description="of the number for each value, or of the class it is in")
-    values: dict[str, float] | None = Field(None, description="the number for each class")
-    default: float | None = None
+    by: str = Field(
+        description="The attribute of the table whose values have the numbers; the file has a column of this name."
+    )
+    file: str = Field(description="The CSV file; its path is relative to the specification.")
+    column: str = Field(description="The column of the file with the number for each value, or with its class.")
+    values: dict[str, float] | None = Field(
+        None, description="The number for each class. If absent, the column holds the numbers themselves."
+    )
+    default: float | None = Field(
+        None, description="The number for values without one in the file. If absent, every value needs a number."
+    )
 
     def build(self, folder: Path | None) -> By:
         """The rule; SpecError where the folder of its file is not known."""
@@ -97,31 +103,31 @@ class ByFileSpec(Part):
 
 
 class BySizeSpec(Part):
-    """A target that follows the size of its table: coefficient · k^power for k numbers, within limits."""
+    """A target that depends on the size of the table: coefficient · k^power for a table of k numbers, within limits."""
 
-    coefficient: float
-    power: float
-    least: float | None = None
-    most: float | None = None
+    coefficient: float = Field(description="The factor before k^power; a positive number.")
+    power: float = Field(description="The exponent of k; a negative exponent gives larger tables smaller errors.")
+    least: float | None = Field(None, description="The smallest target. If absent, there is no such limit.")
+    most: float | None = Field(None, description="The largest target. If absent, there is no such limit.")
 
 
 class PublicTotalSpec(Part):
     """A public number of records, spread over the table: each of its k numbers is total/k on average."""
 
-    total: float
+    total: float = Field(description="The public number of records.")
 
 
 class SpanSpec(Part):
-    """A range of values, ends included."""
+    """A range of values, both ends included."""
 
-    first: int | float | str
-    last: int | float | str
+    first: int | float | str = Field(description="The first value.")
+    last: int | float | str = Field(description="The last value.")
 
 
 class ValuesSpec(Part):
     """Single values."""
 
-    values: list[bool | int | float | str] = Field(min_length=1)
+    values: list[bool | int | float | str] = Field(min_length=1, description="The values.")
 
 
 _Value = bool | int | float | str
@@ -169,56 +175,112 @@ _Number = float | _Rule | Annotated[list[float], Field(min_length=1)]
 
 
 class TableSpec(Part):
-    """A table to publish, or all tables of a pattern, with exactly one target."""
+    """A table to publish, or all tables of a pattern.
 
-    name: str | None = None
+    It has exactly one target: margin, std_error, variance, max_deviation or cv.
+    """
+
+    name: str | None = Field(
+        None, description='The name of the table. If absent, the name lists the attributes, such as "state by status".'
+    )
     all: Literal["singles", "pairs", "triples"] | int | None = Field(
-        None, description="a pattern: one table for every so many of the attributes in `among`, beside those named here"
+        None,
+        description="A pattern: one table for each single, pair, triple or other number of the attributes in among. If "
+        "absent, there is one table.",
     )
     among: list[str] | None = Field(
-        None, min_length=1, description="attributes of a pattern; default all that are not named here"
+        None,
+        min_length=1,
+        description="The attributes of the pattern. If absent, these are all attributes that the table does not name "
+        "elsewhere.",
     )
-    attributes: list[str] = Field(default_factory=list, description="shown value by value")
-    prefix: str | list[str] | None = Field(None, description='shown as "at most this value"')
+    attributes: list[str] = Field(
+        default_factory=list,
+        description="The attributes shown value by value. If absent, no attribute is shown this way.",
+    )
+    prefix: str | list[str] | None = Field(
+        None, description='The attributes shown as "at most this value". If absent, no attribute is shown this way.'
+    )
     ranges: str | dict[str, Literal["all"] | list[_Pair]] | None = Field(
         None,
-        description="shown as ranges, ends included: a name for all of them, or name = [[first, last], …]",
+        description="The attributes shown as ranges with both ends included: a name for all ranges, or name = [[first, "
+        "last], …]. If absent, no attribute is shown this way.",
     )
     recode: dict[str, dict[str, _Values]] | None = Field(
         None,
-        description="shown as groups: name.group = [first, last] of an attribute with an order, or a list of codes of "
-        "another; or {first, last}, {values}, or one value",
+        description="The attributes shown as groups, each by its name: a range, a list of codes or one value. A list "
+        "is [first, last] for an attribute with an order. If absent, no attribute is shown this way.",
     )
     change: str | dict[str, int] | None = Field(
-        None, description="shown as changes from one value to the next, or name = from how many before (12: a year)"
+        None,
+        description="The attributes shown as changes from one value to the next, or name = distance between the two "
+        "values (12 months: a year). If absent, no attribute is shown this way.",
     )
-    average: dict[str, int] | None = Field(None, description="shown as moving averages: name = of how many values")
+    average: dict[str, int] | None = Field(
+        None,
+        description="The attributes shown as moving averages: name = number of values in each average. If absent, no "
+        "attribute is shown this way.",
+    )
     to_date: dict[str, int] | None = Field(
-        None, description="shown as sums that begin anew after so many values (12: years to date): name = how many"
+        None,
+        description="The attributes shown as running sums that restart after a number of values (12 months: year to "
+        "date): name = number. If absent, no attribute is shown this way.",
     )
     count: str | list[str] | None = Field(
-        None, description="attributes of which only records with a value are counted, and missing ones are not"
+        None,
+        description="The attributes that need a value: the table leaves out records whose value is missing. If absent, "
+        "the table counts these records too.",
     )
     sum: str | list[str] | None = Field(
-        None, description="amounts (or whole numbers) that are summed up; of several, their product is"
+        None,
+        description="The amounts or attributes of whole numbers that the table sums; for several, the table sums their "
+        "product. If absent, the table counts records.",
     )
     ceiling: float | None = Field(
-        None, description="up to which each value of the one amount summed counts: one of its ceilings"
+        None,
+        description="The amount up to which each value counts in the sum; one of the ceilings of the amount. If "
+        "absent, values count up to high.",
     )
-    mean: str | None = Field(None, description="an amount whose mean is asked for, at the reference number of records")
+    mean: str | None = Field(
+        None,
+        description="The amount whose mean the table shows; its target holds at the reference number of records. If "
+        "absent, the table counts or sums.",
+    )
     missing: bool = Field(
-        False, description="rows also for the cells of missing values that a prefix, ranges or groups leave out"
+        False,
+        description="True to add rows for the categories of missing values that prefixes, ranges or groups leave out.",
     )
-    matrix: list[list[int | float]] | None = Field(None, description="explicit queries about all cells, one a row")
-    margin: _Number | None = Field(None, description="half-width of the interval, in people")
-    std_error: _Number | None = Field(None, description="standard error, in people")
-    variance: _Number | None = Field(None, description="variance, in people²")
-    max_deviation: _Number | None = Field(None, description="error of all numbers at once, in people")
-    cv: _Number | None = Field(None, description="relative standard error at the reference count")
+    matrix: list[list[int | float]] | None = Field(
+        None, description="Queries over all cells, one in each row. If absent, the other keys define the table."
+    )
+    margin: _Number | None = Field(
+        None,
+        description="Half the width of the confidence interval of each number, in people. If absent, the table has "
+        "another target.",
+    )
+    std_error: _Number | None = Field(
+        None, description="The standard error of each number, in people. If absent, the table has another target."
+    )
+    variance: _Number | None = Field(
+        None, description="The variance of each number, in people². If absent, the table has another target."
+    )
+    max_deviation: _Number | None = Field(
+        None,
+        description="A bound on the errors of all numbers of the table at once, at the confidence level, in people. If "
+        "absent, the table has another target.",
+    )
+    cv: _Number | None = Field(
+        None,
+        description="The relative standard error at the count in reference; 0.05 is 5 %. If absent, the table has "
+        "another target.",
+    )
     reference: float | PublicTotalSpec | None = Field(
-        None, description="the public count a cv, or the target of a mean, refers to"
+        None,
+        description="The public count to which cv or the target of a mean refers. If absent, the table has neither.",
     )
-    confidence: float | None = Field(None, description="overrides accuracy.confidence")
+    confidence: float | None = Field(
+        None, description="The confidence level of the margins of this table. If absent, accuracy.confidence applies."
+    )
 
     def build(self, domain: Domain, folder: Path | None = None) -> Table | Family:
         """The table, or the pattern."""
@@ -332,12 +394,22 @@ def _matrix(rows: list[list[int | float]]) -> np.ndarray[Any, Any]:
 
 
 class CostSpec(Part):
-    """A privacy cost, said in exactly one way."""
+    """A privacy cost, stated as exactly one of rho, mu and epsilon."""
 
-    rho: float | str | None = Field(None, description="zCDP; a text such as '1/28' is exact")
-    mu: float | None = Field(None, description="Gaussian differential privacy")
-    epsilon: float | str | None = Field(None, description="guaranteed ε at delta; of pure privacy ε, exact as a text")
-    delta: float | None = Field(None, description="of epsilon, when it is not privacy.delta")
+    rho: float | str | None = Field(
+        None,
+        description='The cost ρ of zero-concentrated differential privacy; a text such as "1/28" is exact. If absent, '
+        "another key states the cost.",
+    )
+    mu: float | None = Field(
+        None, description="The cost μ of Gaussian differential privacy. If absent, another key states the cost."
+    )
+    epsilon: float | str | None = Field(
+        None,
+        description="The guaranteed ε at delta; under pure privacy the cost ε, exact as a text. If absent, another key "
+        "states the cost.",
+    )
+    delta: float | None = Field(None, description="The δ of epsilon. If absent, privacy.delta applies.")
 
     def build(self, delta: float | None) -> Budget:
         """The budget; `delta` goes with an epsilon that does not say its own; None, with a pure one."""
@@ -390,40 +462,55 @@ _Bound = int | float | date | str
 
 
 class BoundsSpec(Part):
-    """Bounds within which a column's number, or date, lies; or the values of which it is one."""
+    """Bounds of the values of a column, or its allowed values."""
 
-    values: list[bool | int | float | str] | None = Field(None, min_length=1)
-    at_least: _Bound | None = None
-    above: _Bound | None = None
-    at_most: _Bound | None = None
-    below: _Bound | None = None
+    values: list[bool | int | float | str] | None = Field(
+        None, min_length=1, description="The allowed values. If absent, the bounds decide."
+    )
+    at_least: _Bound | None = Field(None, description="The smallest allowed value. If absent, there is no such bound.")
+    above: _Bound | None = Field(
+        None, description="A value that allowed values exceed. If absent, there is no such bound."
+    )
+    at_most: _Bound | None = Field(None, description="The largest allowed value. If absent, there is no such bound.")
+    below: _Bound | None = Field(
+        None, description="A value below which allowed values lie. If absent, there is no such bound."
+    )
 
 
 class DataSpec(Part):
-    """What is publicly known of the data."""
+    """Public facts about the data."""
 
     elsewhere: ClassVar[Mapping[str, str]] = {
         "lookups": "Write a table of codes as the lookup of its attribute, or name its file as lookup_file."
     }
 
-    source: str = Field("default", description="name of the data")
+    source: str = Field("default", description="The name of the data.")
     account: str | None = Field(
         None,
-        description="name under which the ledger sums charges: one for all sources about the same people, such as the "
-        "quarters of a survey; default that of the source",
+        description="The account under which the ledger sums privacy costs: one for all sources about the same people, "
+        "such as the quarters of a survey. If absent, the name of the source is the account.",
     )
-    table: str | None = Field(None, description="table of a database or a DuckDB file: table, or schema.table")
-    outside_domain: OutsideDomain = Field(OutsideDomain.REFUSE, strict=False)
-    max_records: int = Field(MAX_RECORDS, description="public bound on the number of records")
+    table: str | None = Field(
+        None,
+        description="The table of a database or DuckDB file, as table or schema.table. If absent, the command names "
+        "the data.",
+    )
+    outside_domain: OutsideDomain = Field(
+        OutsideDomain.REFUSE,
+        strict=False,
+        description="The treatment of records with a value outside the domain: refuse the data, or drop such records "
+        "from every table.",
+    )
+    max_records: int = Field(MAX_RECORDS, description="A public bound on the number of records.")
     max_dropped: float | None = Field(
         None,
-        description="largest share of records, from 0 to 1, that may be left out as outside the domain, or without an "
-        "id: above it the count stops before anything is charged; default any",
+        description="The largest share of records, from 0 to 1, that may be dropped because they are outside the "
+        "domain or have no id. Above it the count stops before any charge. If absent, any share may be dropped.",
     )
     where: dict[str, _Value | date | list[_Value] | BoundsSpec] = Field(
         {},
-        description="which records are counted: for each column a value, texts of which one, {values} of which one, or "
-        "bounds",
+        description="The conditions of the records that are counted, by column: one value, a list of allowed texts, a "
+        "table with `values`, or bounds. If absent, all records are counted.",
     )
 
     def conditions(self) -> dict[str, Any]:
@@ -433,13 +520,16 @@ class DataSpec(Part):
 
 
 class CellBudgetsSpec(Part):
-    """Personal privacy: relative budgets of records, from 0 to 1, by the values of some attributes."""
+    """Relative privacy budgets of records, from 0 to 1, by the values of some attributes."""
 
-    attributes: list[str]
+    attributes: list[str] = Field(description="The attributes whose values decide.")
     values: list[float] | dict[str, float] = Field(
-        description="one for every combination of values, in C order; of one attribute also by value"
+        description="The budget for every combination of values, in C order; for one attribute also a table value = "
+        "budget."
     )
-    default: float | None = Field(None, description="of the values not named")
+    default: float | None = Field(
+        None, description="The budget of values that are not named. If absent, every value needs a budget."
+    )
 
     def build(self, domain: Domain) -> CellBudgets:
         """The budgets of every cell."""
@@ -490,12 +580,22 @@ class CellBudgetsSpec(Part):
 
 
 class UnitSpec(Part):
-    """A further unit that the release is priced for, with an account of its own."""
+    """A further unit of protection: the plan states its privacy cost, and the ledger charges an account for it."""
 
-    unit: str = Field(description="what one is called")
-    persons: int | None = Field(None, description="at most so many of the protected units, each with its most records")
-    max_records: int | None = Field(None, description="instead of persons: at most so many records belong to one")
-    neighbours: Neighbours | None = Field(None, strict=False, description="default: as for the protected unit")
+    unit: str = Field(description="The name of one unit, in the singular.")
+    persons: int | None = Field(
+        None,
+        description="The largest number of protected units in one further unit, each with its largest number of "
+        "records. If absent, max_records sets the bound.",
+    )
+    max_records: int | None = Field(
+        None, description="The largest number of records of one further unit. If absent, persons sets the bound."
+    )
+    neighbours: Neighbours | None = Field(
+        None,
+        strict=False,
+        description="The neighbour relation of the further unit. If absent, it is the relation of the protected unit.",
+    )
 
     def build(self, first: PrivacyUnit) -> PrivacyUnit:
         """The unit, beside the one that is protected."""
@@ -541,11 +641,16 @@ class UnitSpec(Part):
 
 
 class LeftOutSpec(Part):
-    """How many units have more records than are counted, as a number with a price of its own: short for [[finite]]."""
+    """The number of units with more records than are counted, with a privacy cost of its own.
 
-    name: str = Field("left_out", description="under which the number is published")
-    people: int = Field(description="public: the largest answer; more units are told as so many")
-    epsilon: float | str = Field(description="what the answer may cost one unit, pure; a text such as '1/2' is exact")
+    Short for a question in [[finite]].
+    """
+
+    name: str = Field("left_out", description="The name under which the number is published.")
+    people: int = Field(description="The largest answer, public; a larger number is published as this one.")
+    epsilon: float | str = Field(
+        description='The pure ε that the answer costs one unit; a text such as "1/2" is exact.'
+    )
 
     def asked(self) -> FiniteSpec:
         """The same question among the others."""
@@ -553,135 +658,198 @@ class LeftOutSpec(Part):
 
 
 class PrivacySpec(Part):
-    """Who is protected, and what is promised. `privacy = "pure"` is short for a table with that definition alone."""
+    """The unit of protection and the kind of privacy.
+
+    `privacy = "pure"` is short for a table with only this definition.
+    """
 
     definition: Privacy = Field(
         Privacy.ZCDP,
         strict=False,
-        description="zcdp: Gaussian noise; pure: Laplace noise, ε without δ; auto: the more accurate of the two",
+        description='The definition of privacy: "zcdp" (Gaussian noise), "pure" (Laplace noise, ε without δ) or "auto" '
+        "(the more accurate of the two).",
     )
-    unit: str = Field("record", description="what one protected unit is called")
+    unit: str = Field("record", description="The name of one protected unit, in the singular.")
     id: str | None = Field(
         None,
-        description="column that says whose a record is: of each unit at most max_records are counted; without it that "
-        "is a promise, which nobody checks",
+        description="The column that names the unit of each record; fitnoise then counts at most max_records records "
+        "of each unit. If absent, max_records is an assumption that fitnoise does not check.",
     )
-    max_records: int = Field(1, description="at most this many records of one unit are counted")
+    max_records: int = Field(1, description="The largest number of records of one unit that are counted.")
     once_per: list[str] = Field(
         [],
-        description="attributes, such as month: of one unit at most one record for each combination of their values is "
-        "counted; without an id that is a promise",
+        description="Attributes, such as month: at most one record of a unit is counted for each combination of their "
+        "values. Without an id this is an assumption. If absent, there is no such limit.",
     )
     per_value: dict[str, int] = Field(
-        {}, description="attributes, such as month: of one unit at most so many records for each value are counted"
+        {},
+        description="Attributes, such as month, with the largest number of records of a unit that are counted for each "
+        "value. Without an id this is an assumption. If absent, there is no such limit.",
     )
     separation: dict[str, int] = Field(
         {},
-        description="ordered attributes, such as month: any two records of one unit that are counted lie at least so "
-        "many cells apart",
+        description="Ordered attributes, such as month, with the smallest distance in cells of two counted records of "
+        "a unit. Without an id this is an assumption. If absent, there is no such limit.",
     )
     fixed: list[str] = Field(
         [],
-        description="attributes, such as birth_year: all records of one unit that are counted agree in them",
+        description="Attributes, such as birth_year, in which all counted records of a unit agree. Without an id this "
+        "is an assumption. If absent, there is no such limit.",
     )
     count: Counted = Field(
         Counted.RECORDS,
         strict=False,
-        description="records: each counts one; shares: of a unit with an id all records are counted, each as an equal "
-        "part of one, so that tables count units",
+        description='The weight of a record: "records" (each counts one) or "shares" (each record of a unit counts an '
+        "equal part of one). With shares tables count units.",
     )
     merge: list[str] = Field(
         [],
-        description="amounts, such as turnover: records of one unit that are alike in all else become one, with these "
-        "added up, before any are chosen; needs an id",
+        description="Amounts, such as turnover: records of a unit that agree in everything else become one record with "
+        "the sum of these amounts. This happens before records are chosen, and needs an id. If absent, no records are "
+        "merged.",
     )
     left_out: LeftOutSpec | None = Field(
-        None, description="ask of how many units some records are not counted, since they have too many; needs an id"
+        None,
+        description="A question about the number of units with more records than are counted; needs an id. If absent, "
+        "this number is not published.",
     )
-    neighbours: Neighbours = Field(Neighbours.ADD_OR_REMOVE_ONE, strict=False)
-    delta: float = Field(1e-6, description="at which ε is reported")
+    neighbours: Neighbours = Field(
+        Neighbours.ADD_OR_REMOVE_ONE,
+        strict=False,
+        description="The change of one unit that stays hidden: its records are added or removed, or replaced.",
+    )
+    delta: float = Field(1e-6, description="The δ at which ε is reported.")
     cap: CostSpec | None = Field(
-        None, description="refuse a plan that costs more; a cap for all releases of an account is set in the ledger"
+        None,
+        description="The largest cost of the plan; fitnoise refuses a plan that costs more. The ledger holds the cap "
+        "for all releases of an account. If absent, no cost is refused.",
     )
-    cell_budgets: CellBudgetsSpec | None = Field(None, description="relative budgets by cell; default all the same")
+    cell_budgets: CellBudgetsSpec | None = Field(
+        None, description="Relative budgets of records, by cell. If absent, all cells have the same budget."
+    )
     beside: list[str] = Field(
-        [], description="SHA-256 of plans measured on the very same records, with which the ledger composes this one"
+        [],
+        description="The SHA-256 of plans measured on the same records; the ledger composes this plan with them cell "
+        "by cell. If absent, the ledger adds the costs.",
     )
-    free: bool = Field(False, description="refuse the release if it would raise what is spent; needs beside")
+    free: bool = Field(
+        False, description="True to refuse the release if it would raise the spent cost; needs the SHA-256 of a plan."
+    )
     also: list[UnitSpec] = Field(
-        [], description="further units, such as a household of persons: each is told its price, and charged on its own"
+        [],
+        description="Further units, such as a household of persons; each has its own cost and charge. If absent, there "
+        "is one unit.",
     )
 
 
 class SeriesSpec(Part):
-    """Tables that are released period by period, and charged once, for all periods together."""
+    """Tables that are released period by period and charged once, for all periods together."""
 
     attribute: str = Field(
-        description="whose values are the periods, in order of time: ordered, or categorical in the order declared"
+        description="The attribute whose values are the periods, in order of time: ordered, or categorical in the "
+        "declared order."
     )
 
 
 class AccuracySpec(Part):
-    """How accuracy is stated and how close to the optimum a plan must be proven."""
+    """The confidence level of the margins, and the proven distance of the plan from the least cost."""
 
-    confidence: float = 0.95
-    gap: float | None = Field(None, description="relative gap that must be certified")
+    confidence: float = Field(0.95, description="The confidence level of the margins.")
+    gap: float | None = Field(
+        None,
+        description="The largest relative distance of the cost from its lower bound; fitnoise refuses a plan that does "
+        "not prove it. If absent, fitnoise aims at 1e-6 and reports the distance that it reached.",
+    )
 
 
 class ObjectiveSpec(Part):
-    """What a plan minimises."""
+    """The quantity that a plan minimises."""
 
     goal: Goal = Field(
         Goal.FIT_FOR_USE,
         strict=False,
-        description="every number meets its target at the least cost; or only the weighted total of variances does; or "
-        "a hybrid of cost and total",
+        description='The goal: "fit-for-use" (every number meets its target), "total-error" (only the weighted sum of '
+        'variances does), or "hybrid". A hybrid meets every target and minimises cost and sum together.',
     )
     weights: ErrorWeights = Field(
-        ErrorWeights.UNIFORM, strict=False, description="what a variance counts in the total: 1, or by its target"
+        ErrorWeights.UNIFORM,
+        strict=False,
+        description="The weight of each variance in the sum: 1, or computed from its target.",
     )
-    trade: float | None = Field(None, description="of a hybrid: what a unit of the weighted total is worth in Δ²")
+    trade: float | None = Field(
+        None,
+        description='The amount of Δ² that one unit of the weighted sum is worth; for the goal "hybrid" only. If '
+        'absent, the goal is not "hybrid".',
+    )
 
 
 _Where = dict[str, _Values]
 
 
 class ProjectionSpec(Part):
-    """How a small database is measured and estimated; what is left out is chosen by public simulation."""
+    """The noise and the estimates for a small database. Simulation on public histograms chooses absent settings."""
 
-    region: Literal["at-most", "exactly"] = Field("at-most", description="whether `size` is a bound or the number")
-    index: int | None = Field(None, description="k of the Ky Fan noise: from 1, equal noise, to the rank")
-    temperature: float | None = Field(None, description="of the estimate: 0 for nearest answers, at most 0.1")
-    variant: Literal["full", "paper"] = Field("full", description="paper: Algorithm 1 as printed, to compare with")
+    region: Literal["at-most", "exactly"] = Field(
+        "at-most", description='The meaning of size: an upper bound ("at-most") or the number of records ("exactly").'
+    )
+    index: int | None = Field(
+        None,
+        description="The index k of the Ky Fan noise, from 1 (equal noise) to the rank. If absent, simulation chooses "
+        "it.",
+    )
+    temperature: float | None = Field(
+        None,
+        description="The temperature of the estimate, from 0 (nearest answers) to 0.1. If absent, simulation chooses "
+        "it.",
+    )
+    variant: Literal["full", "paper"] = Field(
+        "full",
+        description='The variant of the mechanism: "full", or "paper" for Algorithm 1 as printed, for comparisons.',
+    )
 
 
 class FiniteSpec(Part):
-    """A question with finitely many answers, each published under pure ε beside the tables."""
+    """A question with finitely many answers, published under pure ε together with the tables."""
 
-    name: str = Field(description="of the question")
+    name: str = Field(description="The name of the question.")
     query: Question = Field(
         strict=False,
-        description="count: records that meet `where`; counts: several counts; sum: of an ordered attribute; median; "
-        "quantile; left_out: persons by an id of whom some records are not counted, since they have too many",
+        description='The kind of question. The question "sum" is about an ordered attribute; "left_out" counts units '
+        "with more records than are counted.",
     )
-    attribute: str | None = Field(None, description="what is added up, or whose median or quantile is asked")
+    attribute: str | None = Field(
+        None,
+        description="The attribute that is summed, or whose median or quantile is published. If absent, the question "
+        "counts.",
+    )
     at: float | str | None = Field(
-        None, description="of a quantile: the share of the records at or below it, such as 0.9 or '1/3'"
+        None,
+        description='The share of the records at or below the quantile, such as 0.9 or "1/3". If absent, the question '
+        "is no quantile.",
     )
     where: _Where | list[_Where] | None = Field(
         None,
-        description="name = value, [first, last] of an attribute with an order, or codes of another; or {first, last} "
-        "or {values}; all must hold. Of several counts a list of them",
+        description="The conditions that all counted records meet, by attribute: a range, a list of codes or one "
+        "value. A list is [first, last] for an attribute with an order. Several counts need a list of conditions. If "
+        "absent, all records count.",
     )
     people: int = Field(
-        description="public: at most so many records; where neighbours replace one record, exactly so many; "
-        "of left_out the largest answer"
+        description="The largest number of records, public; under replace-one neighbours the exact number; for "
+        '"left_out" the largest answer.'
     )
-    epsilon: float | str = Field(description="what the answer may cost one unit, pure; a text such as '1/2' is exact")
+    epsilon: float | str = Field(
+        description='The pure ε that the answer costs one unit; a text such as "1/2" is exact.'
+    )
     prior: list[float] | None = Field(
-        None, description="what is believed of the answer, one number for every result; default all equally likely"
+        None,
+        description="The probability of each result before the release; privacy does not depend on it. If absent, all "
+        "results are equally likely.",
     )
-    aim: Aim = Field(Aim.HIT_RATE, strict=False, description="what the answer is best at, on average over the prior")
+    aim: Aim = Field(
+        Aim.HIT_RATE,
+        strict=False,
+        description="The average over the prior that the mechanism optimises: the share of right answers, or an error.",
+    )
 
     def build(self, domain: Domain) -> FiniteQuery:
         """The question."""
@@ -744,20 +912,44 @@ def _small(mechanism: str, size: int | None, projection: ProjectionSpec | None) 
 
 
 class AlsoSpec(Part):
-    """Further tables of the same records, measured together with the others by a mechanism of their own."""
+    """Further tables of the same records, measured in the same release with a mechanism and targets of their own."""
 
-    tables: list[TableSpec] = Field(min_length=1)
-    privacy: Literal["zcdp", "pure"] = Field("zcdp", description="what is promised of them")
+    tables: list[TableSpec] = Field(min_length=1, description="The tables.")
+    privacy: Literal["zcdp", "pure"] = Field("zcdp", description="The definition of privacy of these tables.")
     confidence: float | None = Field(
-        None, description="of margins without one of their own; default that of the others"
+        None, description="The confidence level of margins without their own. If absent, accuracy.confidence applies."
     )
-    gap: float | None = Field(None, description="relative gap to the proven bound that must be certified")
-    objective: ObjectiveSpec = ObjectiveSpec()
-    budget: CostSpec | None = Field(None, description="spend exactly this on them; their targets are then relative")
-    cell_budgets: CellBudgetsSpec | None = Field(None, description="relative budgets of records, by cell")
-    mechanism: _Mechanism = Field("unbiased", description="or projection, for small databases")
-    size: int | None = Field(None, description="of a small database: at most, or exactly, so many records; public")
-    projection: ProjectionSpec | None = Field(None, description="how a small database is measured and estimated")
+    gap: float | None = Field(
+        None,
+        description="The largest relative distance of the cost from its lower bound. If absent, fitnoise aims at 1e-6 "
+        "and reports the distance that it reached.",
+    )
+    objective: ObjectiveSpec = Field(
+        ObjectiveSpec(),
+        description="The quantity that the plan of these tables minimises. If absent, it is the least cost at which "
+        "every number meets its target.",
+    )
+    budget: CostSpec | None = Field(
+        None,
+        description="The exact cost to spend on these tables; their targets are then relative. If absent, the tables "
+        "meet their targets at the least cost.",
+    )
+    cell_budgets: CellBudgetsSpec | None = Field(
+        None, description="Relative budgets of records, by cell. If absent, all cells have the same budget."
+    )
+    mechanism: _Mechanism = Field(
+        "unbiased", description='The mechanism: "unbiased", or "projection" for small databases.'
+    )
+    size: int | None = Field(
+        None,
+        description="The public number of records of a small database, or an upper bound. If absent, the mechanism is "
+        '"unbiased".',
+    )
+    projection: ProjectionSpec | None = Field(
+        None,
+        description='The settings of the mechanism "projection". If absent, simulation on public histograms chooses '
+        "them.",
+    )
 
     def build(self, domain: Domain, first: Publication, folder: Path | None) -> Publication:
         """The tables, with the unit, the source and the δ of the first ones."""
@@ -786,27 +978,67 @@ class AlsoSpec(Part):
 class Spec(Part):
     """A fitnoise specification."""
 
-    title: str = ""
-    data: DataSpec = DataSpec()
-    privacy: PrivacySpec = PrivacySpec()
-    accuracy: AccuracySpec = AccuracySpec()
-    objective: ObjectiveSpec = ObjectiveSpec()
-    series: SeriesSpec | None = Field(None, description="release period by period (`fitnoise release --period`)")
-    budget: CostSpec | None = Field(
-        None, description="spend exactly this, no cap (that is privacy.cap): targets are then relative"
+    title: str = Field(
+        "", description="The title of the publication, shown in reports. If absent, reports have no title."
     )
-    domain: dict[str, AttributeSpec] = Field(min_length=1)
-    tables: list[TableSpec] = Field([])
+    data: DataSpec = Field(
+        DataSpec(), description="Public facts about the data. If absent, the defaults of its keys apply."
+    )
+    privacy: PrivacySpec = Field(
+        PrivacySpec(),
+        description="The unit of protection and the kind of privacy. If absent, the defaults of its keys apply.",
+    )
+    accuracy: AccuracySpec = Field(
+        AccuracySpec(),
+        description="The confidence level and the proven distance from the least cost. If absent, the defaults of its "
+        "keys apply.",
+    )
+    objective: ObjectiveSpec = Field(
+        ObjectiveSpec(),
+        description="The quantity that the plan minimises. If absent, it is the least cost at which every number meets "
+        "its target.",
+    )
+    series: SeriesSpec | None = Field(
+        None,
+        description="The periods of a release period by period (`fitnoise release --period`). If absent, all tables "
+        "are released at once.",
+    )
+    budget: CostSpec | None = Field(
+        None,
+        description="The exact cost to spend; targets are then relative. A cap is set in privacy.cap. If absent, the "
+        "plan meets the targets at the least cost.",
+    )
+    domain: dict[str, AttributeSpec] = Field(
+        min_length=1, description="The attributes, by name, with all values that the data may hold."
+    )
+    tables: list[TableSpec] = Field(
+        [], description="The tables to publish. If absent, the specification asks questions under finite."
+    )
     mechanism: Literal["unbiased", "projection"] = Field(
         "unbiased",
-        description="projection: for small databases, biased answers that some database of the size could give",
+        description='The mechanism: "unbiased", or "projection" for small databases, with biased answers that a '
+        "database of the size could give.",
     )
-    size: int | None = Field(None, description="of a small database: at most, or exactly, so many records; public")
-    projection: ProjectionSpec | None = Field(None, description="how a small database is measured and estimated")
-    finite: list[FiniteSpec] = Field([], description="questions with one answer of finitely many")
-    also: list[AlsoSpec] = Field([], description="further tables, each with a mechanism and targets of its own")
+    size: int | None = Field(
+        None,
+        description="The public number of records of a small database, or an upper bound. If absent, the mechanism is "
+        '"unbiased".',
+    )
+    projection: ProjectionSpec | None = Field(
+        None,
+        description='The settings of the mechanism "projection". If absent, simulation on public histograms chooses '
+        "them.",
+    )
+    finite: list[FiniteSpec] = Field(
+        [], description="Questions with finitely many answers. If absent, there is no question."
+    )
+    also: list[AlsoSpec] = Field(
+        [], description="Further tables, with a mechanism and targets of their own. If absent, there are none."
+    )
     record: RecordSpec | None = Field(
-        None, description="words for a registry of deployments, which `fitnoise record` reads; no part of the plan"
+        None,
+        description="The texts for a registry of deployments, which `fitnoise record` reads; they are no part of the "
+        "plan. If absent, the registry gets gaps to fill.",
     )
 
     @model_validator(mode="before")

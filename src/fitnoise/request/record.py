@@ -19,21 +19,42 @@ _People = Annotated[list[_Words], Field(min_length=1)]
 
 
 class RecordSpec(Part):
-    """Words for the record of a registry; a word that is missing is left to be filled. Keys are the registry's own."""
+    """Texts for the record of a registry of deployments; its keys are those of the registry."""
 
-    url_slug: _Words | None = Field(None, description="what the record's address ends with; default from the title")
-    data_curators: _People | None = Field(None, description="who publishes")
-    intended_use: _Words | None = Field(None, description="what the tables are for")
-    description: _Words | None = Field(None, description="what they are, in short")
-    data_product_region: _Words | None = Field(None, description="which region the data describe")
-    data_product_sector: Literal["Technology", "Healthcare", "Education", "Government", "Energy", "Finance"] | None = (
-        Field(None, description="of which industry or domain they are")
+    url_slug: _Words | None = Field(
+        None, description="The end of the address of the record. If absent, fitnoise makes it from the title."
     )
-    publication_date: date | None = Field(None, strict=False, description="when they were published")
-    actors: _Words | None = Field(None, description="who sees what, and who is trusted with what")
-    justification: _Words | None = Field(None, description="why targets, budget and unit are what they are")
-    sources: _Words | None = Field(None, description="where more is said, and where the tables are")
-    registry_authors: _People | None = Field(None, description="who wrote the record")
+    data_curators: _People | None = Field(None, description="The publishers. If absent, the record has a gap to fill.")
+    intended_use: _Words | None = Field(
+        None, description="The purpose of the tables. If absent, the record has a gap to fill."
+    )
+    description: _Words | None = Field(
+        None, description="A short description of the tables. If absent, the record has a gap to fill."
+    )
+    data_product_region: _Words | None = Field(
+        None, description="The region that the data describe. If absent, the record has a gap to fill."
+    )
+    data_product_sector: Literal["Technology", "Healthcare", "Education", "Government", "Energy", "Finance"] | None = (
+        Field(None, description="The industry or domain of the data. If absent, the record has a gap to fill.")
+    )
+    publication_date: date | None = Field(
+        None, strict=False, description="The date of publication. If absent, the record has a gap to fill."
+    )
+    actors: _Words | None = Field(
+        None,
+        description="The people and systems that see data, and the trust placed in each. If absent, the record has a "
+        "gap to fill.",
+    )
+    justification: _Words | None = Field(
+        None,
+        description="The reasons for the targets, the budget and the unit. If absent, the record has a gap to fill.",
+    )
+    sources: _Words | None = Field(
+        None, description="Further documents, and the place of the tables. If absent, the record has a gap to fill."
+    )
+    registry_authors: _People | None = Field(
+        None, description="The authors of the record. If absent, the record has a gap to fill."
+    )
 
 
 def load_words(path: str | Path) -> RecordSpec:
