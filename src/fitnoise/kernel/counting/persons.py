@@ -1,41 +1,48 @@
-"""Which records of a person are counted, where there is a bound. Part of the trust kernel.
+"""The choice of the counted records of a person, where there is a bound. Part of the trust kernel.
 
-A person is who is under one id: texts and integers, told apart byte by byte in UTF-8, an integer by its decimal text.
-An empty text is no id, as in a CSV file, nor is one of more than 1,024 bytes, which not every engine compares to its
-end; nor is a truth value, or a number with a point, even 1.0, which is written in many ways. A record without an id is
-outside, as one with a value outside the domain is.
+**Purpose.** A person has one id, and the bound limits the counted records of an id. Ids are texts and integers,
+compared byte by byte in UTF-8, an integer by its decimal text. An empty text is not an id, as in a CSV file. A text of
+more than 1,024 bytes is not an id, because not every engine compares it to its end. A truth value is not an id. A
+number with a point is not an id, even 1.0, because it is written in many ways. A record without an id is outside, as
+one with a value outside the domain is.
 
-**The rule.** Of the records of a person that are inside the domain, over the cells of *all* its attributes c₁, c₂, …,
-counted from 1:
+**Statement: the rule.** The rule considers the records of a person that are inside the domain, over the cells of *all*
+its attributes c₁, c₂, …, counted from 1:
 
     order by the MD5 of "c₁/c₂/…/id", then by c₁, c₂, …; the first g are counted
 
-Where her records keep to a pattern (:class:`fitnoise.kernel.units.Pattern`), those are taken out of the line first, in
-this order, that do not keep to it:
+With a pattern (:class:`fitnoise.kernel.units.Pattern`), the rule first removes from the line, in this order, records
+that do not keep to it:
 
-    fixed        those that do not agree with the first of the line
-    once_per     all but the first of each joint cell; then per_value, attribute by attribute: all but the first so many
-    separation   all but the first of each cell; then those of which the one before, along the attribute, is too near
+    fixed:       those that do not agree with the first of the line
+    once_per:    all except the first of each joint cell
+    per_value:   attribute by attribute: all except the first n in each cell, n the stated limit
+    separation:  all except the first of each cell; then those too near to the one before, along the attribute
 
-What is left keeps to the pattern, as taking records away breaks none. Whoever keeps to it anyway loses nothing. It goes
-by cells: by what is read, texts that share a cell would each keep a record.
+The remaining records keep to the pattern, as removing records breaks none. A person who keeps to it anyway loses
+nothing. The rule compares cells. If it compared the values read, different texts in one cell would each keep a record.
 
-**Added up.** Where amounts are (`Bound.merge`), her records are first made fewer: those that are alike in the cells of
-all other attributes, and in the cell beside such an amount, or in that they have a value of it, become one. Its amount
-is the sum of theirs, each in whole steps from zero, cut to ±2³¹ of them. The sum is a whole number, however many there
-are, and is then cut to the declared range. Of those that have no value of it one is left. Then the rule is as above,
-and is of these.
+**Statement: added amounts.** With `Bound.merge`, the rule first merges records of a person. Records merge if they agree
+in the cells of all other attributes. For each amount to add up they must also agree in the missing-value category, or
+both have a value. The amount of the merged record is the sum of theirs, in whole numbers of steps from zero, each cut
+to ±2³¹ steps. The sum is a whole number, for any number of records, and is then cut to the declared range. One record
+remains of those without a value. The rule above then applies to the merged records.
 
-Where shares are counted there is no line: of k records that are inside each counts ⌊PARTS/k⌋ parts of a record. So a
-person's add up to PARTS at most, and to no more than k − 1 parts less; who has more than PARTS records counts nothing.
+**Statement: shares.** Where shares are counted there is no line. Each of k records that are inside counts ⌊PARTS/k⌋
+parts of a record. The records of a person add up to at most PARTS parts, and to at least PARTS − (k − 1). A person with
+more than PARTS records counts nothing.
 
-So what is counted of a person depends on nothing but her own records: on no other record, no order of rows, collation
-or engine, and not on which tables are asked for. Records with the same cells are alike, and which of them are counted
-makes no difference. With one cap at most, a record more adds at most one that is counted, and then pushes out at most
-one: that of its own joint cell, in whose place it then is or before, or the last of the first g. With more, or with
-what is fixed or apart, it may change all. Where amounts are added up, a record more may change the amount of one: that
-is one gone and another come in the same joint cell of all else, so at most one that is counted is replaced. The digest
-is no secret and needs to be none; it only favours no cell.
+**Proof of the bound.** The counted records of a person depend only on the records of that person. They depend on no
+other record, no order of rows, no collation or engine, and not on the requested tables. Records with equal cells are
+interchangeable: the choice among them makes no difference.
+
+With one cap at most, one more record adds at most one counted record, and then pushes out at most one. That is the
+record of its own joint cell, whose place it takes, or the last of the first g. With more caps, a fixed attribute or a
+separation, one more record may change all. Where amounts are added up, one more record may change the amount of one.
+That is one record removed and another added in the joint cell of everything else, so at most one counted record is
+replaced.
+
+The digest is no secret and needs to be none; it only favours no cell.
 """
 
 from __future__ import annotations
@@ -54,10 +61,10 @@ from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import ANY, PARTS, Bound, Pattern
 
 PERSON: Final = ""
-"""What stands for the id among attributes, of which none is called so."""
+"""The name that stands for the id among attributes; no attribute has it."""
 
 SHARE: Final = " "
-"""What stands for the parts that a record counts, likewise, where shares are counted."""
+"""The name that stands for the parts that a record counts, where shares are counted; no attribute has it."""
 
 IDS: Final = "An id is an integer or a text of at most 1,024 bytes"
 
@@ -68,20 +75,21 @@ _TOGETHER: Final = 2**14
 """Different records that are handed over at a time."""
 
 Cells = tuple[int, ...]
-"""Of a record, over all attributes of the domain, from 0."""
+"""The cells of a record, over all attributes of the domain, from 0."""
 
 _Alike = tuple[Cells, int]
 """Records of one person in the same cells, and how many."""
 
 
 def counted_by(domain: Domain, margins: Sequence[Sequence[str]], bound: Bound | None, *, drop: bool) -> dict[str, int]:
-    """The attributes by which records are counted, with their sizes; with a bound all of the domain, and the id.
+    """Return the attributes by which records are counted, with their sizes; with a bound all of the domain, and the id.
 
-    Beside those asked for, there are all of the domain for whose values records are left out: of all margins alike; and
-    those by which it goes what a step of an amount is.
+    In addition to the requested attributes, the result has those of the domain for whose values records are left out.
+    Such records are left out of all margins. The result also has the attributes on which the size of an amount's step
+    depends.
     """
     asked = {a for m in margins for a in m}
-    homes = {domain.home(a) for a in asked}  # a level of a hierarchy tells as much of that
+    homes = {domain.home(a) for a in asked}  # a level shows dropped records as its hierarchy does
     asked |= {a for a in domain.drops(drop) if a not in homes} | (set(domain) if bound is not None else set())
     asked |= {by for a in asked if a in domain and (by := classified_by(domain[a].coding))}
     sizes = {a: n for a, n in domain.sizes.items() if a in asked}
@@ -89,7 +97,7 @@ def counted_by(domain: Domain, margins: Sequence[Sequence[str]], bound: Bound | 
 
 
 def named(value: object) -> str | None:
-    """The id that a value is; None for what is none."""
+    """Return the id that a value is; `None` if it is not an id."""
     if isinstance(value, str):
         return value if encodable(value) and 0 < len(value.encode()) <= LONGEST else None
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
@@ -97,7 +105,7 @@ def named(value: object) -> str | None:
 
 
 def place_in_line(person: bytes, cells: Iterable[int]) -> bytes:
-    """By what records of a person are put in order, before their cells."""
+    """Return the digest by which records of a person are put in order, before their cells."""
     told = "".join(f"{c + 1}/" for c in cells).encode() + person
     return hashlib.md5(told, usedforsecurity=False).digest()
 
@@ -129,28 +137,28 @@ class Persons:
         self._records: Multiset[tuple[bytes, Cells]] = Multiset()
 
     def add(self, persons: Iterable[bytes], cells: Iterable[Cells]) -> None:
-        """Records more, each with its person and its cells."""
+        """Add records, each with its person and its cells."""
         self._records.update(zip(persons, cells, strict=True))
 
     def counted(self) -> Iterator[list[_Alike]]:
-        """What is counted: cells, and how often, or in how many parts; a few thousand at a time."""
+        """Yield the counted cells, each with its number of records or of parts; a few thousand at a time."""
         every = (x for person, records in self._own().items() for x in self._first(person, records))
         while some := list(itertools.islice(every, _TOGETHER)):
             yield some
 
     def left_out(self) -> int:
-        """Of how many persons some records are not counted."""
+        """Return the number of persons of whom some records are not counted."""
         return sum(_records(x) > _records(self._first(person, x)) for person, x in self._own().items())
 
     def _own(self) -> dict[bytes, list[_Alike]]:
-        """The records of each person, those that are alike in all else as one where amounts are added up."""
+        """Return the records of each person, merged where amounts are added up."""
         own: dict[bytes, list[_Alike]] = defaultdict(list)
         for (person, cells), n in self._records.items():
             own[person].append((cells, n))
         return {person: self._merged(records) for person, records in own.items()} if self._ranges else own
 
     def _merged(self, records: list[_Alike]) -> list[_Alike]:
-        """One record of all that are alike but for amounts that are added up, with their sums."""
+        """Return one record for all that agree except for amounts that are added up, with their sums."""
         last = 2 * FURTHEST
         found: dict[Cells, dict[int, int]] = {}
         for cells, n in records:
@@ -176,7 +184,7 @@ class Persons:
         return _capped(self._kept(line), (), self._most)
 
     def _kept(self, line: list[_Alike]) -> list[_Alike]:
-        """Those of a line that keep to the pattern."""
+        """Return the records of a line that keep to the pattern."""
         pattern, place = self._pattern, self._names.index
         for i in map(place, pattern.fixed):
             line = [r for r in line if r[0][i] == line[0][0][i]]
@@ -190,12 +198,12 @@ class Persons:
 
 
 def _records(some: list[_Alike]) -> int:
-    """How many they are."""
+    """Return the number of records."""
     return sum(n for _, n in some)
 
 
 def _capped(line: list[_Alike], along: Sequence[int], most: int) -> list[_Alike]:
-    """The first so many of a line in each joint cell along some attributes."""
+    """Return the first `most` records of a line in each joint cell along some attributes."""
     left: dict[Cells, int] = {}
     out = []
     for cells, n in line:

@@ -1,10 +1,12 @@
-"""One SQL statement for many margins, and what comes back of it. Part of the trust kernel.
+"""The SQL statement that counts many margins at once, and the reader of its result. Part of the trust kernel.
+
+**Purpose.** This module writes one statement for all margins, and turns its rows into tables of counts.
 
     table → keys → [inside] → [first of each person] → GROUP BY keys → cells of the groups → places in the tables → sums
 
-Records are grouped by what is read, and groups are coded: a list of codes is looked through once a group. Tables are
-counted together in one scan where the engine can (GROUPING SETS). One statement sees one state of the table, so that
-nobody who moves meanwhile is counted twice.
+The statement groups records by the values read, and then codes the groups: it looks through a list of codes once a
+group. It counts tables in one scan where the engine can (GROUPING SETS). One statement sees one state of the table, so
+that no record that moves meanwhile is counted twice.
 """
 
 # ruff: noqa: S608 - SQL holds names that a dialect has quoted, numbers, and codes in hexadecimal
@@ -54,7 +56,7 @@ from fitnoise.kernel.dates import Read
 from fitnoise.kernel.units import ANY, PARTS, Pattern
 
 RECORDS: Final = 10**7
-"""How many records tables are chosen for: a public figure, since their number is not."""
+"""The number of records for which tables are chosen: a public figure, since the true number is not public."""
 
 MOST_TABLES: Final = 256
 """More tables in one statement take too long: a file, which streams, is better."""
@@ -63,7 +65,10 @@ _TOGETHER: Final = 30
 """Attributes of one scan, whose bits are a plain integer on every engine."""
 
 _PIECES: Final = (4, 24)
-"""Of a table in one statement: of fewer, an engine may rather read all for each; more, few processors share evenly."""
+"""The least and the largest number of pieces of a table in one statement.
+
+With fewer, an engine may prefer to read all for each; with more, few processors share evenly.
+"""
 
 _PAGES: Final = 2**10
 """Fewer pages are no piece of their own."""
@@ -92,9 +97,9 @@ class Field:
     read: Read | None = None
 
     def cells(self, values: Sequence[bytes | float | None], by: NDArray[Any] | None = None) -> NDArray[Any]:
-        """The cells of values as they are read, below 0 where there is none.
+        """Return the cells of values as they are read, below 0 for a value without a cell.
 
-        by: of an amount whose range goes by an attribute, the cells there.
+        by: For an amount with a range by an attribute, the cells of that attribute.
         """
         if by is not None:
             first, *others = ((cells_of(own, values), cells) for own, cells in ranges_of(self.coding))
@@ -111,10 +116,13 @@ class Field:
 @final
 @dataclass(frozen=True)
 class Person:
-    """A column that says whose a record is, as `persons` has it, and how many of one are counted; None: shares of all.
+    """The column that identifies the unit of a record (`persons`), and the number of counted records of a unit.
 
-    column: SQL for it, as of a field. cells: the attributes by which records of a person are put in order. pattern: to
-    which those that are counted of one keep. merge: amounts that are added up before.
+    column: SQL for the column, as for a field.
+    most: The largest number of counted records of a person; `None` for shares of all.
+    cells: The attributes by which records of a person are put in order.
+    pattern: The pattern that the counted records of a person keep to.
+    merge: Amounts that are added up before.
     """
 
     kind: Kind
@@ -125,11 +133,11 @@ class Person:
     merge: tuple[str, ...] = ()
 
     def read(self, fields: Mapping[str, Field]) -> dict[str, Field]:
-        """The fields as they are read of records: of amounts that are added up, they are not cut yet."""
+        """Return the fields as they are read from records: amounts to be added up are not cut yet."""
         return {a: replace(f, coding=uncut(f.coding)) if a in self.merge else f for a, f in fields.items()}
 
     def field(self, d: Dialect) -> Field:
-        """An attribute of one cell: there is an id."""
+        """Return an attribute with one cell, in which a record lies if it has an id."""
         told = f"CASE WHEN {d.is_person(d.person(self.kind, self.column))} THEN 0 END"
         return Field(Range(0, 0), Kind.WHOLE, told)
 
@@ -148,26 +156,28 @@ def count(
     known: bool = False,
     lost: Lost | None = None,
 ) -> tuple[Margins, dict[str, int]]:
-    """The counts over margins of these fields, and of every attribute how many records are outside.
+    """Return the counts over margins of these fields, and for every attribute the number of records outside.
 
-    With a `person`, of the records that are inside in all fields only the first of each are counted, or all in shares:
-    then counts are in parts of a record. Of those outside, all are told, where a margin of that attribute is asked for;
-    `PERSON` stands for the id.
+    With a `person`, only the first records of each person count, of those that are inside in all fields. Or all of them
+    count in shares: then counts are in parts of a record. All records outside an attribute are reported where a margin
+    of that attribute is requested; `PERSON` stands for the id.
 
-    Records that are dropped in any field, as most are with `drop`, are left out of all, and not told; others without a
-    cell of margins of what they are outside of.
+    Records that are dropped in any field are left out of all margins, and not reported. With `drop` that is most
+    records outside. Other records without a cell are left out of the margins of the attributes that they are outside
+    of.
 
-    A relation of so many `pages` is read in pieces, which changes no count (`statement`).
+    A relation of this number of `pages` is read in pieces, which changes no count (`statement`).
 
-    All joint tables are of the same records: so they have as many, and as many in each cell of an attribute that they
-    share, but for amounts. Where an engine reads several times, and somebody writes meanwhile, that mostly tells. Of
-    records that are `known`, literals of the statement, it tells of the engine, and whoever knows them does.
+    All joint tables are of the same records. So they have equal totals, and equal counts in each cell of an attribute
+    that they share, except for amounts. Where an engine reads several times, a write meanwhile mostly breaks this
+    equality. `known` records are literals of the statement. A difference would then be a fault of the engine, and the
+    caller checks the result itself.
 
-    lost: where the records that are dropped are added up: while they are read, or by a statement of its own.
+    lost: The counter of dropped records: while they are read, or by a statement of its own.
 
     Raises:
-        DataError: more joint tables are needed than `MOST_TABLES`, or one of more than 2⁶³ places; nothing was read. Or
-            joint tables are not of the same records.
+        DataError: More joint tables are needed than `MOST_TABLES`, or one has more than 2⁶³ places; nothing was read.
+        DataError: The joint tables are not of the same records.
     """
     if d.streams:
         sizes = {a: width(f.coding) for a, f in fields.items()} | ({} if person is None else {PERSON: 1})
@@ -192,7 +202,7 @@ def count(
             "Nothing was read and nothing was charged.",
         )
     outside = dict.fromkeys(fields, 0)
-    unseen = dict.fromkeys(fields, -1) | {a: j for j, t in enumerate(joint) for a in t}  # where it is told
+    unseen = dict.fromkeys(fields, -1) | {a: j for j, t in enumerate(joint) for a in t}  # the table that reports it
     shared = {(a, j): fields[a].coding.size for j, t in enumerate(joint) for a in t if not steps[a]}
     seen = {where: np.zeros(size + 1, dtype=np.int64) for where, size in shared.items()}
     records = np.zeros(len(joint), dtype=np.int64)
@@ -246,10 +256,10 @@ def _lose(fetch: Fetch, d: Dialect, relation: str, fields: Mapping[str, Field], 
 def left_out(
     fetch: Fetch, d: Dialect, relation: str, fields: Mapping[str, Field], person: Person, *, drop: bool
 ) -> int:
-    """Of how many persons some records that are inside in all fields are not counted (`count`).
+    """Return the number of persons of whom some records that are inside in all fields are not counted (`count`).
 
     Raises:
-        DataError: the engine gives what no right one does.
+        DataError: The engine returns a value that no correct engine returns.
     """
     if d.streams:
         persons, order = _persons(person, fields)
@@ -262,7 +272,7 @@ def left_out(
 
 
 def _whole_numbers(rows: Sequence[Sequence[Any]], places: Sequence[int]) -> NDArray[np.int64]:
-    """Rows (table, place, count) as columns; DataError for what no right engine gives."""
+    """Return rows (table, place, count) as columns; raise DataError for values that no correct engine returns."""
     numbers = np.full((3, 1), -1, dtype=np.int64)
     with contextlib.suppress(TypeError, ValueError, OverflowError):
         numbers = np.array(rows, dtype=np.int64).reshape(-1, 3).T
@@ -286,9 +296,10 @@ def prepared(
     person: Person | None,
     pages: int = 0,
 ) -> tuple[str, dict[str, Field], Person | None]:
-    """The records of a relation that meet all conditions, with what is read off dates; and its columns.
+    """Return the records of a relation that meet all conditions, with the parts read off dates; and its columns.
 
-    Where there is neither, the relation itself. pages: how many it has, so that it is also told where a record is.
+    Without conditions and dates, return the relation itself. pages: The number of its pages; if given, the position of
+    a record is read too.
     """
     own = {a: f for a, f in fields.items() if f.read is not None and not d.streams}
     if not conditions and not own:
@@ -306,7 +317,7 @@ def prepared(
 
 
 def _met(d: Dialect, f: Field) -> str:
-    """Whether a column meets a condition; of SQLite by value, as records are read there."""
+    """Return SQL for the condition that a column meets; SQLite compares by value, as it reads records."""
     if not d.streams:
         return d.met(f.coding, *((f.kind, f.column) if f.read is None else (Kind.DERIVED, d.derived(f.read, f.column))))
     read = _read(f) if f.read is None else _DAY.format(t=f"trim({f.column}, {_BLANKS})", c=f.column)
@@ -330,20 +341,20 @@ def statement(
     person: Person | None = None,
     pages: int = 0,
 ) -> str:
-    """SQL with a row (table, place, count) for every place of every joint table that has records.
+    """Return SQL with a row (table, place, count) for every place of every joint table that has records.
 
-    A place is that of the cells in C order, where a cell is from 1 to its size, and 0 outside. A relation of so many
-    pages is counted in pieces, which processors can share, and these are added up; but not where what is counted of a
-    record depends on others of a person.
+    A place is that of the cells in C order, where a cell is from 1 to its size, and 0 outside. A relation of many pages
+    is counted in pieces, which processors can share, and the pieces are added up. There are no pieces where the count
+    of a record depends on other records of a person.
 
     Args:
-        d: the engine's language.
-        relation: the records, as it names them.
-        fields: of every attribute used.
-        joint: attributes of each table.
-        drop: whether records outside the domain in any of the fields are left out, where a field does not say.
-        person: whose records they are, where only the first of each are counted, or all in shares.
-        pages: of the relation, about: of more than these, or fewer, all are read.
+        d: The dialect of the engine.
+        relation: The records, as the engine names them.
+        fields: The field of every attribute used.
+        joint: The attributes of each table.
+        drop: True to leave out records outside the domain in any of the fields, where a field does not state an action.
+        person: The column of the id, where only the first records of each person count, or all in shares.
+        pages: The approximate number of pages of the relation. The pieces cover all records for any true number.
     """
     each = d.count
     if person is not None:
@@ -368,15 +379,15 @@ def statement(
 
 
 def _pieces(d: Dialect, pages: int, scans: int, places: int) -> list[str]:
-    """Conditions on where a record is, of which every one meets exactly one: an empty one where there is but one.
+    """Return conditions on the position of a record; every record meets exactly one. A single one is empty.
 
-    Pages are shared out evenly, and the last piece has no end: which records there are does not depend on `pages`.
+    Pages are shared out evenly, and the last piece has no end. So the set of records does not depend on `pages`.
 
     Args:
-        d: the engine's language.
-        pages: of the relation, about.
-        scans: of each piece.
-        places: of all joint tables, each of which a piece may count anew.
+        d: The dialect of the engine.
+        pages: The approximate number of pages of the relation.
+        scans: The number of scans of each piece.
+        places: The number of places of all joint tables; each piece may count each of them again.
     """
     least, most = _PIECES
     n = min(most // scans, pages // _PAGES, pages * _PLACES // places, _GROUPS // places)
@@ -389,7 +400,7 @@ def _pieces(d: Dialect, pages: int, scans: int, places: int) -> list[str]:
 
 
 def _uncounted(d: Dialect, relation: str, fields: Mapping[str, Field], person: Person, *, drop: bool) -> str:
-    """SQL for the number of persons of whom fewer records are counted than are inside."""
+    """Return SQL for the number of persons of whom fewer records are counted than are inside."""
     lined, _ = _first(d, relation, fields, person, drop=drop, whole=True)
     who = d.apart.format(c="p")
     some = f"SELECT {who} AS who FROM ({lined}) taken WHERE good = 1 AND turn <= {person.most}"
@@ -398,7 +409,7 @@ def _uncounted(d: Dialect, relation: str, fields: Mapping[str, Field], person: P
 
 
 def _keyed(d: Dialect, fields: Mapping[str, Field], *, drop: bool) -> tuple[str, dict[str, str], str]:
-    """What is read of records; the key of each field among it, by name; and the condition of those not left out."""
+    """Return the values read from records, the key of each field by name, and the condition of records to keep."""
     names: dict[str, str] = {}  # of each key, one: an engine may take two that are the same for each other
     keys = {a: _key(d, fields, f) for a, f in fields.items()}
     keys = {a: names.setdefault(key, f"k{len(names)}") for a, key in keys.items()}
@@ -408,7 +419,7 @@ def _keyed(d: Dialect, fields: Mapping[str, Field], *, drop: bool) -> tuple[str,
 
 
 def _key(d: Dialect, fields: Mapping[str, Field], field: Field) -> str:
-    """What records are grouped by along a field; of an amount whose range goes by another, by the cell there."""
+    """Return the key of records along a field; for an amount with a range by another, it depends on that cell."""
     by = classified_by(field.coding)
     if by is None:
         return d.key(field.coding, field.kind, field.column)
@@ -420,11 +431,12 @@ def _key(d: Dialect, fields: Mapping[str, Field], field: Field) -> str:
 def _first(
     d: Dialect, relation: str, fields: Mapping[str, Field], person: Person, *, drop: bool, whole: bool = False
 ) -> tuple[str, str]:
-    """SQL for records and the condition, of those inside, of the first of each person (`persons`); all others meet it.
+    """Return SQL for records, and the condition that the first of each person among those inside meet (`persons`).
 
-    The cells of all fields, k0, k1, …: by cells they are put in order, and not by what was read. The id is p, and turn
-    a place in line. whole: also of how many of her records that are inside. Where shares are counted nobody stands in
-    line, and share is what a record counts: 1 of one that is outside.
+    All other records meet the condition. The columns k0, k1, … are the cells of all fields. Records are put in order by
+    cells, and not by the values read. Column p is the id, and turn a position in line. whole: True to add the number of
+    the person's records that are inside. Where shares are counted there is no line. Column share is then the count of a
+    record: 1 for a record outside.
     """
     whole = whole or person.most is None
     codings = {a: fields[a].coding for a in person.merge}
@@ -449,7 +461,7 @@ def _first(
         every = f"SELECT {held}, {d.count} OVER (PARTITION BY {whose}) AS whole FROM ({every}) counted"
         held += ", whole"
     shown = ", ".join(f"{name} AS k{i}" for i, name in enumerate(names.values()))
-    if person.most is None:  # what is divided has no rest, so that it is whole however an engine divides
+    if person.most is None:  # the division has no remainder, so the result is an integer in any engine
         share = d.whole.format(x=f"({PARTS} - MOD({PARTS}, whole)) / whole")
         share = f"CASE WHEN good = 1 THEN {share} ELSE 1 END AS share"
         return f"SELECT {shown}, good, {share} FROM ({every}) lined", "good = 1 OR good = 0" if told else "good = 1"
@@ -462,7 +474,7 @@ def _first(
 
 
 def _numbered(size: int) -> Coding:
-    """What is read as one of so many cells, of which a range may have fewer than an amount has steps."""
+    """Return a coding for one of this number of cells; a range may have fewer cells than an amount has steps."""
     return Range(0, size - 1) if size < MOST_CELLS else Steps(Fraction(0), Fraction(size - 1), Fraction(1))
 
 
@@ -478,20 +490,21 @@ def merged(
     whole: str,
     first: int,
 ) -> tuple[str, dict[str, str]]:
-    """SQL for one of all records of a person that are alike but for amounts that are added up (`persons`).
+    """Return SQL that merges records of a person that agree except for amounts, which it adds up (`persons`).
 
-    And the columns of cells, by attribute. It ends in a condition, to which that of others to be kept may be added.
+    Also return the columns of cells, by attribute. The SQL ends in a condition, to which the condition of other records
+    to keep may be added.
 
     Args:
-        records: a statement for their cells, of such amounts those of `uncut` ones; of no cell, below the first.
-        codings: of these amounts.
-        names: of the columns of cells.
-        whose: by what records of one person are told from those of others.
-        good: a column, one of these.
-        held: further columns that are wanted.
-        added: a sum, as of a dialect.
-        whole: of a sum that is cut.
-        first: the number of the first cell.
+        records: A statement for their cells; for such amounts the cells of `uncut` ones, for no cell below the first.
+        codings: The codings of these amounts.
+        names: The columns of cells, by attribute.
+        whose: The columns that distinguish records of one person from those of others.
+        good: A column, 1 for these records.
+        held: Further columns to return.
+        added: The template of a sum, from a dialect.
+        whole: The template of a sum that is cut.
+        first: The number of the first cell.
     """
     last = 2 * FURTHEST + first
     kinds = {a: f"CASE WHEN {names[a]} <= {last} THEN {first} ELSE {names[a]} END" for a in codings}
@@ -513,13 +526,13 @@ def merged(
 
 
 def kept_to(pattern: Pattern, names: Mapping[str, str], whose: str, order: str) -> Iterator[tuple[str, str]]:
-    """Step by step, what is asked beside the cells of records, and the condition of those that keep to a pattern.
+    """Yield, step by step, further columns, and the condition of the records that keep to a pattern.
 
     Args:
-        pattern: to which they keep (`persons`).
-        names: of the columns of cells, by attribute.
-        whose: by what records of one person are told from those of others.
-        order: by what they are put in order.
+        pattern: The pattern to keep (`persons`).
+        names: The columns of cells, by attribute.
+        whose: The columns that distinguish records of one person from those of others.
+        order: The columns by which records are put in order.
     """
     if pattern.fixed:
         line = f"OVER (PARTITION BY {whose} ORDER BY {order})"
@@ -532,16 +545,17 @@ def kept_to(pattern: Pattern, names: Mapping[str, str], whose: str, order: str) 
     for a, far in pattern.separation:
         c = names[a]
         before = f"FIRST_VALUE({c}) OVER (PARTITION BY {whose} ORDER BY {c} ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)"
-        yield f"{before} AS nearest", f"(nearest = {c} OR {c} - nearest >= {far})"  # its own where there is none
+        # its own cell where no record is before it
+        yield f"{before} AS nearest", f"(nearest = {c} OR {c} - nearest >= {far})"
 
 
 def told_of(fields: Mapping[str, Field], *, drop: bool) -> list[str]:
-    """The fields in which a record can be outside without being left out."""
+    """Return the fields in which a record can be outside without being left out."""
     return [a for a, f in fields.items() if without_cell(f.coding) - dropped(f.coding, drop=drop)]
 
 
 def _batches(d: Dialect, keys: Mapping[str, str], joint: Sequence[Margin]) -> Iterator[dict[int, Margin]]:
-    """The tables, by number, that are counted in one scan: told from each other by their keys, which are few."""
+    """Yield the tables, by number, that are counted in one scan; their keys, which are few, distinguish them."""
     batch: dict[int, Margin] = {}
     sets: list[set[str]] = []
     for j, table in enumerate(joint):
@@ -562,7 +576,7 @@ def _scan(
     tables: Mapping[int, Margin],
     each: str,
 ) -> str:
-    """The places of records in these tables, not summed yet. each: what is counted of the records of a place."""
+    """Return SQL for the places of records in these tables, not summed yet. each: the count at a place."""
     used = [a for a in fields if any(a in t for t in tables.values())]
     columns = list(dict.fromkeys(keys[a] for a in used))
     cells = [f"{d.cell(fields[a].coding, fields[a].kind, keys[a])} AS c{i}" for i, a in enumerate(used)]
@@ -586,7 +600,7 @@ def _scan(
 
 
 def _place(d: Dialect, fields: Mapping[str, Field], used: Sequence[str], table: Margin) -> str:
-    """The place of the cells of a table."""
+    """Return SQL for the place of the cells of a table."""
     place = d.whole.format(x="0")
     for i, a in enumerate(table):
         cell = d.whole.format(x=f"c{used.index(a)}")
@@ -595,12 +609,12 @@ def _place(d: Dialect, fields: Mapping[str, Field], used: Sequence[str], table: 
 
 
 def _shape(fields: Mapping[str, Field], table: Margin) -> tuple[int, ...]:
-    """Of a joint table, with a cell for what is outside before the others."""
+    """Return the shape of a joint table, with a cell for values outside before the others."""
     return tuple(fields[a].coding.size + 1 for a in table)
 
 
 def _cells(fields: Mapping[str, Field], table: Margin, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-    """The cells at places of a joint table, from 1, and 0 outside."""
+    """Return the cells at places of a joint table, from 1, and 0 outside."""
     cells = {}
     for a in reversed(table):
         places, cells[a] = np.divmod(places, fields[a].coding.size + 1)
@@ -613,10 +627,10 @@ _NUMBER = "CASE WHEN typeof({c}) IN ('integer', 'real') THEN {c} END"
 _TRUTH = "CASE WHEN typeof({c}) = 'integer' THEN {c} END"
 _TEXT = "CASE typeof({c}) WHEN 'text' THEN CAST({c} AS BLOB) WHEN 'integer' THEN {c} END"
 _READ = {str: _TEXT, int: _NUMBER, bool: _TRUTH}
-"""Of SQLite, where each value has a type of its own: bytes of texts, numbers, or NULL."""
+"""The values as SQLite reads them. There each value has a type of its own: bytes of texts, numbers, or NULL."""
 
 _ANY = "CASE typeof({c}) WHEN 'text' THEN CAST({c} AS BLOB) WHEN 'blob' THEN NULL ELSE {c} END"
-"""The same where what is absent is told from what is outside."""
+"""The value as SQLite reads it where absent values are distinguished from values outside the domain."""
 
 
 _BLANKS = f"char({', '.join(str(ord(c)) for c in SPACES)})"
@@ -638,7 +652,7 @@ _DAY = (
 
 
 def _real(x: float) -> str:
-    """A double, exactly: of decimals, SQLite may read the one beside it."""
+    """Return SQL for a double, exactly: SQLite may read a decimal as a neighbouring double."""
     over, under = x.as_integer_ratio()
     zeros, ones = max(0, over.bit_length() - 62), under.bit_length() - 1
     times = [f" * CAST({2 ** min(62, zeros - i)} AS REAL)" for i in range(0, zeros, 62)]
@@ -657,7 +671,7 @@ def _stream(
 
 
 def _coded(fields: Mapping[str, Field], columns: Mapping[str, Sequence[Any]]) -> dict[str, NDArray[Any]]:
-    """The cells of columns as they are read, by field; of amounts whose range goes by a cell, after that."""
+    """Return the cells of columns as they are read, by field; an amount with a range by a cell comes last."""
     cells: dict[str, NDArray[Any]] = {}
     for a, values in sorted(columns.items(), key=lambda column: classified_by(fields[column[0]].coding) is not None):
         by = classified_by(fields[a].coding)
@@ -673,7 +687,10 @@ def _read(field: Field) -> str:
 def _stream_persons(
     fetch: Fetch, relation: str, fields: Mapping[str, Field], tables: Tables, person: Person, *, drop: bool
 ) -> tuple[Margins, dict[str, int]]:
-    """The same of persons: those inside the domain are held until all are read. Who is outside is told, at least."""
+    """Return the counts of streamed persons, and for every attribute the number of records outside.
+
+    Records inside the domain are held until all are read. The result reports all records outside that are not dropped.
+    """
     persons, order = _persons(person, fields)
     outside = dict.fromkeys([*fields, PERSON], 0)
     for names, cells in _read_persons(fetch, relation, fields, person, order):
@@ -690,7 +707,7 @@ def _stream_persons(
 
 
 def _persons(person: Person, fields: Mapping[str, Field]) -> tuple[Persons, list[str]]:
-    """Nobody yet, and the fields in the order in which her records have their cells."""
+    """Return an empty collection of persons, and the order of the fields in which their records have cells."""
     order = [*person.cells, *(a for a in fields if a not in person.cells)]
     return Persons(person.most, person.cells, person.pattern, {a: fields[a].coding for a in person.merge}), order
 
@@ -698,7 +715,7 @@ def _persons(person: Person, fields: Mapping[str, Field]) -> tuple[Persons, list
 def _read_persons(
     fetch: Fetch, relation: str, fields: Mapping[str, Field], person: Person, order: Sequence[str]
 ) -> Iterator[tuple[list[bytes], dict[str, NDArray[Any]]]]:
-    """Whose records are, and their cells, some thousands at a time."""
+    """Yield the ids of records, and their cells, some thousands at a time."""
     fields = person.read(fields)
     read = ", ".join(_read(fields[a]) for a in order)
     for rows in fetch(f"SELECT {read}, {_TEXT.format(c=person.column)} FROM {relation} AS source"):
@@ -710,13 +727,13 @@ def _read_persons(
 
 
 def _add(persons: Persons, names: Sequence[bytes], cells: Mapping[str, NDArray[Any]], order: Sequence[str]) -> None:
-    """Records more, of those that are inside."""
+    """Add the records that are inside in all fields."""
     inside = np.flatnonzero(np.all([c >= 0 for c in cells.values()], axis=0))
     persons.add([names[int(i)] for i in inside], zip(*(cells[a][inside].tolist() for a in order), strict=True))
 
 
 def cells_of(coding: Coding, values: Sequence[bytes | float | None]) -> NDArray[Any]:
-    """The cells of values that were read so, below 0 where there is none."""
+    """Return the cells of values read in this form, below 0 for a value without a cell."""
     if isinstance(coding, Beside):
         return _cells_beside(coding, values)
     if isinstance(coding, Codes):
@@ -741,7 +758,7 @@ def cells_of(coding: Coding, values: Sequence[bytes | float | None]) -> NDArray[
 
 
 def _places(coding: Codes) -> dict[object, int]:
-    """The cells of codes, as they are read."""
+    """Return the cells of codes, by the form in which they are read."""
     places: dict[object, int] = {}
     for i, code in zip(coding.cells, coding.codes, strict=True):
         places[code.encode() if isinstance(code, str) else code] = i
@@ -751,7 +768,10 @@ def _places(coding: Codes) -> dict[object, int]:
 
 
 def _cells_beside(coding: Beside, values: Sequence[bytes | float | None]) -> NDArray[Any]:
-    """The same where what is absent is told from what is outside, and texts may be among numbers."""
+    """Return the cells of values, where absent values are distinguished from those outside.
+
+    Texts may be among numbers.
+    """
     kind = read_as(coding)
     typed = {str: (bytes, int), int: (int, float)}.get(kind, (int,))
     spaces = b"" if kind is str else SPACES.encode()
