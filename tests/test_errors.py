@@ -5,12 +5,19 @@ import copy
 import pickle
 import re
 import sys
+from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
+import fitnoise as fn
 from fitnoise import errors
 from fitnoise.errors import FitnoiseError, SpecError
+from fitnoise.kernel.designs.sectors import StrategyGroup
+from fitnoise.mechanisms.gaussian.estimate import inverse
+from refused import refused
 
 DOCS = Path(__file__).parents[1] / "docs"
 sys.path.insert(0, str(DOCS))
@@ -120,3 +127,134 @@ def test_areas_name_the_classes():
     for name, kind in CLASSES.items():
         assert areas[name] in {base.area for base in kind.__mro__ if base in roots or base is FitnoiseError}
     assert errors.BudgetExceeded.area == "ledger"
+
+
+def sexes():
+    return fn.Workload(fn.Domain(sex=fn.Categorical(["f", "m"])), [fn.table("sex", margin=5)])
+
+
+def over_cap(folder):
+    plan = fn.plan(sexes())
+    ledger = fn.Ledger(folder / "ledger.sqlite")
+    ledger.set_cap(fn.Account("default", plan.publication.unit), Fraction(1, 10**6))
+    fn.release(plan, pd.DataFrame({"sex": ["f"]}), ledger=ledger, directory=folder / "release")
+
+
+def other_columns(folder):
+    frame = pd.DataFrame({"gender": ["f"]})
+    fn.release(fn.plan(sexes()), frame, ledger=folder / "ledger.sqlite", directory=folder / "release")
+
+
+def no_ledger(folder):
+    (folder / "ledger.sqlite").write_text("text")
+    fn.Ledger(folder / "ledger.sqlite")
+
+
+def gap_out_of_reach(_folder):
+    rng = np.random.default_rng(1)
+    workload = fn.matrix_workload(rng.normal(size=(6, 2)) @ rng.normal(size=(2, 5)), variances=1)
+    fn.plan(workload, gap=1e-8)
+
+
+def singular(_folder):
+    none = np.zeros((1, 0), dtype=np.intp)
+    inverse(StrategyGroup(none, none, np.eye(1, dtype=int), np.array([[[0]]]), np.array([2.0**10])))
+
+
+TEXTS = {
+    "domain.codes-missing": (
+        lambda _folder: fn.Categorical([]),
+        (
+            "The attribute has no code. A categorical attribute needs at least one code. List the codes that the "
+            "data hold. No attribute was made."
+        ),
+    ),
+    "workload.attribute-twice": (
+        lambda _folder: fn.table("sex", "sex", margin=5),
+        "The attribute 'sex' appears twice in one table. Name each attribute once. Nothing was planned.",
+    ),
+    "spec.max-records-per-unit-invalid": (
+        lambda _folder: fn.PrivacyUnit("person", max_records=0),
+        (
+            "privacy.max_records: The privacy unit has at most 0 records. This bound must be a whole number from "
+            "1 to 10^12. Declare the largest number of records that one unit can have. Nothing was planned."
+        ),
+    ),
+    "plan.gaussian-plan-exceeds-cap": (
+        lambda _folder: fn.plan(sexes(), cap=fn.Budget(rho=Fraction(1, 10**6))),
+        (
+            "The plan costs ρ = 0.0768292, and the cap is ρ = 1e-06. No mechanism of its kind meets the targets "
+            "below ρ = 0.0768292. Loosen the most expensive targets (sex: 100% of the price), or raise the cap. "
+            "No plan was made."
+        ),
+    ),
+    "plan.gap-not-reached": (
+        gap_out_of_reach,
+        (
+            "The requested gap is 1.0e-08, and the certified gap of the plan is GAP (the requested gap was "
+            "reached by the solver; the plan's own is the one stated). The queries are real numbers of deficient "
+            "rank, answered to 26 bits, and the gap includes this error. Request a larger gap, allow more "
+            "iterations, or leave gap out to take the plan as it is. No plan was made."
+        ),
+    ),
+    "plan.singular-sector": (
+        singular,
+        (
+            "An integer strategy of a sector is singular. Its answers cannot be rebuilt. Use the plan as fitnoise "
+            "wrote it, or plan again. Nothing was rebuilt."
+        ),
+    ),
+    "plan.not-a-plan": (
+        lambda _folder: fn.Plan.from_json("{}"),
+        (
+            "The key 'fitnoise_plan' is missing, so the document is not a plan. Give a plan that fitnoise wrote. "
+            "Nothing was measured."
+        ),
+    ),
+    "data.column-missing": (
+        other_columns,
+        (
+            "The column 'sex' does not exist in the DataFrame; it is needed for the attribute 'sex'. The columns "
+            "are ['gender']. Rename the column, or name another one (column = …, id = …, where = …). Nothing was "
+            "measured and nothing was charged."
+        ),
+    ),
+    "ledger.not-a-ledger": (
+        no_ledger,
+        (
+            "The ledger FOLDER/ledger.sqlite is not a ledger. Give the path of a ledger, or of a file that does "
+            "not exist yet. This operation charged nothing and changed nothing."
+        ),
+    ),
+    "ledger.over-cap": (
+        over_cap,
+        (
+            "A cost of ρ = about 0.0768292 does not fit into the remaining ρ = about 1e-06 for 'default' (one "
+            "record, add-or-remove-one). The spent ρ is 0 and the cap is about 1e-06, so the cost, rounded up to "
+            "a multiple of 2⁻⁶⁴, is about 0.0768282 too large. Ask for less accuracy, or raise the cap. Entry 2 "
+            "records this refusal. Nothing was measured and nothing was charged."
+        ),
+    ),
+    "release.file-not-readable": (
+        lambda folder: fn.Release.read(folder / "none"),
+        (
+            "'FOLDER/none/plan.json' is missing or unreadable. Check the path, and the permission to read it. The "
+            "file was not read."
+        ),
+    ),
+}
+"""An error of each class: its code, a call that raises it, and its whole text."""
+
+
+@pytest.mark.parametrize("code", TEXTS)
+def test_an_error_of_each_class_has_a_complete_text(code, tmp_path):
+    call, text = TEXTS[code]
+    with refused(code) as caught:
+        call(tmp_path)
+    shown = re.sub(r"(?<=of the plan is )[-.e0-9]+", "GAP", str(caught.value))  # it depends on the processor
+    assert shown.replace(str(tmp_path), "FOLDER") == text
+
+
+def test_a_complete_text_of_each_class_is_compared():
+    classes = {site.kind for site in SITES if site.code in TEXTS}
+    assert classes == set(CLASSES.values()) - {FitnoiseError}
