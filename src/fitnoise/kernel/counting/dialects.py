@@ -1,11 +1,14 @@
-"""What differs between SQL engines. Part of the trust kernel.
+"""The differences between SQL engines. Part of the trust kernel.
 
-A record's cell is a function of that record and of what is declared: of no other record, collation, session, sample or
-time. So every expression here is total (no value makes it fail, or an engine's message could quote it), texts are
-compared as bytes and codes written in hexadecimal (no collation, padding or escape matters), numbers are only read from
-columns of numbers, and what is not finite is outside. Columns are named with their table, so that no alias hides one.
+**Purpose.** A record's cell is a function of that record and of the declarations. It depends on no other record,
+collation, session, sample or time. So every expression here obeys four rules:
 
-An engine is admitted by a trial in its own session (`trial`), not by being listed here.
+* It is total: it fails for none of the values, because an engine's message could quote the value.
+* It compares texts as bytes, with codes in hexadecimal, so that no collation, padding or escape matters.
+* It reads numbers only from columns of numbers, and infinite numbers and NaN are outside the domain.
+* It names columns with their table, so that no alias hides one.
+
+An engine is admitted by a trial in its own session (`trial`), not by its entry here.
 """
 
 from __future__ import annotations
@@ -36,14 +39,14 @@ from fitnoise.kernel.counting.tables import Prices
 from fitnoise.kernel.dates import Part, Read
 
 LARGEST: Final = 1.7976931348623157e308
-"""What no finite number exceeds in size."""
+"""The largest finite double; no finite number exceeds it in size."""
 
 _WHOLE = re.compile("0|-?[1-9][0-9]{0,19}")
 """The decimal text of a whole number, as far as columns hold it."""
 
 
 class Kind(StrEnum):
-    """What a column holds, by the schema."""
+    """The kind of values in a column, by the schema."""
 
     WHOLE = "whole"
     DOUBLE = "double"
@@ -58,7 +61,7 @@ class Kind(StrEnum):
 
 
 NO_DATE: Final = 2**53
-"""In place of a number that could be read off a date, where there is none but a value."""
+"""The number read off a date that has a value but no such number."""
 
 _NUMBERS = frozenset({Kind.WHOLE, Kind.DOUBLE, Kind.DECIMAL, Kind.ANY})
 
@@ -73,52 +76,56 @@ FITTING: Final[Mapping[type[Code], tuple[frozenset[Kind], str]]] = MappingProxyT
 
 
 _PRICES: Final = Prices(record=300, table=1e6, cell=2e4)
-"""Of a record in one of several tables of a scan, and of a group: as measured on PostgreSQL, whose
-groups beyond some hundred thousand go to the disk."""
+"""The prices of a scan with several tables for a record, a table and a group.
+
+They were measured on PostgreSQL, whose groups above some hundred thousand go to the disk.
+"""
 
 
 @final
 @dataclass(frozen=True)
 class Dialect:
-    """How one engine says what every engine can.
+    """The form in which one engine states each expression that every engine can compute.
 
-    name: as SQLAlchemy has it; also: as further packages call it there. called: in messages. marks: around names; the
-    second is doubled inside.
+    name: The name in SQLAlchemy; also: the names that further packages have for it. called: The name in messages.
+    marks: The marks around names; the second is doubled inside.
 
-    Templates, {c} a column, {x} an expression, {v} a number, {h} bytes and {u} characters in
-    hexadecimal:
+    Templates, {c} a column, {x} an expression, {v} a number, {h} bytes and {u} characters in hexadecimal:
 
-    text: a column of texts, to be compared byte by byte. code: what that is compared with. letters: a text.
-    truth: 1, 0 or NULL. whole: as an integer of 64 bits. double, decimal: a column as a double; NULL where it is none.
-    nothing: whether a column of decimals holds no number. constant: a double. count: how many records, as 64 bits.
-    added: the sum of integers of 64 bits, of any number of them, exactly: where theirs is of 64 bits, in a longer type.
+    text: A column of texts, to be compared byte by byte. code: The text to compare it with. letters: A text.
+    truth: 1, 0 or NULL. whole: An integer of 64 bits. double, decimal: A column as a double; NULL for a missing one.
+    nothing: The condition that a column of decimals holds no number. constant: A double. count: The number of records,
+    as 64 bits.
+    added: The exact sum of any number of integers of 64 bits. An engine whose sum has 64 bits uses a longer type.
 
-    types: what a column of each kind can be cast to, for the trial. odd: numbers for it that are not finite, or that
-    would not survive a cast, by kind, with what they are. dual: what a row of literals comes from.
+    types: The types to which a column of each kind can be cast, for the trial. odd: Numbers for the trial, by kind,
+    with their description. They are not finite, or would not survive a cast. dual: The source of a row of literals.
 
-    digits: an integer as a text. joined: two texts, {a} and {b}, as one. digest: the MD5 of what `text` gives, in
-    hexadecimal; empty where there is none of UTF-8. bytes: how long what `text` gives is. apart: by what persons are
-    told apart, where an engine sorts long texts badly; start: for the same, the first {n} bytes of what `text` gives,
-    and longest: so many bytes or more no code may have. integral: a finite number without its fraction, or the nearest
-    whole one.
+    digits: An integer as a text. joined: Two texts, {a} and {b}, as one. digest: The MD5 of the output of `text`, in
+    hexadecimal. It is empty where the engine has none of UTF-8. bytes: The length of the output of `text`. apart: The
+    expression that distinguishes persons, where an engine sorts long texts badly. start: The first {n} bytes of the
+    output of `text`, for the same purpose. longest: The length in bytes that every code must be below. integral: A
+    finite number without its fraction, or the nearest integer.
 
-    part: what is read off a date, by {p}, its name; hour: the same of one with a time. dated, stamped: a date, and one
-    with a time, for the trial. finest: the digits after the second in the text of the last moment of a day.
-    days: the first and the last date that there is. stamps: what types are called that have
-    a time and no zone. texts: what types of texts are called that SQLAlchemy does not take for any.
+    part: The part {p}, by name, that is read off a date. hour: The part of a date with a time. dated, stamped: A date,
+    and a date with a time, for the trial. finest: The digits after the second in the text of the last moment of a day.
+    days: The first and the last date that exists. stamps: The names of types that have a time and no zone. texts: The
+    names of types of texts that SQLAlchemy does not recognise as such.
 
-    empty: whether there is an empty text. sets: whether one scan counts several tables (GROUPING SETS). listed: whether
-    rows of literals are one list (VALUES) where each SELECT would be planned for itself. streams: whether records are
-    read out and coded here, which is for engines in our own process that sort in order to group.
-    at_once: whether the rows, which are counts, are handed over together: a cursor would be served by one processor.
-    located: the column that says where a record is, and page: the place at which page {n} begins, where an engine can
-    read some pages of a table. pages: a question, with :schema and :name, how many a table has; 0: it is read whole.
-    isolation: as SQLAlchemy calls it. session: run first. ending: of the statement.
-    columns: a question, with :schema and :name, for the names of the columns in order, where SQLAlchemy mistakes some.
-    state: a question, with :schema and :name, whose answer is another once records are, of engines whose statement may
-    see several states of a table.
-    admits: questions, with :schema and :name of the table, whose answers must be as said, or why it is not read. They
-    end as the statement does, or a setting could answer them.
+    empty: True if the engine has an empty text. sets: True if one scan counts several tables (GROUPING SETS). listed:
+    True if rows of literals are one list (VALUES); otherwise the engine would plan each SELECT for itself. streams:
+    True if records are read out and coded here. Engines in the own process that sort in order to group need this.
+    at_once: True if the rows, which are counts, are handed over in one piece: one processor would serve a cursor.
+    located: The column with the position of a record. page: The position at which page {n} begins, where an engine can
+    read some pages of a table. pages: A query, with :schema and :name, for the number of pages of a table; 0 if it is
+    read completely.
+    isolation: The isolation level, in SQLAlchemy's terms. session: Statements that run first. ending: The end of the
+    statement.
+    columns: A query, with :schema and :name, for the names of the columns in order, where SQLAlchemy mistakes some.
+    state: A query, with :schema and :name, whose answer changes when records change. It is for engines whose statement
+    may see several states of a table.
+    admits: Queries, with :schema and :name of the table, with the answers that admit it and the reason of a refusal.
+    They end as the statement does; otherwise a setting could answer them.
     """
 
     name: str
@@ -173,20 +180,20 @@ class Dialect:
     prices: Prices = _PRICES
 
     def quoted(self, name: str) -> str:
-        """A name, whatever it holds."""
+        """Return SQL for a name with any characters."""
         first, last = self.marks[0], self.marks[1]
         return f"{first}{name.replace(last, 2 * last)}{last}"
 
     def literal(self, text: str) -> str:
-        """A text, as texts are compared."""
+        """Return SQL for a text, in the form in which texts are compared."""
         return self.code.format(h=text.encode(self.encoding).hex(), u="".join(f"\\+{ord(c):06x}" for c in text))
 
     def number(self, x: float) -> str:
-        """A double, exactly."""
+        """Return SQL for a double, exactly."""
         return self.constant.format(v=repr(float(x)))
 
     def rows(self, names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-        """Literals, row by row, as a query with columns of these names."""
+        """Return literals, row by row, as a query with columns of these names."""
         if self.listed:
             told = ", ".join(f"({', '.join(row)})" for row in rows)
             return f"SELECT * FROM (VALUES {told}) AS listed({', '.join(names)})"  # noqa: S608 - literals
@@ -196,16 +203,16 @@ class Dialect:
     # --- persons: whose records they are (`persons`) --------------------------------------------------------
 
     def person(self, kind: Kind, column: str) -> str:
-        """An id, as texts are compared."""
+        """Return SQL for an id, in the form in which texts are compared."""
         text = self.digits.format(x=column) if kind is Kind.WHOLE else column
         return self.text.format(c=f"RTRIM({text})" if kind is Kind.FIXED else text)
 
     def is_person(self, person: str) -> str:
-        """Whether it is an id: false or unknown for none, and for an empty or a long one."""
+        """Return SQL that is true for an id, and false or unknown for a missing, an empty or a long one."""
         return f"{self.bytes.format(c=person)} BETWEEN 1 AND {LONGEST}"
 
     def place_in_line(self, person: str, cells: Sequence[str]) -> str:
-        """By what records of a person are put in order, before their cells, which are from 1."""
+        """Return SQL for the digest that orders the records of a person, before their cells, which are from 1."""
         told = "''"
         for cell in cells:
             told = self.joined.format(a=told, b=self.joined.format(a=self.digits.format(x=cell), b="'/'"))
@@ -214,7 +221,10 @@ class Dialect:
     # --- keys: what records are grouped by ---------------------------------------------------------------
 
     def key(self, coding: Coding, kind: Kind, column: str) -> str:
-        """Of codes what is read; of ranges and cuts the cell, from 1, 0 outside, and −1 of what is absent."""
+        """Return SQL for the key of a column: for codes the value read, for ranges and cuts the cell, from 1.
+
+        The key of a range or cuts is 0 outside, and −1 for an absent value.
+        """
         if kind is Kind.DERIVED:
             key = self.key(coding, Kind.WHOLE, column)
             listed = isinstance(values_of(coding), Codes)
@@ -235,9 +245,10 @@ class Dialect:
         return f"CASE WHEN {self._finite(x)} THEN {inner} ELSE 0 END"
 
     def key_by(self, coding: Coding, kind: Kind, column: str, cell: str) -> str:
-        """The key of an amount whose range goes by a cell, which is given: from 1, below where there is none.
+        """Return the key of an amount whose range depends on the given cell: from 1, below for a missing cell.
 
-        The cell is told once, and not range by range: statements of many ranges are long, and engines bound that.
+        The cell is written once, and not range by range: statements with many ranges are long, and engines limit the
+        length.
         """
         (first, _), *others = ranges_of(coding)
         key = self.key(first, kind, column)
@@ -248,7 +259,7 @@ class Dialect:
         return f"CASE (CASE {cell} {number} ELSE 0 END) {own} ELSE {key} END"
 
     def _key_beside(self, coding: Beside, kind: Kind, column: str) -> str:
-        """The same where what is absent is told from what is outside: of codes, NULL is absent."""
+        """Return the key of a column where absent values differ from those outside; for codes, NULL is absent."""
         values, x = coding.of, column if kind is Kind.WHOLE else self._double(kind, column)
         if isinstance(values, Codes):
             read = self._value(values, kind, column, _longest(coding))
@@ -268,7 +279,7 @@ class Dialect:
         return f"CASE WHEN {self._absent(kind, column)} THEN -1 {coded} ELSE {self.key(values, kind, column)} END"
 
     def _absent(self, kind: Kind, column: str) -> str:
-        """Whether a column of numbers holds none: NULL, or NaN, which some engines order above infinity."""
+        """Return SQL that is true if a column of numbers holds NULL or NaN; some engines order NaN above infinity."""
         if kind is Kind.DOUBLE:
             x, least = self._double(kind, column), self.number(-LARGEST)
             return f"({column} IS NULL OR NOT ({self._finite(x)} OR {x} < {least} OR -{x} < {least}))"
@@ -281,7 +292,7 @@ class Dialect:
             return column
         if coding.kind is str:
             text = self.text.format(c=f"RTRIM({column})" if kind is Kind.FIXED else column)
-            return self.start.format(c=text, n=longest + 1)  # a longer one is none
+            return self.start.format(c=text, n=longest + 1)  # a longer text is not a code
         x = self._double(kind, column)
         return f"CASE WHEN {self._finite(x)} THEN {x} + {self.number(0)} END"  # of two zeros one: lists hold bits
 
@@ -289,7 +300,7 @@ class Dialect:
         return (self.decimal if kind is Kind.DECIMAL else self.double).format(c=column)
 
     def _finite(self, x: str) -> str:
-        """False or unknown for NULL, NaN (wherever the engine orders it) and infinities."""
+        """Return SQL that is false or unknown for NULL, NaN (in any order of the engine) and infinities."""
         return f"{x} BETWEEN {self.number(-LARGEST)} AND {self.number(LARGEST)}"
 
     def _range(self, coding: Range, x: str) -> str:
@@ -316,7 +327,10 @@ class Dialect:
         return f"CASE {bins} ELSE {coding.size} END"
 
     def _whole_cuts(self, coding: Cuts, column: str) -> str:
-        """An integer is below a cut where it is below the next whole number; but large ones are rounded to doubles."""
+        """Return SQL for the cell of an integer: it is below a cut if it is below the next integer.
+
+        Large integers are rounded to doubles.
+        """
         if max(map(abs, coding.cuts)) >= 2**53:
             x = self._double(Kind.WHOLE, column)
             return f"CASE WHEN {column} IS NOT NULL THEN {self._cuts(coding, x)} ELSE 0 END"
@@ -324,7 +338,7 @@ class Dialect:
         return f"CASE {bins} WHEN {column} >= {math.ceil(coding.cuts[-1])} THEN {coding.size} ELSE 0 END"
 
     def met(self, coding: Coding, kind: Kind, column: str) -> str:
-        """Whether a column holds what a condition asks for, in words by which an engine may leave parts unread."""
+        """Return SQL that is true if a column meets a condition, in a form that lets an engine leave parts unread."""
         if not isinstance(coding, Interval):
             return self.inside(coding, kind, self.key(coding, kind, column))
         if kind in {Kind.WHOLE, Kind.DERIVED} and all(
@@ -336,7 +350,7 @@ class Dialect:
     # --- dates: what is read off them (`dates`), as whole numbers ----------------------------------------------
 
     def derived(self, read: Read, column: str) -> str:
-        """What is read off a column of dates; NULL of NULL, and `NO_DATE` of what has no such number."""
+        """Return SQL for the part read off a column of dates; NULL for NULL, `NO_DATE` without such a number."""
         y, m, d = (self.part.format(p=p, c=column) for p in ("YEAR", "MONTH", "DAY"))
         there = f"{y} BETWEEN 1 AND 9999 AND {m} BETWEEN 1 AND 12 AND {d} BETWEEN 1 AND 31"  # some have infinite dates
         if read.on is not None:
@@ -354,9 +368,10 @@ class Dialect:
         return f"CASE WHEN {there} THEN {self.whole.format(x=number)} WHEN {column} IS NOT NULL THEN {NO_DATE} END"
 
     def _weekday(self, y: str, m: str, d: str) -> str:
-        """From 1 for Monday to 7, by calendar arithmetic: engines begin their weeks on other days.
+        """Return SQL for the day of the week, from 1 for Monday to 7, by calendar arithmetic.
 
-        Source: Sakamoto's congruence; the year begins in March, and months are moved by `_MOVED` days.
+        Engines begin their weeks on other days. Source: Sakamoto's congruence; the year begins in March, and months are
+        moved by `_MOVED` days.
         """
         year = f"CASE WHEN {m} < 3 THEN {y} - 1 ELSE {y} END"
         moved = " ".join(f"WHEN {i} THEN {days}" for i, days in enumerate(_MOVED, 1))
@@ -370,7 +385,7 @@ class Dialect:
     # --- codes: which cell a group is ------------------------------------------------------------------------
 
     def cell(self, coding: Coding, kind: Kind, key: str) -> str:
-        """The cell of a key, from 1, and 0 where it has none."""
+        """Return SQL for the cell of a key, from 1, and 0 for a key without a cell."""
         if isinstance(coding, Beside):
             return self._cell_beside(coding, kind, key, max(coding.absent, -1) + 1, max(coding.outside, -1) + 1)
         if not isinstance(coding, Codes):
@@ -382,7 +397,7 @@ class Dialect:
         return f"CASE {when} ELSE 0 END"
 
     def inside(self, coding: Coding, kind: Kind, key: str) -> str:
-        """Whether a key is in the domain."""
+        """Return SQL that is true if a key is in the domain."""
         if isinstance(coding, Beside):
             return f"{self.cell(coding, kind, key)} > 0"
         if not isinstance(coding, Codes):
@@ -391,7 +406,7 @@ class Dialect:
         return f"{key} IN ({', '.join(codes)})" if codes else "1 = 0"
 
     def kept(self, coding: Coding, kind: Kind, key: str, *, drop: bool) -> str:
-        """Whether records with a key are not left out; empty where none are."""
+        """Return SQL that is true if records with a key are kept; empty if all are."""
         lost = dropped(coding, drop=drop)
         if not lost:
             return ""
@@ -401,7 +416,7 @@ class Dialect:
         return f"{self._cell_beside(coding, kind, key, absent, outside)} > 0"
 
     def _cell_beside(self, coding: Beside, kind: Kind, key: str, absent: int, outside: int) -> str:
-        """The cell of a key, from 1; of what is absent, or outside, what is given for it."""
+        """Return SQL for the cell of a key, from 1; absent values and those outside get the given numbers."""
         if not isinstance(coding.of, Codes):
             return f"CASE {key} WHEN 0 THEN {outside} WHEN -1 THEN {absent} ELSE {key} END"
         listed = coded(coding)
@@ -411,7 +426,7 @@ class Dialect:
         return f"CASE {when} WHEN {key} IS NULL{blank} THEN {absent} ELSE {outside} END"
 
     def codes(self, coding: Codes, kind: Kind) -> dict[int, str]:
-        """The codes that a column can hold, as keys are, by their place."""
+        """Return the codes that a column can hold, in the form of keys, by their position."""
         listed = enumerate(coding.codes)
         if coding.kind is bool:
             return {i: str(int(code)) for i, code in listed}
@@ -423,13 +438,13 @@ class Dialect:
 
 
 _MOVED = (0, 3, 2, 5, 0, 3, 5, 1, 4, 6, 2, 4)
-"""Days by which months are moved, but for weeks."""
+"""Days by which months are moved, modulo 7."""
 
 
 def between(coding: Interval, x: str, constant: Callable[[float], str], *, whole: bool = False) -> str:
-    """Whether a number is in an interval: false or unknown for NULL, NaN (wherever the engine orders it), infinities.
+    """Return SQL that is true for a number in an interval: false or unknown for NULL, NaN and infinities.
 
-    whole: whether none of these but NULL is possible.
+    The engine may order NaN anywhere. whole: True if, of these, only NULL is possible.
     """
     least = [(">=", coding.low)] if math.isfinite(coding.low) else [] if whole else [(">=", -LARGEST)]
     most = [("<", coding.high)] if math.isfinite(coding.high) else [] if whole else [("<=", LARGEST)]
@@ -437,7 +452,7 @@ def between(coding: Interval, x: str, constant: Callable[[float], str], *, whole
 
 
 def coded(coding: Beside | Codes) -> Codes:
-    """All codes that a typed column can hold, with their cells: those of missing values behind the others."""
+    """Return all codes that a typed column can hold, with their cells: those of missing values after the others."""
     if isinstance(coding, Codes):
         return coding
     assert isinstance(coding.of, Codes)  # noqa: S101 - ranges and cuts have no codes of values
@@ -449,12 +464,12 @@ def coded(coding: Beside | Codes) -> Codes:
 
 
 def _longest(coding: Beside | Codes) -> int:
-    """Bytes of the longest code."""
+    """Return the number of bytes of the longest code."""
     return max(len(str(code).encode()) for code in coded(coding).codes)
 
 
 def as_whole(code: Code) -> int | None:
-    """The integer of 64 bits whose value, or whose decimal text, is the code."""
+    """Return the integer of 64 bits whose value, or whose decimal text, is the code."""
     if isinstance(code, str) and not _WHOLE.fullmatch(code):
         return None
     n = int(code)
@@ -469,7 +484,7 @@ def _whole_range(coding: Range, column: str) -> str:
 
 
 _OVER = 2**1024 - 2**970
-"""From here on a decimal number is nearest to no double."""
+"""The least decimal number that is nearest to no double."""
 
 _UNDER = f"{5**1075}e-1075"
 """2⁻¹⁰⁷⁵, up to which it is nearest to zero: exact, and PostgreSQL refuses to cast what is."""
@@ -527,7 +542,7 @@ POSTGRESQL = Dialect(
         "SET LOCAL enable_sort = off",  # it guesses too many groups, and sorts
         "SET LOCAL hash_mem_multiplier = 64",  # the memory that it may plan for; what is used follows the cells
         "SET LOCAL enable_tidscan = on",  # by which pages are read
-        "SET LOCAL jit = off",  # every process would compile the whole statement, all pieces of it
+        "SET LOCAL jit = off",  # without this, every process would compile the complete statement, with all its pieces
     ),
     at_once=True,
     admits=(
@@ -566,7 +581,7 @@ SQLITE = Dialect(
 )  # fmt: skip
 
 _SORTED = 2**14
-"""Bytes of a text by which MySQL and MariaDB tell it from others where they sort."""
+"""The number of bytes of a text that MySQL and MariaDB compare where they sort."""
 
 MYSQL = Dialect(
     "mysql",
@@ -597,7 +612,7 @@ MYSQL = Dialect(
         # nothing pads, nothing is guessed; quotes stay what SQLAlchemy found that they are
         "SET SESSION sql_mode = IF(FIND_IN_SET('ANSI_QUOTES', @@sql_mode), 'ANSI_QUOTES', 'STRICT_ALL_TABLES')",
         "SET SESSION sql_select_limit = 18446744073709551615",
-        f"SET SESSION max_sort_length = {_SORTED}",  # texts that are alike for so long would be one group
+        f"SET SESSION max_sort_length = {_SORTED}",  # texts with equal beginnings of this length would be one group
         f"SET SESSION sort_buffer_size = {_SORTED * 2**12}",  # it has to hold 15 records: 256 texts of that length
         "SET SESSION time_zone = '+00:00'",
     ),
@@ -618,7 +633,7 @@ MYSQL = Dialect(
 MARIADB = replace(MYSQL, name="mariadb", called="MariaDB")
 
 _LIMITED = ("read", "group_by", "result", "timeout", "sort", "distinct", "set", "join", "transfer")
-"""What ClickHouse may do in part, where it is told to, once a limit is met."""
+"""The operations that ClickHouse may do partially, if its settings allow this, once a limit is reached."""
 
 _WHOLE_TABLES = {
     **{f"{what}_overflow_mode": "'throw'" for what in _LIMITED},
@@ -647,7 +662,7 @@ _LATER = {
     "partial_result_on_first_cancel": "0", "discard_query_data": "0", "select": "", "filter": "", "sort": "",
     "order": "", "page": "0",
 }  # fmt: skip
-"""The same of versions of which some do not know them, so that naming one may be an error: they are asked for."""
+"""More such settings, unknown to some versions, where naming one may be an error: their existence is queried."""
 
 CLICKHOUSE = Dialect(
     "clickhouse",
@@ -705,7 +720,7 @@ CLICKHOUSE = Dialect(
 
 
 def _warehouse(name: str, called: str, double: str) -> Dialect:
-    """An engine that counts in columns, has booleans, and doubles by the name of their type."""
+    """Return the dialect of an engine that counts in columns, has booleans, and calls its doubles `double`."""
     cast = f"CAST({{c}} AS {double})"
     return Dialect(
         name,
@@ -790,7 +805,7 @@ _ASKED_MSSQL = (
     "JOIN sys.objects o ON o.object_id = {of} JOIN sys.schemas s ON s.schema_id = o.schema_id "
     "WHERE s.name = COALESCE(:schema, SCHEMA_NAME()) AND o.name = :name) THEN 1 ELSE 0 END"
 )
-"""Whether there is nothing of a kind on a table; nor where that is not told to whoever asks."""
+"""A query that returns 1 if the user may see all objects of a kind and the table has none; otherwise 0."""
 
 MSSQL = Dialect(
     "mssql",
@@ -869,4 +884,4 @@ DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
         )
     }
 )  # fmt: skip
-"""By the name that SQLAlchemy has for them."""
+"""The dialects, by the names that SQLAlchemy has for them."""
