@@ -1,6 +1,6 @@
-"""From what a reader asks, by names of attributes, to linear forms of what tables show.
+"""Linear forms of published tables for a reader's question, which names attributes.
 
-A release is consistent, so any table that shows the attributes gives the same number: the smallest one is taken.
+A release is consistent, so every table that shows the attributes gives equal numbers: this module takes the smallest.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from fitnoise.request.workloads import EACH, AtMost, Family, Table, View, Worklo
 Mask = npt.NDArray[np.bool_]
 
 DENSE = 2**22
-"""Entries of the matrix of a view that is solved with."""
+"""The largest number of entries of a view's matrix that is solved with."""
 
 SEVERAL = "what was computed of several counts"
-"""Which records are counted, where no one question says it."""
+"""The universe of a result that has no single question."""
 
 _WITHOUT = " but those with "
 
 MAX_CHOSEN_PIECES = 4
-"""Pieces of a list of values that were chosen."""
+"""The largest number of pieces of a list of chosen values that is printed."""
 
 CLOSE = 1e-9
-"""By how much what is made of a view's rows may be off from what is asked."""
+"""The tolerance between a combination of a view's rows and the question."""
 
 
 def told_cut(universe: str, cut: Sequence[str]) -> str:
-    """Which records something is of, and where their values were cut."""
+    """Return the records of a result in words, with the cuts of their values."""
     return f"{universe} ({'; '.join(cut)})" if cut else universe
 
 
 def whose_ratio(top: Question | None, bottom: Question | None) -> str:
-    """Which records a ratio is of, in words, where it leaves somebody out, or values were cut; of both alike, once."""
+    """Return the records of a ratio in words if some are left out or values are cut; equal ones for both only once."""
     (a, cut), (b, other) = ((SEVERAL, ()) if x is None else (x.who, x.cut) for x in (top, bottom))
     if _WITHOUT not in a + b and not cut and not other:
         return SEVERAL
@@ -64,12 +64,16 @@ def whose_ratio(top: Question | None, bottom: Question | None) -> str:
 @final
 @dataclass(frozen=True, eq=False)
 class Along:
-    """What is asked along one attribute, or along the levels of one hierarchy, by leaf.
+    """The part of a question along one attribute, or along the levels of one hierarchy, by leaf.
 
-    home: the attribute. depth: of the deepest level that is named. chosen: whether records there are counted,
-    (leaves,). weights: what each counts for. by: the name by which numbers are told apart. labels: its values that
-    remain, and place: which of them each leaf is in, (leaves,); −1 for none. areas: where a leaf may be in several of
-    them, 1 where it is, (labels, leaves), instead of places.
+    home: The attribute.
+    depth: The depth of the deepest named level.
+    chosen: True where records are counted, (leaves,).
+    weights: The weight of each leaf.
+    by: The name that breaks the numbers down.
+    labels: The remaining values of that name.
+    place: The index of each leaf's label, (leaves,); −1 without a label.
+    areas: If a leaf may have several labels, 1 where it has one, (labels, leaves), instead of `place`.
     """
 
     home: str
@@ -82,7 +86,7 @@ class Along:
     areas: sp.csr_array | None = None
 
     def rows(self, leaves: Indices) -> sp.csr_array:
-        """What each number asks of some cells, each given by a leaf of it, (numbers, cells)."""
+        """Return the weights of cells in each number, (numbers, cells), for cells that are each given by one leaf."""
         data = self.weights[leaves] * self.chosen[leaves]
         if self.areas is not None:
             found = sp.csr_array(self.areas[:, leaves] @ sp.diags_array(data))
@@ -94,7 +98,7 @@ class Along:
         return sp.csr_array((data[some], (place[some], some)), shape=shape)
 
     def without(self, some: Mask) -> Self:
-        """The same without some leaves, and without what is left without any."""
+        """Return this part without some leaves, and without labels that have no leaf then."""
         chosen = self.chosen & ~some
         if self.areas is not None:
             left = np.flatnonzero(self.areas @ chosen)
@@ -114,9 +118,9 @@ class Along:
 @final
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A number, or one for each combination of values: what is asked along each attribute that is named.
+    """A number, or one for each combination of values, with its part along each named attribute.
 
-    cut: where values that are summed up were cut, in words.
+    cut: The cuts of values that are summed, in words.
     """
 
     domain: Domain
@@ -126,10 +130,10 @@ class Question:
 
     @classmethod
     def of(cls, domain: Domain, where: Mapping[str, Any], by: str | Iterable[str] | None) -> Self:
-        """What is asked by names.
+        """Return the question with these conditions and this breakdown, by names.
 
         Raises:
-            ReleaseError: an unknown attribute or value, or two levels of one hierarchy told apart.
+            ReleaseError: An attribute or value is unknown, or two levels of one hierarchy are in the breakdown.
         """
         told = names(by)
         asked = Areas.of(domain, where[AREA]) if AREA in where and AREA not in domain else None
@@ -177,20 +181,20 @@ class Question:
         return cls(domain, along, whole)
 
     def weighted(self, name: str, weights: Floats) -> Question:
-        """The same with a weight for each cell of an attribute."""
+        """Return the question with a weight for each cell of an attribute."""
         home = self.domain.home(name)
         own = self.along.get(home, _everyone(self.domain, home))
         return replace(self, along={**self.along, home: replace(own, weights=weights[leaves(self.domain, name)])})
 
     def summing(self, cut: tuple[str, ...]) -> Question:
-        """The same of values that were cut, as these words say."""
+        """Return the question for values that were cut as these sentences state."""
         return replace(self, cut=(*self.cut, *cut))
 
     def known(self, name: str) -> Question:
-        """The same of records with a value of an attribute.
+        """Return the question for records that have a value of an attribute.
 
         Raises:
-            ReleaseError: there are none.
+            ReleaseError: There are no such records.
         """
         home, attribute = self.domain.home(name), self.domain[name]
         own = self.along.get(home, _everyone(self.domain, home))
@@ -210,21 +214,21 @@ class Question:
 
     @property
     def labels(self) -> dict[str, tuple[Any, ...]]:
-        """The values by which numbers are told apart."""
+        """The values that break the numbers down, by name."""
         return {name: self.along[self.home(name)].labels for name in self.by}
 
     def home(self, name: str) -> str:
-        """The attribute or hierarchy along which numbers are told apart by a name."""
+        """Return the attribute or hierarchy of a name in the breakdown."""
         return next(home for home, own in self.along.items() if own.by == name)
 
     @property
     def universe(self) -> str:
-        """Which records are counted, in words; of sums also where values were cut."""
+        """The counted records in words; for sums, with the cuts of their values."""
         return told_cut(self.who, self.cut)
 
     @property
     def who(self) -> str:
-        """Which records are counted, in words: their values, and which cells for missing values are not."""
+        """The counted records in words: their values, and the missing-value categories that are not counted."""
         chosen, without = [], []
         for home, own in self.along.items():
             attribute = self.domain[home]
@@ -238,20 +242,23 @@ class Question:
         return f"{said}{_WITHOUT}{'; '.join(without)}" if without else said
 
     def _values(self, home: str, own: Along) -> ValueList:
-        """The values that are chosen, on the deepest level that is named."""
+        """Return the chosen values on the deepest named level."""
         attribute = self.domain[home]
         name = attribute.levels[own.depth] if isinstance(attribute, Hierarchy) else home
         cells = np.unique(leaves(self.domain, name)[own.chosen])
         return list_values(name, self.domain[name], cells.tolist(), MAX_CHOSEN_PIECES)
 
     def within(self, other: Question) -> bool:
-        """Whether row by row, told apart by the same values, its records are among those of another question."""
+        """Return True if, number by number in one breakdown, the records are a subset of those of another question."""
         mine = ((self.along.get(home, _everyone(self.domain, home)), own) for home, own in other.along.items())
         inside = all(_lies(a, own) for a, own in mine)
         return inside and self.domain == other.domain and set(other.by) <= set(self.by)
 
     def picked(self, choices: Sequence[tuple[str, list[int], bool]]) -> Question:
-        """What is asked of some of the numbers: by name which labels, and whether they are still told apart."""
+        """Return the question for some of the numbers.
+
+        choices: For each name, the chosen labels, and True if the name stays in the breakdown.
+        """
         along = dict(self.along)
         for name, labels, several in choices:
             home = self.home(name)
@@ -261,15 +268,15 @@ class Question:
                 own = replace(own, labels=tuple(own.labels[i] for i in labels), areas=some if several else None)
                 own = replace(own, chosen=own.chosen & (some.sum(axis=0) > 0))
             else:
-                assert own.place is not None  # noqa: S101 - numbers are told apart by it
+                assert own.place is not None  # noqa: S101 - this name breaks the numbers down
                 own = own.without(~np.isin(own.place, labels))
             along[home] = own if several else replace(own, by=None, labels=(), place=None)
         return replace(self, along=along, by=tuple(name for name, _, several in choices if several))
 
     def forms(self, source: Source) -> tuple[Question, Forms] | None:
-        """The numbers, from the smallest table of a part that shows them; None where none does.
+        """Return the numbers from the smallest table of a part that shows them; None if no table does.
 
-        Values that are missing are told apart where a table shows them so, and left out otherwise.
+        The breakdown has missing-value categories where a table shows them, and leaves them out otherwise.
         """
         workload = source.part.publication.workload
         shown = list(_showing(workload, self.along))
@@ -287,7 +294,7 @@ class Question:
         return out
 
     def _written(self, source: Source, number: int) -> Forms | None:
-        """Over the rows of one table; None where they cannot make it."""
+        """Return the forms over the rows of one table; None if the rows cannot make them."""
         domain, table = self.domain, source.part.publication.workload.tables[number]
         whole, order = sp.csr_array(np.ones((1, 1))), []
         for column in table.attributes:
@@ -305,10 +312,10 @@ class Question:
 
 
 def names(given: Any) -> tuple[str, ...]:
-    """Names, where there are none, one or several.
+    """Return a tuple of names, from None, one name or several.
 
     Raises:
-        ReleaseError: something else.
+        ReleaseError: The argument is something else.
     """
     found = (given,) if isinstance(given, str) or not isinstance(given, (Iterable, NoneType)) else tuple(given or ())
     for name in found:
@@ -324,7 +331,7 @@ def names(given: Any) -> tuple[str, ...]:
 
 
 def _refuse_unknown(domain: Domain, asked: Iterable[str]) -> None:
-    """Raise ReleaseError for names that are no attributes or levels by whose values records are told apart."""
+    """Raise ReleaseError for names that are not attributes or levels in the domain."""
     for name in asked:
         if name not in domain:
             raise unknown_attribute(name, domain, place=name)
@@ -345,7 +352,7 @@ def _everyone(domain: Domain, home: str) -> Along:
 
 
 def _inside(asked: Areas, own: Along) -> Along:
-    """What is asked along a hierarchy, only in areas, and told apart by these where they have names."""
+    """Return the part of a question along a hierarchy for areas only, broken down by the areas if they have names."""
     some = asked.leaves.sum(axis=0) > 0
     own = replace(own, depth=max(own.depth, asked.depth), chosen=own.chosen & some)
     if asked.names is None:
@@ -355,7 +362,7 @@ def _inside(asked: Areas, own: Along) -> Along:
 
 
 def _lies(mine: Along, other: Along) -> bool:
-    """Whether the records chosen, told apart by the same labels, are among those of another, label by label."""
+    """Return True if the chosen records are, label by label, a subset of those of another part."""
     if not other.chosen[mine.chosen].all():
         return False
     if other.areas is None:
@@ -364,18 +371,18 @@ def _lies(mine: Along, other: Along) -> bool:
 
 
 def leaves(domain: Domain, name: str) -> Indices:
-    """The cell of an attribute or level in which each leaf of its hierarchy lies; of others each cell itself."""
+    """Return the cell of an attribute or level for each leaf of its hierarchy, or else each cell itself."""
     home = domain[domain.home(name)]
     return home.tree.above(domain.depth(name)) if isinstance(home, Hierarchy) else np.arange(home.size)
 
 
 def _first_leaves(domain: Domain, name: str) -> Indices:
-    """A leaf of each cell."""
+    """Return one leaf of each cell."""
     return np.unique(leaves(domain, name), return_index=True)[1]
 
 
 def _cells(domain: Domain, name: str, wanted: Any) -> Mask:
-    """The cells of an attribute or level that are wanted: of a value, a range or several values."""
+    """Return a mask of the cells of an attribute or level that a value, a range or several values choose."""
     attribute = domain[name]
     out = np.zeros(attribute.size, dtype=bool)
     try:
@@ -392,11 +399,11 @@ def _cells(domain: Domain, name: str, wanted: Any) -> Mask:
     return out
 
 
-# --- which table, and over which of its rows ------------------------------------------------------------
+# --- table and rows -------------------------------------------------------------------------------------
 
 
 def _showing(workload: Workload, along: Mapping[str, Along]) -> Iterator[int]:
-    """The tables that show all attributes, as deep as they are asked for, the smallest first."""
+    """Yield the tables that show all attributes at the required depth, the smallest first."""
     domain, found = workload.domain, list[tuple[float, int]]()
     for start, part in zip(workload.tables.starts.tolist(), workload.tables.parts, strict=False):
         if isinstance(part, Table):
@@ -413,7 +420,7 @@ def _shows(domain: Domain, shown: Sequence[str], along: Mapping[str, Along]) -> 
 
 
 def _in_family(domain: Domain, family: Family, along: Mapping[str, Along]) -> list[tuple[float, int]]:
-    """The same of a pattern of tables: the smallest of those that show all."""
+    """Return size and number of the smallest tables of a pattern that show all attributes."""
     beside = {domain.home(a) for a in family.template.attributes}
     if not _shows(domain, family.template.attributes, {h: x for h, x in along.items() if h in beside}):
         return []
@@ -431,7 +438,7 @@ def _in_family(domain: Domain, family: Family, along: Mapping[str, Along]) -> li
 
 
 def over(view: View, attribute: Attribute, rows: sp.csr_array) -> sp.csr_array | None:
-    """Coefficients for a column's rows, and the sum of all, that make what is asked of its cells; None if none do."""
+    """Return coefficients of a column's rows and of their sum for a question about its cells, or None."""
     n = rows.shape[1]
     if view is EACH:
         every = rows.shape[0] == 1 and rows.nnz == n and bool((rows.data == 1).all())
@@ -447,7 +454,7 @@ def over(view: View, attribute: Attribute, rows: sp.csr_array) -> sp.csr_array |
 
 
 def _cumulative(attribute: Attribute, operator: op.Operator, rows: sp.csr_array) -> sp.csr_array | None:
-    """Of "at most" every value: x_i − x_{i+1} in row i; cells beside the order have rows of their own, or none."""
+    """Return coefficients for a cumulative view: x_i − x_{i+1} in row i; other cells have rows of their own or none."""
     x, n = rows.tocoo(), attribute.own_size
     width = operator.shape[0]
     if (x.col >= width).any():
@@ -461,7 +468,7 @@ def _cumulative(attribute: Attribute, operator: op.Operator, rows: sp.csr_array)
 
 
 def _of_rows(operator: op.Operator, rows: sp.csr_array) -> sp.csr_array | None:
-    """Of ranges and groups: rows that together are what is asked, or any combination of them that is."""
+    """Return coefficients for ranges and groups: rows that partition the question, or else any combination."""
     known: dict[tuple[int, ...], int] = {}
     for i, group in enumerate(_sets(operator)):
         known.setdefault(group, i)
@@ -481,7 +488,7 @@ def _of_rows(operator: op.Operator, rows: sp.csr_array) -> sp.csr_array | None:
 
 
 def _sets(operator: op.Operator) -> Iterator[tuple[int, ...]]:
-    """The cells of each row of ranges or groups."""
+    """Yield the cells of each row of ranges or groups."""
     if isinstance(operator, op.Intervals):
         yield from (tuple(range(i, j + 1)) for i, j in operator.bounds)
     elif isinstance(operator, op.Groups):
@@ -489,7 +496,7 @@ def _sets(operator: op.Operator) -> Iterator[tuple[int, ...]]:
 
 
 def _solved(operator: op.Operator, rows: sp.csr_array) -> sp.csr_array | None:
-    """By least squares; None where what is asked is not in the span."""
+    """Return the coefficients by least squares; None if the question is not in the span."""
     m, n = operator.shape
     if m * n > DENSE:
         return None
@@ -503,11 +510,11 @@ def _solved(operator: op.Operator, rows: sp.csr_array) -> sp.csr_array | None:
     return sp.csr_array(found.T)
 
 
-# --- what no table shows --------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------------
 
 
 def refuse(sources: Sequence[Source], asked: Question) -> ReleaseError:
-    """Why no table has what is asked."""
+    """Return the error with the reason why no table has the numbers of a question."""
     workloads = [s.part.publication.workload for s in sources]
 
     def together(homes: Iterable[str]) -> bool:

@@ -1,19 +1,19 @@
 """Several releases of the same records as one estimate of least variance. Post-processing only.
 
-Whatever the releases' tables show value by value, all alike, stays an exchangeable attribute of the union of their
-tables; all else is structured. Within a sector S every release r tells of the same unknowns θ_S over the joint
-structured cells: of each of its tables A ⊇ S the part that varies along S and nowhere else,
+An attribute is exchangeable in the union of the tables if all tables show it value by value, in one form. All other
+attributes are structured. Within a sector S, every release r has information about the same unknowns θ_S over the joint
+structured cells. For each of its tables A ⊇ S this is the part that varies along S only,
 
     t_r = L_r θ_S + noise of covariance V_r,  (⊗_{a∈S} (I − J/n_a)) ⊗ V_r
 
-for independent rows L_r of all its tables. The form is that of anything that does not change when the values of an
-attribute are exchanged, and for the same reason noise of different sectors is uncorrelated (Schur's lemma). So
-information adds up, sector by sector, and generalised least squares is
+for independent rows L_r of all its tables. Any statistic that is invariant under exchange of an attribute's values has
+this form. For the same reason the noise of different sectors is uncorrelated (Schur's lemma). So information adds up,
+sector by sector, and generalised least squares is
 
     M_S = Σ_r L_rᵀ V_r⁻¹ L_r,   θ̂_S = M_S⁻¹ Σ_r L_rᵀ V_r⁻¹ t_r,   cov θ̂_S = (⊗ (I − J/n_a)) ⊗ M_S⁻¹.
 
-The result is rebuilt, asked and shown as the sectors of one release are. Of noises that are not normal the intervals go
-back to every single one (`Combined.traced`).
+The result is rebuilt, queried and shown like the sectors of one release. For noise that is not normal, intervals use
+every single noise (`Combined.traced`).
 """
 
 from __future__ import annotations
@@ -58,32 +58,36 @@ from fitnoise.request.workloads import Table, Workload, slug, some
 from fitnoise.solving.sectors import Decomposition, decompose
 
 FORMAT = 1
-"""Version of what is written."""
+"""The version of the written document."""
 
 UNCOMBINED = "Nothing was combined."
 
 DESCRIPTION = "combination.json"
 
 MOST_ROWS = 1_500
-"""Independent rows of a sector's structured cells in one release whose covariances are computed pair by pair."""
+"""The largest number of independent rows of a sector's structured cells in one release.
+
+The covariances of all pairs of these rows are computed.
+"""
 
 ROUNDED = 1.1e-6
-"""How far numbers in a file may be from those computed anew: some of the last of six decimals."""
+"""The absolute tolerance between numbers in a file and recomputed ones: one unit of the last of six decimals."""
 
 GAP = 1e-9
-"""And which part of them."""
+"""The relative tolerance in addition to `ROUNDED`."""
 
 DEPENDENT = 1e-9
-"""Of the largest, up to which what is left of a row beside others counts as nothing."""
+"""The part of the largest residual up to which a row counts as a combination of other rows."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """What one release tells of a sector: t = L θ + noise of covariance V.
+    """The information in one release about a sector: t = L θ + noise of covariance V.
 
-    source: the release, or a part of it. rows: the table and structured row of each of t, by place in the union.
-    pulled: V⁻¹ L, (rows, k).
+    source: The release, or a part of it.
+    rows: The table and structured row of each entry of t, by index in the union.
+    `pulled`: V⁻¹ L, (rows, k).
     """
 
     source: Source
@@ -94,9 +98,9 @@ class Piece:
 @final
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """The tables of several releases together.
+    """The tables of several releases as one set.
 
-    where: for each source and table of the union that it has, the table's place among its own.
+    where: For each source and table of the union that it has, the table's index in the source.
     """
 
     workload: Workload
@@ -104,25 +108,25 @@ class Shown:
     where: Mapping[tuple[Source, int], int]
 
     def axes(self, table: int) -> list[int]:
-        """The exchangeable axes of a table."""
+        """Return the exchangeable axes of a table."""
         group, i = self.decomposition.place(table)
         return [int(a) for a in group.axes[i]]
 
     def sizes(self, table: int) -> list[int]:
-        """How many values each of them has."""
+        """Return the number of values of each exchangeable axis."""
         return [self.decomposition.sizes[a] for a in self.axes(table)]
 
     def name(self, source: Source, table: int) -> str:
-        """What a source calls a table."""
+        """Return the name of a table in a source."""
         return source.part.publication.workload.tables[self.where[source, table]].name
 
     def along(self, source: Source, table: int) -> Floats:
-        """What a source says a table is, (axes…, rows)."""
+        """Return a source's estimates of a table, (axes…, rows)."""
         group, _ = self.decomposition.place(table)
         return group.along(source.rebuilt.table(self.name(source, table)), self.sizes(table))
 
     def forms(self, source: Source, sector: Sequence[int], rows: Sequence[tuple[int, int]]) -> Forms:
-        """For some rows of tables what varies along a sector, as far as at e₀ − e₁ along each of its attributes."""
+        """Return forms for the parts of rows of tables that vary along a sector, at e₀ − e₁ of its attributes."""
         found: dict[int, list[tuple[int, Indices, Floats]]] = {}
         for j, (table, row) in enumerate(rows):
             found.setdefault(self.where[source, table], []).append((j, *self._row(table, sector, row)))
@@ -135,7 +139,7 @@ class Shown:
         return Forms(len(rows), pieces)
 
     def _row(self, table: int, sector: Sequence[int], row: int) -> tuple[Indices, Floats]:
-        """Places in a table, with a sum after the rows of each column, and factors there."""
+        """Return positions in a table, with a sum after the rows of each column, and the factors there."""
         (group, _), axes = self.decomposition.place(table), self.axes(table)
         lengths = [*self.sizes(table), *group.inner_shape]
         inside = np.unravel_index(row, group.inner_shape) if group.inner_shape else ()
@@ -153,7 +157,7 @@ class Shown:
             rows = math.prod(lengths[x] for x in dims)
             own, own_factors = np.zeros(1, dtype=np.intp), np.ones(1)
             if all(x < len(axes) and axes[x] not in sector for x in dims):
-                own = np.array([rows])  # the sum of all
+                own = np.array([rows])  # the sum of all rows
             else:
                 for x in dims:
                     at, by = along(x)
@@ -167,9 +171,10 @@ class Shown:
 @final
 @dataclass(frozen=True, eq=False)
 class JointEstimation:
-    """Sectors as all releases together tell of them.
+    """The estimates of sectors from all releases jointly.
 
-    whiteners: by group, W with W Wᵀ = M_S⁻¹, (K, k, k). thetas: by sector θ̂_S, (n_a for a in S…, k).
+    whiteners: By group, W with W Wᵀ = M_S⁻¹, (K, k, k).
+    thetas: By sector, θ̂_S, (n_a for a in S…, k).
     """
 
     whiteners: list[Floats]
@@ -177,23 +182,23 @@ class JointEstimation:
     lengths: tuple[int, ...] = ()
 
     def estimates(self, answers: Sequence[Exact], group: int, sectors: Indices) -> Floats:
-        """θ̂_S of some sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""
+        """Return θ̂_S of some sectors of a group, all of equal sizes, (K, n_a for a in S…, k)."""
         del answers
         return np.stack([self.thetas[group, s] for s in sectors.tolist()])
 
     def covariance(self, f: Mapping[Place, Floats], h: Mapping[Place, Floats]) -> float:
-        """Of two combinations of what sectors are estimated to be."""
+        """Return the covariance of two combinations of the sectors' estimates."""
         return covariance(self.whiteners, f, h)
 
     def moved(self, f: Mapping[Place, Floats]) -> dict[Place, Floats]:
-        """How each sector's estimate varies with a combination of them: cov(θ) f."""
+        """Return cov(θ) f: the covariance of each sector's estimate with the combination f."""
         return moved(self.whiteners, f)
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """The tables of several releases, and how they are estimated together."""
+    """The tables of several releases, with their joint estimation."""
 
     publication: Publication
     decomposition: Decomposition
@@ -205,7 +210,9 @@ class Joint:
 class Combined(Source):
     """The noisy answers of several parts as one source of numbers.
 
-    shown: their tables. of: the parts. pieces: what they tell of every sector.
+    shown: The tables of the parts.
+    `of`: The parts.
+    pieces: Their information about every sector.
     """
 
     shown: Shown
@@ -214,24 +221,24 @@ class Combined(Source):
 
     @property
     def parts(self) -> tuple[Source, ...]:
-        """Those that are combined."""
+        """The parts that are combined."""
         return self.of
 
     @property
     def normal(self) -> bool:
-        """Whether the noise of all is as good as normal."""
+        """True if the noise of all parts is treated as normal."""
         return all(s.normal for s in self.of)
 
     def between(self, one: Numbers, other: Numbers) -> Floats:
-        """Covariances of pairs of its numbers, (P,), in people²: sector by sector."""
+        """Return the covariances of pairs of its numbers, (P,), in people²: sector by sector."""
         return by_sector(one, other)
 
     def sums(self, one: Weighted, other: Weighted, length: int) -> Floats | None:
-        """Likewise."""
+        """Return the covariances of sums of many numbers, one by one, (J,), in people²; None to use pairs."""
         return sums_by_sector(one, other, length)
 
     def traced(self, tensors: Mapping[str, Floats]) -> dict[Source, dict[str, Floats]]:
-        """A combination of its numbers as one of those of its parts: by table a coefficient for each number."""
+        """Return a combination of its numbers as combinations of its parts: by table a coefficient for each number."""
         d, shown = self.part.decomposition, self.shown
         along: dict[tuple[Source, int], Floats] = {}
         for (group, s), factors in rebuilding.pulled(self.part, tensors).items():
@@ -252,14 +259,14 @@ class Combined(Source):
 
 
 def _spread(x: Floats, sector: Sequence[int], axes: Sequence[int]) -> Floats:
-    """Along a sector's attributes, in its order, as along a table's axes, of which the others have length 1."""
+    """Return x along a sector's attributes as an array along a table's axes, where all other axes have length 1."""
     kept = [a for a in axes if a in sector]
     ordered = x.transpose([sector.index(a) for a in kept])
     return ordered.reshape([ordered.shape[kept.index(a)] if a in sector else 1 for a in axes])
 
 
 def _varying(x: Floats, sector: Sequence[int], axes: Sequence[int]) -> Floats:
-    """What of a table (axes…, rows) varies along a sector's attributes, in its order, and nowhere else."""
+    """Return the part of a table (axes…, rows) that varies along a sector's attributes only, in their order."""
     summed = x.sum(axis=tuple(i for i, a in enumerate(axes) if a not in sector))
     kept = [a for a in axes if a in sector]
     for axis in range(len(kept)):
@@ -286,7 +293,8 @@ def _joined(shown: Shown, sources: Sequence[Source]) -> tuple[JointEstimation, d
                 told = np.stack([varying[t][..., row] for t, row in piece.rows], axis=-1)
                 information, seen = information + lift.T @ piece.pulled, seen + told @ piece.pulled
                 own.append(piece)
-        sizes = np.sqrt(information.diagonal())  # counts and sums of large amounts stand beside one another
+        # sizes of counts and of sums of large amounts differ by many powers of ten
+        sizes = np.sqrt(information.diagonal())
         triangle = np.linalg.cholesky(information / np.multiply.outer(sizes, sizes))
         whitener = sl.solve_triangular(triangle, np.eye(len(triangle)), lower=True).T / sizes[:, None]
         whiteners[group][s], thetas[group, s], pieces[group, s] = whitener, seen @ whitener @ whitener.T, own
@@ -298,7 +306,7 @@ _Lifts = Sequence[tuple[int, Floats]]
 
 
 def _reached(d: Decomposition) -> Iterator[tuple[Place, _Lifts]]:
-    """The sectors, with the tables that reach them."""
+    """Return the sectors, with the tables that reach them."""
     for number, group in enumerate(d.groups):
         lifted = [(m, m.answers(np.eye(len(group.basis))).T) for m in group.members]
         for s in range(len(group)):
@@ -307,7 +315,7 @@ def _reached(d: Decomposition) -> Iterator[tuple[Place, _Lifts]]:
 
 
 def _told(shown: Shown, source: Source, sector: Sequence[int], lifts: _Lifts) -> tuple[Piece, Floats]:
-    """What a source tells of a sector, and L."""
+    """Return the information of a source about a sector, and L."""
     rows = [(t, j) for t, lift in lifts for j in range(len(lift))]
     every = np.concatenate([lift for _, lift in lifts])
     chosen = _independent(every)
@@ -329,7 +337,7 @@ def _told(shown: Shown, source: Source, sector: Sequence[int], lifts: _Lifts) ->
 
 
 def _independent(rows: Floats) -> Indices:
-    """Rows of which all others are combinations, whatever their sizes: sums of large amounts, and counts."""
+    """Return rows of which all other rows are combinations; their sizes may differ as counts and large sums do."""
     sizes = np.sqrt((rows * rows).sum(axis=1))
     triangle, order = sl.qr((rows / np.where(sizes > 0, sizes, 1.0)[:, None]).T, mode="r", pivoting=True)
     left = np.abs(np.diagonal(triangle))
@@ -340,7 +348,7 @@ def _independent(rows: Floats) -> Indices:
 
 
 def _together(releases: Sequence[Release]) -> tuple[Publication, Shown]:
-    """All tables of some releases, those that show the same once."""
+    """Return all tables of some releases, with those that show the same statistics once."""
     first = releases[0].plan.publication
     sources = [s for r in releases for s in r._sources]
     asked = [s.part.publication for s in sources]
@@ -385,10 +393,10 @@ def _together(releases: Sequence[Release]) -> tuple[Publication, Shown]:
 
 
 def _domain(domains: Sequence[Domain]) -> Domain:
-    """All attributes of some domains.
+    """Return all attributes of some domains.
 
     Raises:
-        ReleaseError: one is not defined alike everywhere.
+        ReleaseError: An attribute is not defined equally everywhere.
     """
     known: dict[str, Attribute] = {}
     for domain in domains:
@@ -430,7 +438,7 @@ def _check_records(releases: Sequence[Release]) -> None:
 
 
 def _stated(one: Publication, other: Publication) -> Iterator[tuple[str, object, object]]:
-    """What says which records are counted."""
+    """Yield the statements that determine which records are counted, as name and both values."""
     mine, theirs = one.source, other.source
     yield "the source", (mine.name, mine.table, mine.population), (theirs.name, theirs.table, theirs.population)
     yield "the conditions that records meet", mine.where, theirs.where
@@ -438,27 +446,28 @@ def _stated(one: Publication, other: Publication) -> Iterator[tuple[str, object,
     here, there = one.workload.domain, other.workload.domain
     left = [{name: d[name] for name in d.drops(p.source.drops)} for d, p in ((here, one), (there, other))]
     yield "the attributes for whose values records are left out", left[0], left[1]
-    if one.unit.id is not None:  # which records of a person are counted goes by all attributes
+    if one.unit.id is not None:  # the rule for a person's counted records depends on all attributes
         yield "the attributes, by which the records of a person are chosen", here, there
 
 
-# --- what is asked --------------------------------------------------------------------------------------
+# --- the combination -------------------------------------------------------------------------------
 
 
 @final
 class Combination(Made, Answering):
     """Several releases of the same records as one: consistent tables by name, and answers to questions about them.
 
-    Made by :func:`combine`. It is asked as a release is: `count`, `total`, `mean`, `quantile`, `estimate`.
+    :func:`combine` makes it. It answers the questions that a release answers: `count`, `total`, `mean`, `quantile`,
+    `estimate`.
 
     **Guarantees**
-        * every value is unbiased, and of least variance among all linear unbiased combinations of what the releases'
-          tables say: no `std_error` is larger than in any of the releases alone;
-        * `std_error` and `covariance` are exact for Gaussian noise of the stated scales, and at least the discrete
-          noise's own; with noise of several kinds each counts by its variance;
-        * intervals have at least their confidence: of Gaussian noise alone by its quantiles; where a release is pure,
-          each kind of noise has a part of what may be missed (Bonferroni), and sums of Laplace noise are exact;
-        * any two tables agree on what they share, up to floating point; nothing is charged.
+        * every value is unbiased, and has the least variance of all linear unbiased combinations of the releases'
+          tables: no `std_error` is larger than in any single release;
+        * `std_error` and `covariance` are exact for Gaussian noise of the stated scales, and at least those of the
+          discrete noise. Each kind of noise enters by its variance;
+        * intervals have at least their confidence. For Gaussian noise only, they use its quantiles. If a release is
+          pure, each kind of noise has a part of the allowed error (Bonferroni), and sums of Laplace noise are exact;
+        * any two tables agree on their shared sums, up to floating point; combining charges nothing.
 
     Source: generalised least squares (Aitken 1935), sector by sector.
     """
@@ -501,7 +510,7 @@ class Combination(Made, Answering):
         return self._counted(name)
 
     def counts_at_ends(self, name: str) -> pd.DataFrame:
-        """Return what a table of means is made of, as :meth:`fitnoise.Release.counts_at_ends`.
+        """Return the counts that a table of means is made of, as :meth:`fitnoise.Release.counts_at_ends`.
 
         Args:
             name: The table of means.
@@ -514,7 +523,7 @@ class Combination(Made, Answering):
         return self._counted(name)
 
     def _counted(self, name: str) -> pd.DataFrame:
-        """Return the numbers of a table as they were measured: of means the counts at the ends of the range."""
+        """Return the numbers of a table as they were measured; for means, the counts at the ends of the range."""
         table = self._workload[name]
         labels = table.labels(self._domain)
         own = self._combined.form(name, np.ones(table.shape(self._domain)))
@@ -540,10 +549,10 @@ class Combination(Made, Answering):
         return f"<Combination of {len(self.releases)} releases, {len(self)} tables: {some(list(self))}>"
 
     def alone(self, name: str) -> list[pd.DataFrame]:
-        """A table as each of the releases has it that has it; of means the counts at the ends of the range.
+        """Return a table as it is in each release that has it; for means, the counts at the ends of the range.
 
         Args:
-            name: of the table, here.
+            name: The name of the table in the combination.
         """
         shown, number = self._combined.shown, self._workload.number(name)
         asked = [(r, shown.name(s, number)) for r in self.releases for s in r._sources if (s, number) in shown.where]
@@ -552,10 +561,10 @@ class Combination(Made, Answering):
         return [r[own] for r, own in asked]
 
     def publication(self, name: str) -> Publication:
-        """All tables together, over the attributes of all releases; the rest is that of the first.
+        """Return a publication of all tables and the attributes of all releases, otherwise that of the first.
 
         Args:
-            name: of a table.
+            name: The name of a table.
         """
         if name not in self:
             raise KeyError(f"no table {name!r}; there are {some(list(self))}")
@@ -563,24 +572,24 @@ class Combination(Made, Answering):
         return publication
 
     def csv(self, name: str) -> str:
-        """A table as a CSV file.
+        """Return a table as a CSV file.
 
         Args:
-            name: of the table.
+            name: The name of the table.
         """
         return csv_text(self[name])
 
     def frames(self, name: str) -> dict[str, Callable[[], pd.DataFrame]]:
-        """Return the files of a table: by their names what is in them.
+        """Return the files of a table: for each file name a function that makes its frame.
 
         Args:
-            name: The table; of means a second file has the counts at the ends of the range.
+            name: The table; for means, a second file has the counts at the ends of the range.
         """
         files = (f"{file}.csv" for file in file_labels(self._workload[name], self._domain))
         return dict(zip(files, (partial(self.__getitem__, name), partial(self._counted, name)), strict=False))
 
     def texts(self, name: str) -> Texts:
-        """Return the files of a table: by their names what makes their texts.
+        """Return the files of a table: for each file name a function that makes its text.
 
         Args:
             name: The table.
@@ -588,28 +597,28 @@ class Combination(Made, Answering):
         return {file: partial(_csv, frame) for file, frame in self.frames(name).items()}
 
     def document(self) -> dict[str, Any]:
-        """What combination.json says: the releases, by their plans and answers, the tables, and who said what."""
+        """Return the content of combination.json: the plans and answers of the releases, the tables, and statements."""
         of = [_identity(r) for r in self.releases]
         tables = [{"name": name, "file": f"{slug(name)}.csv", "numbers": len(self._counted(name))} for name in self]
         stated = "the releases are of the same records, as was said by whoever combined them"
         return {"fitnoise_combination": FORMAT, "releases": of, "stated": stated, "tables": tables}
 
     def estimate(self, combination: Mapping[str, Floats], confidence: float | None = None) -> Estimate:
-        """Any linear combination of the tables' numbers, with its error.
+        """Return any linear combination of the tables' numbers, with its error.
 
         Args:
-            combination: for some tables, one coefficient per number, in the table's shape.
-            confidence: of the margin; default that of the first release.
+            combination: For some tables, one coefficient for each number, in the table's shape.
+            confidence: The confidence of the margin; default that of the first release.
 
         Raises:
-            ReleaseError: an unknown table or coefficients of another shape.
+            ReleaseError: A table is unknown, or its coefficients have another shape.
         """
         parts = ((self._combined.form(name, x), self._workload[name], x) for name, x in combination.items())
         return added(parts, self._confidence).one(confidence)
 
 
 def records_not_stated(option: str, comparison: str) -> ReleaseError:
-    """Return the error for releases that are to be combined without a statement that their records are the same.
+    """Return the error for releases to be combined without a statement that their records are the same.
 
     Args:
         option: Argument or option that makes the statement.
@@ -626,21 +635,23 @@ def records_not_stated(option: str, comparison: str) -> ReleaseError:
 
 @checked(ReleaseError, "Nothing was combined.")
 def combine(first: Release, *others: Release, same_records: bool = False) -> Combination:
-    """Several releases of the same records as one estimate of least variance. Costs no privacy: nothing is measured.
+    """Combine several releases of the same records into one estimate of least variance. Measures and charges nothing.
 
     Args:
-        first: a release.
-        others: further ones, such as answers that were free beside it. What they state of the records they count is
-            compared: source, conditions, privacy unit, which values leave records out, and every attribute they share.
-        same_records: to be said by whoever knows that the data were the same each time, which no file can state.
+        first: A release.
+        others: Further releases, such as free answers for the plan of `first`. fitnoise compares the statements about
+            their records: source, conditions, privacy unit, values that leave records out, and every attribute that two
+            releases share.
+        same_records: True states that the data were the same each time. Only the publisher knows this; no file can
+            state it.
 
     Raises:
-        ReleaseError: `same_records` is not true; the releases state that they count different records, or define an
-            attribute differently; a release is given twice or has no tables; or together they ask for more joint cells
-            of structured attributes than are combined (20,000, of which one release tells at most 1,500).
+        ReleaseError: `same_records` is not true. Or the releases state that they count different records, or define an
+            attribute differently. Or a release is given twice or has no tables. Or jointly they have too many joint
+            cells of structured attributes (at most 20,000, of which one release may have 1,500).
 
     **Guarantees**
-        as :class:`Combination`.
+        The result keeps the guarantees of :class:`Combination`.
 
     Example:
         `fn.combine(release, other, same_records=True).count(status="joint", by="state").frame()`
@@ -671,7 +682,7 @@ def combine(first: Release, *others: Release, same_records: bool = False) -> Com
 
 
 def _identity(release: Release) -> dict[str, str]:
-    """What tells a release from all others."""
+    """Return the digests that distinguish a release from all others."""
     return {"plan": release.plan.hash, "answers": answers_digest(release.answers)}
 
 
@@ -679,10 +690,10 @@ def _identity(release: Release) -> dict[str, str]:
 
 
 def read_combination(releases: Sequence[Release], directory: Path) -> Combination:
-    """The combination that a folder says it is, made anew of these releases, whatever their order.
+    """Read a combination from a folder, and recompute it from these releases in any order.
 
     Raises:
-        ReleaseError: there is none, or it is of other releases; or as :func:`combine`.
+        ReleaseError: There is no combination, or it is of other releases; or as for :func:`combine`.
     """
     text = read_text(directory / DESCRIPTION)
     try:
@@ -725,9 +736,9 @@ def _csv(frame: Callable[[], pd.DataFrame]) -> str:
 
 
 def check_tables(found: Combination, directory: Path) -> str | None:
-    """What is wrong with the files in a folder as those of a combination; None where nothing is.
+    """Return the first fault of the files in a folder as those of a combination; None if there is no fault.
 
-    Numbers are computed anew, so that the last of their digits may differ; everything else is as it was written.
+    The function recomputes the numbers, so the last of their digits may differ; everything else must be as written.
     """
 
     def about(name: str) -> Texts:

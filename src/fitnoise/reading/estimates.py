@@ -1,19 +1,20 @@
-"""What a reader forms of published numbers, with intervals of proven coverage. Post-processing only.
+"""Estimates from published numbers, with intervals of proven coverage. Post-processing only.
 
 **An interval is the set of values whose linear hypothesis is not rejected.** The noise of any linear form of a release
-is known exactly, so that each test has its level for any data: no approximation of a ratio by something linear.
+is known exactly. So each test has its level for any data, without a linear approximation of a ratio.
 
     sum, difference     |f·x − v| ≤ m(f)
     ratio r = a/b       |(a − r b)·x| ≤ m(a − r b): closed for Gaussian noise (Fieller 1954), step by step for others
 
-m(f) is the half-width of f's noise at the confidence. It is a norm of f: of normal noise √(fᵀVf) times a number; of any
-symmetric noise with a log-concave density, such as sums of Laplace noise, by Meyer and Reisner (1991) and Bobkov
-(2010). So {(s, t): m(s a − t b) < (s a − t b)·x} is a convex cone: **of all directions (s, t) one arc is rejected**,
-and what is accepted is an interval of ratios t/s, or all but one, and always the estimate. So whatever lies beyond a
-rejected ratio, seen from the estimate, is rejected, and an end can be looked for step by step.
+m(f) is the half-width of the noise of f at the confidence, and a norm of f. For normal noise it is a number times
+√(fᵀVf). Sums of Laplace noise are symmetric with a log-concave density. For all such noise, m is a norm by Meyer and
+Reisner (1991) and Bobkov (2010). So {(s, t): m(s a − t b) < (s a − t b)·x} is a convex cone: **of all directions (s, t)
+one arc is rejected**. The accepted ratios t/s are an interval, or all ratios except an interval, and always include the
+estimate. So every ratio on the far side of a rejected ratio, seen from the estimate, is rejected. The module can
+therefore search for an end step by step.
 
-Values that nobody's data can have are left out: counts are not negative, and a part of b's records is at most all of
-them. An interval that is right with some chance is so after it is cut to what is possible.
+The intervals leave out impossible values: counts are not negative, and a part of b's records is at most all of them. An
+interval keeps its coverage when it is cut to the possible values.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ from fitnoise.request.targets import checked_confidence, z_score
 from fitnoise.request.workloads import Table
 
 MOST_COVARIANCES = 2_000
-"""Numbers whose covariances are written as a matrix."""
+"""The largest number of estimates whose covariances are written as a matrix."""
 
 MOST = 1_000_000
-"""Numbers made by combining all of some with all of others."""
+"""The largest number of estimates that one combination of two breakdowns can make."""
 
 STEPS = 16
-"""Taken towards an end of an interval."""
+"""The number of steps towards an end of an interval."""
 
 Range = tuple[Floats, Floats]
 
@@ -60,8 +61,8 @@ Range = tuple[Floats, Floats]
 class Estimate:
     """A number computed from a release, with its error: value ± moe at `confidence`.
 
-    It is added, subtracted, multiplied and divided as :class:`Estimates` are, and makes with them what they make:
-    `release.sum(…) / release.count()` is a ratio with an interval of its own.
+    An estimate can be added, subtracted, multiplied and divided like :class:`Estimates`, with results of the same
+    classes: `release.sum(…) / release.count()` is a ratio with an interval of its own.
     """
 
     value: float
@@ -70,14 +71,14 @@ class Estimate:
     confidence: float
     _of: Estimates | None = field(default=None, repr=False, compare=False)
 
-    __array_ufunc__ = None  # numbers of numpy leave it to this how they are multiplied
+    __array_ufunc__ = None  # NumPy numbers leave their multiplication to this class
 
     @property
     def estimates(self) -> Estimates:
-        """The same as `Estimates` of one number, which have intervals, a frame and covariances.
+        """This estimate as `Estimates` of one number, which have intervals, a frame and covariances.
 
         Raises:
-            ReleaseError: it was made of numbers and not of a release, so that nothing is known of its noise.
+            ReleaseError: The estimate was made from numbers and not from a release, so its noise is unknown.
         """
         if self._of is None:
             raise ReleaseError(
@@ -121,35 +122,38 @@ class Estimate:
 
 
 def _plain(other: Any) -> Any:
-    """What is computed with: of an estimate, the same as `Estimates`."""
+    """Return a value for computation: `Estimates` for an estimate, any other value as it is."""
     return other.estimates if isinstance(other, Estimate) else other
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """By what numbers are told apart: names with their labels, and the attribute that each name is of or a level of."""
+    """The names that break numbers down, with their labels, and the attribute or hierarchy of each name."""
 
     labels: Mapping[str, tuple[Any, ...]]
     homes: Mapping[str, str]
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many labels each name has."""
+        """The number of labels of each name."""
         return tuple(map(len, self.labels.values()))
 
     def frame(self, columns: Mapping[str, npt.NDArray[Any]]) -> pd.DataFrame:
-        """The labels, and columns beside them, a row for each number. No attribute has the name of such a column."""
+        """Return the labels with further columns, one row for each number.
+
+        No attribute has the name of a further column.
+        """
         frame = label_frame(dict(self.labels)) if self.labels else pd.DataFrame(index=range(1))
         for name, x in columns.items():
             frame[name] = x.ravel()
         return frame
 
     def chosen(self, key: Any) -> tuple[Rows, Indices, list[tuple[str, list[int], bool]]]:
-        """Some rows: what is left of the labels, the rows' places, and what was chosen by name.
+        """Return some rows: the remaining labels, the indices of the rows, and the choice for each name.
 
         Raises:
-            ReleaseError: not one key for each name, or an unknown label.
+            ReleaseError: There is not one key for each name, or a label is unknown.
         """
         keys = key if isinstance(key, tuple) else (key,)
         if len(keys) != len(self.labels):
@@ -169,10 +173,10 @@ class Rows:
         return Rows(left, {name: self.homes[name] for name in left}), where, picked
 
     def beside(self, other: Rows) -> tuple[Rows, Indices, Indices]:
-        """All that is told apart by one or the other, and which of the rows of each belongs there.
+        """Return the rows broken down by the names of both, and for each of them the row of this and of the other.
 
         Raises:
-            ReleaseError: labels of one name that differ, two levels of one hierarchy, or more than anybody reads.
+            ReleaseError: The labels of one name differ, two levels of one hierarchy occur, or there are too many rows.
         """
         labels, homes = {**other.labels, **self.labels}, {**other.homes, **self.homes}
         labels = {name: labels[name] for name in dict.fromkeys([*self.labels, *other.labels])}
@@ -241,15 +245,16 @@ def _spread(own: Rows, both: Rows) -> Indices:
 
 @final
 class Estimates(Told):
-    """Unbiased estimates of linear statistics of a release, one or many: counts, and sums and differences of such.
+    """Unbiased estimates of linear statistics of a release, one or many: counts, and their sums and differences.
 
-    Made by `Release.count`. They are added, subtracted, and multiplied or divided by numbers; divided by one another
-    they are `Ratios`. Numbers that are told apart by the same names go together by these; by others, all with all.
+    `Release.count` makes them. They can be added, subtracted, and multiplied or divided by numbers; their quotients are
+    `Ratios`. Two sets that are broken down by the same name are matched by its labels. Names of only one of the sets
+    are combined with all labels of the other.
 
     **Guarantees**
-        * `value` is unbiased, and `std_error` exact for Gaussian noise (at least the discrete noise's own);
+        * `value` is unbiased, and `std_error` is exact for Gaussian noise (at least that of the discrete noise);
         * intervals have at least their confidence, up to 6·10⁻⁵ for the lattice of the noise (docs/guarantees.md);
-        * whichever tables show what is asked, the numbers are the same, up to floating point.
+        * the numbers do not depend on which tables show the request, up to floating point.
     """
 
     _called = ("estimate", "")
@@ -263,7 +268,7 @@ class Estimates(Told):
 
     @property
     def universe(self) -> str:
-        """Which records are counted, as far as one question says it."""
+        """The counted records, if one question states them."""
         return SEVERAL if self._asked is None else self._asked.universe
 
     @cached_property
@@ -276,60 +281,60 @@ class Estimates(Told):
 
     @property
     def value(self) -> Any:
-        """Unbiased estimates, in people, along the labels: an array, or a number where there are none."""
+        """The unbiased estimates, in people, by label: an array, or a number where there are no labels."""
         return self._values.reshape(self._rows.shape)[()]
 
     @property
     def std_error(self) -> Any:
-        """Their standard errors, in people, likewise."""
+        """The standard errors of the estimates, in people: an array, or a number where there are no labels."""
         return np.sqrt(self._law.covariances[:, 0, 0]).reshape(self._rows.shape)[()]
 
     def moe(self, confidence: float | None = None, *, simultaneous: bool = False) -> Any:
-        """Half-widths of intervals, in people, likewise.
+        """Return the half-widths of intervals, in people: an array, or a number where there are no labels.
 
         Args:
-            confidence: of each interval; default the release's.
-            simultaneous: whether it is of all intervals at once instead.
+            confidence: The confidence of each interval; default the release's.
+            simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
-            ReleaseError: some are of a combination, others of a release in it. WorkloadError: a confidence outside
-                (0, 1).
+            ReleaseError: Some numbers are from a combination, and others from a release in it. WorkloadError: The
+                confidence is not in (0, 1).
         """
         gamma = level(self._own(confidence), len(self), normal=self._law.normal, simultaneous=simultaneous)
         return self._law.half_widths(np.ones((len(self), 1)), gamma).reshape(self._rows.shape)[()]
 
     def interval(self, confidence: float | None = None, *, simultaneous: bool = False) -> tuple[Any, Any]:
-        """(low, high): value ∓ moe.
+        """Return (low, high): value ∓ moe.
 
         Args:
-            confidence: of each interval; default the release's.
-            simultaneous: whether it is of all intervals at once instead.
+            confidence: The confidence of each interval; default the release's.
+            simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
-            WorkloadError: a confidence outside (0, 1).
+            WorkloadError: The confidence is not in (0, 1).
         """
         moe = self.moe(confidence, simultaneous=simultaneous)
         return self.value - moe, self.value + moe
 
     def frame(self, confidence: float | None = None, *, simultaneous: bool = False) -> pd.DataFrame:
-        """Columns: the labels, value, std_error, moe. Arguments as for `moe`.
+        """Return the labels with the columns value, std_error and moe. The arguments are those of `moe`.
 
         Args:
-            confidence: of each interval; default the release's.
-            simultaneous: whether it is of all intervals at once instead.
+            confidence: The confidence of each interval; default the release's.
+            simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
-            WorkloadError: a confidence outside (0, 1).
+            WorkloadError: The confidence is not in (0, 1).
         """
         moe = self.moe(confidence, simultaneous=simultaneous)
         columns = {"value": self._values, "std_error": np.asarray(self.std_error), "moe": np.asarray(moe)}
         return self._framed(columns, confidence)
 
     def covariance(self) -> Floats:
-        """Covariances of all pairs, (numbers, numbers), in people²: exact for Gaussian noise.
+        """Return the covariances of all pairs, (numbers, numbers), in people²: exact for Gaussian noise.
 
         Raises:
-            ReleaseError: more than 2,000 numbers.
+            ReleaseError: There are more than 2,000 numbers.
         """
         n = len(self)
         if n > MOST_COVARIANCES:
@@ -346,10 +351,10 @@ class Estimates(Told):
         return out
 
     def one(self, confidence: float | None = None) -> Estimate:
-        """A single number with its error.
+        """Return a single number with its error.
 
         Raises:
-            ReleaseError: there are several.
+            ReleaseError: There are several numbers.
         """
         if len(self) != 1:
             raise ReleaseError(
@@ -368,24 +373,24 @@ class Estimates(Told):
         return self.confidence if confidence is None else checked_confidence(confidence)
 
     def __getitem__(self, key: Any) -> Estimates:
-        """Those of a label, or of a list of labels, for each name by which they are told apart."""
+        """Return the numbers of a label, or of a list of labels, for each name that breaks them down."""
         rows, where, picked = self._rows.chosen(key)
         asked = None if self._asked is None else self._asked.picked(picked)
         return Estimates(self._forms.take(where), rows, self.confidence, asked, counts=self._counts)
 
     @checked(ReleaseError, "Nothing was computed.", "along")
     def change(self, along: str, lag: int = 1) -> Estimates:
-        """Each number less the one so many labels before it: changes; with the lag of a year, seasonal differences.
+        """Return each number minus an earlier number: changes, or seasonal differences if the lag is a year.
 
         Args:
-            along: by which name numbers follow one another, such as "month", in the order of its labels.
-            lag: how many labels before, from 1.
+            along: The name along which numbers follow one another, such as "month", in the order of its labels.
+            lag: The distance to the earlier number, in labels, at least 1.
 
         Returns:
-            For all labels but the first, which have none before them.
+            Numbers for all labels except the first `lag` labels, which have no earlier number.
 
         Raises:
-            ReleaseError: the numbers are not told apart by this name, or there are no more labels than that.
+            ReleaseError: The numbers are not broken down by this name, or the name has at most `lag` labels.
 
         Example:
             `release.count(by=["month", "region"]).change("month", 12).frame()`
@@ -395,17 +400,18 @@ class Estimates(Told):
 
     @checked(ReleaseError, "Nothing was computed.", "along")
     def average(self, along: str, width: int) -> Estimates:
-        """The mean of each number and those before it, so many in all: moving averages.
+        """Return moving averages: the mean of each number and the `width` − 1 numbers before it.
 
         Args:
-            along: by which name numbers follow one another, in the order of its labels.
-            width: how many numbers a mean is of, from 1.
+            along: The name along which numbers follow one another, in the order of its labels.
+            width: The number of values in a mean, at least 1.
 
         Returns:
-            For all labels but the first, with fewer before them.
+            Numbers for all labels except the first `width` − 1 labels.
 
         Raises:
-            ReleaseError: as of :meth:`change`.
+            ReleaseError: The numbers are not broken down by this name, or the name has too few labels, as in
+                :meth:`change`.
         """
         n, k = self._steps(along, width, less=0)
         window = sum((sp.eye_array(n - k + 1, n, k=i) for i in range(1, k)), start=sp.eye_array(n - k + 1, n))
@@ -413,14 +419,15 @@ class Estimates(Told):
 
     @checked(ReleaseError, "Nothing was computed.", "along")
     def to_date(self, along: str, season: int | None = None) -> Estimates:
-        """The sum of each number and all before it; from the beginning of its season, where there are seasons.
+        """Return the sum of each number and all numbers before it, from the start of its season if there are seasons.
 
         Args:
-            along: by which name numbers follow one another, in the order of its labels.
-            season: after how many labels sums begin anew, such as 12 months: years to date. None never.
+            along: The name along which numbers follow one another, in the order of its labels.
+            season: The number of labels after which sums start again, such as 12 months for years to date. None never
+                starts again.
 
         Raises:
-            ReleaseError: as of :meth:`change`; or too many numbers are added up.
+            ReleaseError: As for :meth:`change`; or a sum has too many numbers.
         """
         n, _ = self._steps(along, 1, less=0)
         _, k = self._steps(along, n if season is None else min(season, n) if type(season) is int else season, less=0)
@@ -436,7 +443,7 @@ class Estimates(Told):
         return self._moved(along, whole, 0, counts=self._counts)
 
     def _steps(self, along: str, steps: object, *, less: int) -> tuple[int, int]:
-        """How many labels there are of a name, and a number of them; `less` than all of them."""
+        """Return the number of labels of a name, and the number of steps, at most the number of labels minus `less`."""
         labels = self._rows.labels.get(along)
         if labels is None:
             names = list(self._rows.labels)
@@ -459,7 +466,7 @@ class Estimates(Told):
         return len(labels), steps
 
     def _moved(self, along: str, matrix: Any, first: int, *, counts: bool) -> Estimates:
-        """Combinations along a name, for its labels from a place on."""
+        """Return combinations along a name, for its labels from an index on."""
         names = list(self._rows.labels)
         sides: list[Any] = [
             sp.eye_array(math.prod(len(self._rows.labels[x]) for x in some))
@@ -515,7 +522,7 @@ class Estimates(Told):
         return self._scaled(-1.0)
 
     def __radd__(self, other: object) -> Any:
-        """As of :func:`sum`, which begins with 0."""
+        """Return the estimates for 0, because :func:`sum` starts with 0; refuse other numbers."""
         if not is_number(other):
             return NotImplemented
         if other != 0:
@@ -570,20 +577,24 @@ class Estimates(Told):
 
 @final
 class Ratios(Movable):
-    """Ratios of two estimates each, a/b: shares, rates, growth, means. Made by dividing `Estimates`.
+    """Ratios a/b of two estimates each: shares, rates, growth, means. A quotient of `Estimates` makes them.
 
-    `universe` says of which records they are, as far as one question does. They are multiplied or divided by numbers,
-    and numbers are added to or subtracted from them: 1000 * a / b, a / b - 1. Added, subtracted or divided with
-    one another they are `ComparedRatios`; of the same b they are `Ratios` again. Products, and what is made of
-    more than two, are `CombinedRatios`.
+    `universe` states their records, if one question does. Ratios can be multiplied or divided by numbers, and numbers
+    can be added or subtracted: 1000 * a / b, a / b - 1. A sum, difference or quotient of two `Ratios` is
+    `ComparedRatios`; with the same b it is `Ratios` again. Products, and results of more than two ratios, are
+    `CombinedRatios`.
 
     **Guarantees**
-        * the exact ratio, of the records as they were read, is from `low` to `high` with at least the confidence,
-          whatever the data, up to 6·10⁻⁵ for the lattice of the noise; where b is 0 there is none, and nothing is said;
-        * where b is not told from 0 (`told` is false) ratios of any size may remain, and an end may be infinite;
-        * a part of b's records is from 0 to 1, no ratio of counts is below 0, and a mean is among the values it is of.
+        * the exact ratio, of the records as they were read, is from `low` to `high` with at least the confidence, for
+          any data. The lattice of the noise can lower the confidence by at most 6·10⁻⁵. Where b is 0 there is no ratio
+          and no guarantee;
+        * where b is not distinguished from 0 (`told` is false), ratios of any size may remain, and an end may be
+          infinite;
+        * a part of b's records is from 0 to 1, and no ratio of counts is below 0. A mean is between the least and the
+          largest possible value.
 
-    Source: Fieller, J. R. Stat. Soc. B 16 (1954) for Gaussian noise; for sums of Laplace noise ours, by the same test.
+    Source: Fieller, J. R. Stat. Soc. B 16 (1954) for Gaussian noise. For sums of Laplace noise this project applies
+    Fieller's test.
     """
 
     _called = ("ratio", "")
@@ -602,13 +613,13 @@ class Ratios(Movable):
 
     @classmethod
     def mean(cls, total: Estimates, count: Estimates, possible: tuple[float, float], universe: str) -> Ratios:
-        """The mean of a number that each of the records counted has, from the least to the largest possible.
+        """Return the mean of a number that each counted record has, from the least to the largest possible value.
 
         Args:
-            total: the sum of the values, by groups of records.
-            count: how many records have one, by the same groups.
-            possible: the least and the largest value there may be.
-            universe: which records they are of, in words.
+            total: The sum of the values, by groups of records.
+            count: The number of records with a value, by the groups of `total`.
+            possible: The least and the largest possible value.
+            universe: The records of the mean, in words.
         """
         rows, a, b = total._beside(count)
         low, high = (np.full(a.length, x) for x in possible)
@@ -616,11 +627,11 @@ class Ratios(Movable):
 
     @classmethod
     def of(cls, top: Estimates, bottom: Estimates) -> Ratios:
-        """One by the other.
+        """Return the ratios of two sets of estimates.
 
         Args:
-            top: the numerators.
-            bottom: the denominators; labels that one of both lacks are spread over.
+            top: The numerators.
+            bottom: The denominators; a label that only one of the two has is repeated for the other.
         """
         rows, a, b = top._beside(bottom)
         n, low, high = a.length, -math.inf, math.inf
@@ -637,17 +648,17 @@ class Ratios(Movable):
 
     @property
     def universe(self) -> str:
-        """Which records they are of, and where values were cut, as far as one question says it."""
+        """The records of the ratios, and the cuts of their values, if one question states them."""
         return self._universe
 
     @property
     def varies(self) -> bool:
-        """Whether the ratio is of any account: multiplied by 0 it is a number that is known."""
+        """True unless the ratio was multiplied by 0, which makes it a known number."""
         return self._factor != 0
 
     @property
     def moved(self) -> tuple[tuple[Forms, Forms], tuple[Floats, Floats]]:
-        """Two forms whose ratio it is, multiplied and moved as it was, with b as it is; and their estimates."""
+        """Two forms with the multiplied and shifted ratio, of which the second is b; and their estimates."""
         (a, b), (top, bottom) = self._parts, self._values
         forms = a.times(self._factor).plus(b.times(self._shift)) if self._shift else a.times(self._factor)
         return (forms, b), (self._factor * top + self._shift * bottom, bottom)
@@ -670,7 +681,10 @@ class Ratios(Movable):
 
     @property
     def value(self) -> Any:
-        """The estimates' ratios, moved into what is possible: an array, or a number. NaN where b is estimated as 0."""
+        """The ratios of the estimates, moved to possible values: an array, or a number.
+
+        NaN where the estimate of b is 0.
+        """
         a, b = self._values
         with np.errstate(all="ignore"):
             plain = np.where(b == 0, math.nan, a / b)
@@ -678,32 +692,32 @@ class Ratios(Movable):
 
     @property
     def told(self) -> Any:
-        """Whether b is told from 0 at the release's confidence."""
+        """True where b is distinguished from 0 at the release's confidence."""
         return self._ends(None, simultaneous=False)[2].reshape(self._rows.shape)[()]
 
     def interval(self, confidence: float | None = None, *, simultaneous: bool = False) -> tuple[Any, Any]:
-        """(low, high): the ends of all ratios that are not rejected.
+        """Return (low, high): the ends of all ratios that are not rejected.
 
         Args:
-            confidence: of each interval; default the release's.
-            simultaneous: whether it is of all intervals at once instead.
+            confidence: The confidence of each interval; default the release's.
+            simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
-            ReleaseError: some are of a combination, others of a release in it. WorkloadError: a confidence outside
-                (0, 1).
+            ReleaseError: Some numbers are from a combination, and others from a release in it. WorkloadError: The
+                confidence is not in (0, 1).
         """
         low, high, _ = self._ends(confidence, simultaneous=simultaneous)
         return self._moved(low, high)
 
     def frame(self, confidence: float | None = None, *, simultaneous: bool = False) -> pd.DataFrame:
-        """Columns: the labels, value, low, high, told. Arguments as for `interval`.
+        """Return the labels with the columns value, low, high and `told`. The arguments are those of `interval`.
 
         Args:
-            confidence: of each interval; default the release's.
-            simultaneous: whether it is of all intervals at once instead.
+            confidence: The confidence of each interval; default the release's.
+            simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
-            WorkloadError: a confidence outside (0, 1).
+            WorkloadError: The confidence is not in (0, 1).
         """
         low, high, told = self._ends(confidence, simultaneous=simultaneous)
         ends = self._moved(low, high)
@@ -722,7 +736,7 @@ class Ratios(Movable):
         return Ratios(self._parts, self._rows, self.confidence, self._possible, line, self.universe)
 
     def _taken(self, rows: Rows, where: Indices) -> Ratios:
-        """Some of them, in any order, as often as wanted."""
+        """Return the ratios at these indices, in any order and with repetition."""
         a, b = (f.take(where) for f in self._parts)
         low, high = (x[where] for x in self._possible)
         return Ratios((a, b), rows, self.confidence, (low, high), (self._factor, self._shift), self.universe)
@@ -737,7 +751,7 @@ class Ratios(Movable):
         return self._compared(-other, divided=False) if isinstance(other, Ratios) else super().__add__(other)
 
     def _compared(self, other: Ratios, *, divided: bool) -> Ratios | ComparedRatios:
-        """Of two ratios each: of the same b one ratio again, otherwise what their two intervals say."""
+        """Return the comparison of two ratios each: one ratio if they have one b, otherwise of two intervals."""
         rows, mine, theirs = self._rows.beside(other._rows)
         one, another = self._taken(rows, mine), other._taken(rows, theirs)
         (a, b), (c, d) = one._parts, another._parts
@@ -754,7 +768,7 @@ class Ratios(Movable):
 
 
 def _apart(one: Ratios, other: Ratios) -> Range:
-    """What their difference may be, but for shifts."""
+    """Return the possible range of their difference, without their shifts."""
     ends = [np.sort(np.stack([x._factor * end for end in x._possible]), axis=0) for x in (one, other)]
     return difference(*ends[0], *ends[1])
 
@@ -765,20 +779,20 @@ def _apart(one: Ratios, other: Ratios) -> Range:
 def inverted(
     law: Law, values: tuple[Floats, Floats], possible: Range, confidence: float
 ) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
-    """(low, high, told) of {r possible: |a − r b| ≤ m(a − r b)}, its hull; where it is empty, the nearest end.
+    """Return the ends of the hull of {r possible: |a − r b| ≤ m(a − r b)}, or the nearest end if it is empty.
 
     Args:
-        law: of the forms a and b, row by row.
-        values: their estimates, (J,) each.
-        possible: the ends of what r may be, (J,) each.
-        confidence: of m.
+        law: The law of the forms a and b, row by row.
+        values: The estimates of a and b, (J,) each.
+        possible: The ends of the possible ratios r, (J,) each.
+        confidence: The confidence of m.
     """
     found = _fieller(law, values, z_score(confidence)) if law.normal else None
     if found is None:
         return _bisected(law, values, possible, confidence)
     first, last, inside, told = found
     low, high = possible
-    # inside: from first to last; otherwise up to first, and from last on
+    # inside: from the first to the last root; otherwise up to the first, and from the last on
     above, below = np.maximum(first, low), np.minimum(last, high)
     left, right = ~inside & (first >= low), ~inside & (last <= high)
     from_here = np.where(inside, above, np.where(left, low, np.maximum(last, low)))
@@ -788,7 +802,7 @@ def inverted(
 
 
 def _nearest(values: tuple[Floats, Floats], possible: Range) -> Floats:
-    """The end of what is possible that is nearer to the estimate."""
+    """Return the end of the possible values that is nearer to the estimate."""
     (a, b), (low, high) = values, possible
     with np.errstate(all="ignore"):
         return np.where(np.abs(a / b - low) <= np.abs(a / b - high), low, high)
@@ -797,7 +811,10 @@ def _nearest(values: tuple[Floats, Floats], possible: Range) -> Floats:
 def _fieller(
     law: Law, values: tuple[Floats, Floats], z: float
 ) -> tuple[Floats, Floats, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """The roots of A r² − 2 B r + C, in order, and whether what is accepted lies between them; all is (−∞, ∞)."""
+    """Return the roots of A r² − 2 B r + C in order, or (−∞, ∞) where all ratios are accepted.
+
+    Two masks follow: True where the accepted ratios are between the ends, and True where A > 0.
+    """
     (a, b), v = values, law.covariances
     square = b * b - z * z * v[:, 1, 1]
     cross = a * b - z * z * v[:, 0, 1]
@@ -816,10 +833,11 @@ def _fieller(
 def _bisected(
     law: Law, values: tuple[Floats, Floats], possible: Range, confidence: float
 ) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
-    """The same for any noise whose half-widths are a norm, up to `law.slack`: by the angle whose tangent is the ratio.
+    """Return the result of `_fieller` for any noise whose half-widths are a norm, up to `law.slack`.
 
-    Ratios are rejected only if they are by a little more than the slack, and an end is one that is: whatever lies
-    beyond is rejected by the norm itself, since rejected directions are one arc.
+    The search is over the angle whose tangent is the ratio. It rejects a ratio only if its excess exceeds the slack,
+    and each end that it returns is such a rejected ratio. The norm itself rejects every ratio on the far side, since
+    the rejected directions are one arc.
     """
     a, b = values
     unit = np.sqrt(law.covariances[:, [0, 1], [0, 1]]).T
@@ -828,7 +846,7 @@ def _bisected(
     wide = 1 + 2 * law.slack
 
     def beyond(angle: Floats) -> Floats:
-        """How far from accepted, 0 or less where it is."""
+        """Return the excess over the half-width; 0 or less where the ratio is accepted."""
         s, t = np.cos(angle), np.sin(angle)
         m = law.half_widths(np.stack([s / unit[0], -t / unit[1]], axis=1), confidence)
         return np.asarray(np.abs(s * a - t * b) - wide * m)
@@ -854,9 +872,10 @@ def _bisected(
 
 
 def added(parts: Iterable[tuple[Forms, Table, npt.ArrayLike]], confidence: float) -> Estimates:
-    """Numbers of tables times coefficients, all added: one number, of records where each is and none is taken away.
+    """Return the sum of numbers of tables times coefficients.
 
-    parts: what is added of each table, the table, and the coefficients of its numbers.
+    parts: The forms to add, the table of each, and the coefficients of its numbers. The sum counts records if each part
+    does and no coefficient is negative.
     """
     whole, counts = Forms(1, {}), True
     for form, table, coefficients in parts:
@@ -866,9 +885,9 @@ def added(parts: Iterable[tuple[Forms, Table, npt.ArrayLike]], confidence: float
 
 
 def _crossing(beyond: Callable[[Floats], Floats], one: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> Floats:
-    """Where a function falls to 0 between two places, from the side on which it is above 0 (regula falsi, Illinois).
+    """Return a root of a function between two points, from the side where it is above 0 (regula falsi, Illinois).
 
-    one, other: the places, and the function there, above 0 and not above.
+    one, other: Each a point with its function value, above 0 for `one` and at most 0 for `other`.
     """
     (out, above), (inner, below) = one, other
     last = np.zeros(len(out))

@@ -1,15 +1,15 @@
-"""Whole, non-negative tables that add up, beside the unbiased ones of a release. Post-processing only: costs nothing.
+"""Nonnegative, consistent integer tables, made from the unbiased tables of a release. Post-processing without cost.
 
-1. *Not negative*: of all consistent tables whose atoms (:mod:`fitnoise.reading.shared`) are 0 or more those nearest to
-   the noisy ones, in the metric of the noise. With V the covariance of all numbers and D what makes atoms of them,
+1. *Nonnegative*: among all consistent tables with nonnegative atoms (:mod:`fitnoise.reading.shared`), the tables
+   nearest to the noisy ones, in the metric of the noise. With V the covariance of all numbers and D the matrix from
+   numbers to atoms,
 
        t = t̂ + V Dᵀλ,     λ ≥ 0,     D t ≥ 0,     λᵀD t = 0,
 
-   which proves that no others are nearer: λ is kept, and anyone can check it.
-2. *Whole*: a whole number next to each, of least squared distance, such that tables agree on all that they share.
+   These conditions prove that no other such tables are nearer. The document holds λ, so anyone can check them.
 
-What this costs is bias: small numbers are pushed up, and where tables share much with them large ones too. It is
-simulated around the published tables, without data; intervals stay those of the unbiased numbers.
+The cost is bias: small numbers are pushed up, and where tables share many sums with them, large numbers change too.
+fitnoise simulates the bias around the published tables, without data. The intervals stay those of the unbiased numbers.
 """
 
 from __future__ import annotations
@@ -49,78 +49,78 @@ from fitnoise.solving.fixed import Fixed
 from fitnoise.solving.nonnegative import nearest
 
 FORMAT = 1
-"""Version of what is written."""
+"""The version of the written document."""
 
 DESCRIPTION = "whole.json"
 
 SIMULATIONS = 200
-"""Of the noise, where nothing else is asked and there are few numbers."""
+"""The default number of simulations of the noise, for few numbers."""
 
 FEW_SIMULATIONS = 20
-"""The same of many numbers."""
+"""The default number of simulations for many numbers."""
 
 MANY = 20_000
-"""Numbers that are not many."""
+"""The largest count of numbers that is few."""
 
 MOST_SIMULATIONS = 10_000
-"""More are refused."""
+"""The largest number of simulations; a larger one is refused."""
 
 MOST_TABLES = 5_000
-"""Tables that are made whole together."""
+"""The largest number of tables that are made integer jointly."""
 
 TOLERANCE = 1e-10
-"""How far the proof may be from exact, in standard errors."""
+"""The largest residual of the proof, in standard errors."""
 
 PROVEN = 1e-9
-"""The same when it is checked, on whatever machine."""
+"""The largest residual when another machine checks the proof, in standard errors."""
 
 ROUGHLY = 1e-3
-"""The same of tables that are simulated."""
+"""The largest residual for simulated tables, in standard errors."""
 
 AGAIN = 0.01
-"""Difference allowed between two simulations of one error, in records and as part of them: they end a little apart."""
+"""Allowed difference of two simulations of one error, in records and relative: iterations can end differently."""
 
 DENSE = 2_000
-"""Atoms whose covariances are written as a matrix, to be multiplied by often."""
+"""The largest number of atoms whose covariances are written as a matrix, for many multiplications."""
 
 STEPS = 20_000
-"""Multiplications by the covariance until it is given up."""
+"""The largest number of multiplications by the covariance."""
 
 SECONDS = 300.0
-"""For which whole numbers are looked for, of each part of a release."""
+"""The time limit of the search for integers, for each part of a release."""
 
 SIMULATED = ("simulated_bias", "simulated_rmse")
 
 
 @final
 class _Simulating:
-    """Noise that protects nobody: of the same laws as a release's, and always the same."""
+    """Reproducible noise for simulations, with the laws of a release's noise. It protects no one."""
 
     def __init__(self, number: int) -> None:
         self._fixed = Fixed(number << 40)
 
     def discrete_gaussians(self, scales: Floats, sizes: Integers) -> Integers:
-        """Normal numbers, rounded."""
+        """Return rounded normal numbers."""
         found = self._fixed.normal(0.0, 1.0, size=(int(sizes.sum()),))
         return np.rint(found * np.repeat(scales, sizes)).astype(np.int64)
 
     def discrete_laplaces(self, scales: Floats, sizes: Integers) -> Integers:
-        """Differences of geometric numbers."""
+        """Return differences of geometric numbers."""
         found = np.log(self._fixed.uniform(2.0**-54, 1.0, size=(2, int(sizes.sum()))))
         one, other = np.floor(-found * np.repeat(scales, sizes)).astype(np.int64)
         return np.asarray(one - other)
 
 
 Tables = dict[int, Floats]
-"""By their places in the workload."""
+"""Tables by index in the workload."""
 
 
 @final
 class _Space:
-    """Some tables of a part of a release, and what they have in common.
+    """Some tables of a part of a release, with their shared sums.
 
     Raises:
-        ReleaseError: some are no tables of counts.
+        ReleaseError: Some tables do not show counts.
     """
 
     def __init__(self, part: TablePart, rebuilt: Rebuilt, names: Sequence[str]) -> None:
@@ -145,11 +145,11 @@ class _Space:
         return self.tables(self.noisy)
 
     def tables(self, rebuilt: Rebuilt) -> Tables:
-        """All of them, as sectors say them."""
+        """Return all tables, from the estimates of sectors."""
         return _tables(rebuilt, self.numbers)
 
     def atoms(self, tables: Tables) -> Floats:
-        """Of the largest tables, in standard errors."""
+        """Return the atoms of the largest tables, in standard errors."""
         parts = []
         for n in self.largest:
             made = self._made[n]
@@ -157,7 +157,7 @@ class _Space:
         return np.asarray(np.concatenate(parts) / self._errors)
 
     def moved(self, multipliers: Floats) -> Mapping[Place, Floats]:
-        """What V Dᵀλ is of each sector, for λ in standard errors."""
+        """Return V Dᵀλ of each sector, for λ in standard errors."""
         parts = dict(zip(self.largest, np.split(multipliers / self._errors, self._ends), strict=True))
         pulled: Tables = {}
         for n, x in parts.items():
@@ -170,45 +170,45 @@ class _Space:
         return Told(self.part, self.moved(multipliers), self._known)
 
     def times(self, multipliers: Floats) -> Floats:
-        """D V Dᵀλ."""
+        """Return D V Dᵀλ."""
         return self.atoms(_tables(self._told(multipliers), self.largest))
 
     def at(self, multipliers: Floats) -> Tables:
-        """The tables t̂ + V Dᵀλ."""
+        """Return the tables t̂ + V Dᵀλ."""
         step = self.tables(self._told(multipliers))
         return {n: x + step[n] for n, x in self.estimates.items()}
 
     def residual(self, multipliers: Floats, tables: Tables) -> float:
-        """The largest `abs(min(λ, D t))`, in standard errors: 0 where multipliers prove tables the nearest."""
+        """Return the largest `abs(min(λ, D t))`, in standard errors: 0 if the multipliers prove the tables nearest."""
         return float(np.abs(np.minimum(multipliers, self.atoms(tables))).max())
 
     def by_table(self, multipliers: Floats) -> dict[str, Floats]:
-        """Multipliers by the names of the largest tables."""
+        """Return the multipliers by the names of the largest tables."""
         names = dict(zip(self.numbers, self.names, strict=True))
         parts = np.split(multipliers, self._ends)
         return {names[n]: x for n, x in zip(self.largest, parts, strict=True)}
 
     def multipliers(self, stated: Mapping[str, Any]) -> Floats:
-        """The same put together, of what a document says of each table."""
+        """Return the multipliers of all largest tables as one vector, from a document that has them by table."""
         out = np.zeros(len(self._errors))
         for name, own in self.by_table(out).items():
             at, values = _numbers(stated[name]["at"], int), _numbers(stated[name]["multipliers"], float)
             if len(at) != len(values) or not ((at >= 0) & (at < len(own))).all() or not (values > 0).all():
                 raise ValueError(f"multipliers of {name!r}")
-            own[at] = values  # a view of all
+            own[at] = values  # a view of the vector
         return out
 
-    # --- whole numbers ------------------------------------------------------------------------------
+    # --- integers -----------------------------------------------------------------------------------
 
     @cached_property
     def sums(self) -> Sums:
-        """What whole tables must keep."""
+        """The sums that integer tables must preserve."""
         zero: list[dict[int, sp.csr_array]] = []
         for key, i, j in self.shared.links():
             zero.append({i: self._summed(i, key), j: -self._summed(j, key)})
         within = [{i: x} for i in range(len(self.numbers)) for x in self.shared.repeated(i)]
         atoms = ((i, self.shared.atoms(i)) for i in range(len(self.numbers)))
-        few = len(self.flat(self.estimates)) <= MANY  # one row over all numbers would tie all of them together
+        few = len(self.flat(self.estimates)) <= MANY  # one row over all numbers would make one problem of all tables
         everyone = [i for i in self.shared.having.get(frozenset(), []) if i in self.shared.largest][: int(few)]
         near = [{i: self.shared.summed(i, frozenset())} for i in everyone]
         least = [{i: x} for i, x in atoms if x is not None]
@@ -221,7 +221,7 @@ class _Space:
         return self._sums[i, key]
 
     def _common(self, within: sp.csr_array) -> Common:
-        """The sums that tables have in common, as sums of each table's numbers."""
+        """Return the shared sums of tables, as sums of each table's numbers."""
         having = [(key, self.shared.having[key]) for key in self.shared.common]
         one = [{tables[0]: self._summed(tables[0], key)} for key, tables in having]
         every = [{i: self._summed(i, key)} for key, tables in having for i in tables]
@@ -236,24 +236,24 @@ class _Space:
         return _blocks(blocks, [math.prod(self._shapes[n]) for n in self.numbers])
 
     def flat(self, tables: Mapping[int, Floats | Integers]) -> Any:
-        """All numbers, table by table."""
+        """Return all numbers, table by table."""
         return np.concatenate([tables[n].ravel() for n in self.numbers])
 
     def split(self, numbers: Any) -> dict[str, Any]:
-        """Tables by name, each in its shape."""
+        """Return the tables by name, each in its shape."""
         ends = np.cumsum([math.prod(self._shapes[n]) for n in self.numbers])[:-1]
         parts = zip(self.names, self.numbers, np.split(numbers, ends), strict=True)
         return {name: x.reshape(self._shapes[n]) for name, n, x in parts}
 
     def kept(self, whole: Integers) -> bool:
-        """Whether whole numbers are 0 or more, add up and agree."""
+        """Return True if integers are nonnegative, add up and agree."""
         n = whole.astype(np.float64)
         return bool((n >= 0).all() and (self.sums.zero @ n == 0).all() and (self.sums.least @ n >= 0).all())
 
-    # --- what it costs ------------------------------------------------------------------------------
+    # --- the cost -----------------------------------------------------------------------------------
 
     def _written(self) -> Callable[[Floats], Floats]:
-        """The same as `times`, as a matrix where it is small."""
+        """Return the function `times`, as a matrix product where the matrix is small."""
         n = len(self._errors)
         if n > DENSE:
             return self.times
@@ -261,7 +261,7 @@ class _Space:
         return matrix.__matmul__
 
     def simulated(self, tables: Tables, simulations: int) -> tuple[Floats, Floats]:
-        """Bias and root mean squared error of every number, if the truth were such tables, from fixed draws."""
+        """Return bias and root mean squared error of every number, if the truth were these tables, from fixed draws."""
         point, nothing = self.atoms(tables), np.zeros(len(self.flat(tables)) if simulations else 0)
         total, squares, times = nothing, nothing, self._written() if simulations else self.times
         parts = self.part.publication.unit.parts
@@ -278,7 +278,7 @@ class _Space:
 
 
 def _blocks(blocks: Sequence[Mapping[int, sp.csr_array]], widths: Sequence[int]) -> sp.csr_array:
-    """Rows of several vectors one after the other, by place the columns of each; as high as the first of a block."""
+    """Return the rows of all blocks over several vectors side by side; each block has columns by vector."""
     starts = np.cumsum([0, *widths])
     nothing = np.zeros(0, dtype=np.int64)
     data, row, column, height = [np.zeros(0)], [nothing], [nothing], 0
@@ -301,9 +301,12 @@ def _tables(rebuilt: Rebuilt, among: Sequence[int]) -> Tables:
 @final
 @dataclass(frozen=True, eq=False)
 class _Made:
-    """Whole tables of one part: all numbers table by table.
+    """The integer tables of one part: all numbers, table by table.
 
-    multipliers: λ ≥ 0, in standard errors. nearest: t. whole: n. bias, rmse: simulated, or empty.
+    multipliers: λ ≥ 0, in standard errors.
+    nearest: t.
+    `whole`: n.
+    bias, rmse: The simulated errors, or empty arrays.
     """
 
     space: _Space
@@ -316,27 +319,29 @@ class _Made:
 
 @final
 class Whole(Made):
-    """Tables of whole numbers, none negative, that add up, by name. Made by :func:`whole`.
+    """Consistent tables of nonnegative integers, by name. :func:`whole` makes them.
 
-    A table has the columns of its labels, and
+    A table has the columns of its labels, and the columns
 
-        value            a whole number of records: next to the nearest consistent tables that are not negative
-        low, high        whole numbers, the interval of the unbiased number cut to what is possible
-        simulated_bias   by how much such a value is too large on average, in records, simulated
+        value            an integer number of records, close to the nearest nonnegative consistent tables
+        low, high        integers, the interval of the unbiased number cut to possible values
+        simulated_bias   the mean excess of such a value, in records, simulated
         simulated_rmse   the root mean squared error, in records, before rounding, simulated
 
     **Guarantees**
-        * of each part of the release (`also` in its plan makes several): any two tables agree on all that they share,
-          exactly; no number is negative; "at most" never falls. Not promised is that any records have all of them;
+        * in each part of the release (`also` in its plan makes several), any two tables agree exactly on their shared
+          sums. No number is negative, and the columns for "at most" never decrease. Not guaranteed: some set of records
+          may not exist that has all these tables;
         * the exact number, of the records as they were read, is from `low` to `high` with at least the confidence of
-          the table: it is whole and not negative, so that nothing is lost where the interval of the unbiased number is
-          cut to such, and it is widened, if it must be, to hold `value`. Where shares are counted it need not be whole:
-          the ends are then the next whole numbers outside of that interval, from 0 on;
-        * `residual` is at most 1e-9: before rounding the tables are the nearest ones, in the metric of the noise;
-        * values are biased, and never an input of `count` and what else is asked of a release;
-        * `value` is rounded so that no other whole numbers that add up are nearer, as far as the solver tells (HiGHS);
-        * made of published numbers alone, and the same every time with one version of SciPy. Another version may choose
-          other whole numbers at the same squared distance.
+          the table. The exact number is a nonnegative integer, so the cut of the unbiased number's interval to such
+          numbers loses nothing. If necessary, fitnoise widens the interval so that it holds `value`. Shares need not be
+          integers: for them the ends are the next integers outside the unbiased interval, from 0 on;
+        * `residual` is at most 1e-9: before rounding, the tables are the nearest ones in the metric of the noise;
+        * values are biased; `count` and the other questions of a release never use them;
+        * `value` is a rounding by :mod:`fitnoise.solving.adjacent`. No other integers that this module considers have a
+          smaller squared distance, as far as the solver (HiGHS) proves it;
+        * the tables depend on published numbers only, and one version of SciPy always gives equal tables. Another
+          version may choose other integers of equal squared distance.
     """
 
     description = DESCRIPTION
@@ -348,41 +353,41 @@ class Whole(Made):
 
     @property
     def release(self) -> Release:
-        """Whose tables they were."""
+        """The release of the tables."""
         return self.releases[0]
 
     def publication(self, name: str) -> Publication:
-        """What a table was asked in, with its domain.
+        """Return the publication of a table, with its domain.
 
         Args:
-            name: of the table.
+            name: The name of the table.
         """
         return self.release.plan.group(name).publication
 
     @cached_property
     def residual(self) -> float:
-        """How far the proofs are from exact: the largest `abs(min(λ, D t))`, in standard errors, recomputed."""
+        """The recomputed distance of the proofs from exact ones: the largest `abs(min(λ, D t))`, in standard errors."""
         return max(m.space.residual(m.multipliers, m.space.at(m.multipliers)) for m in self._made)
 
     @property
     def reach(self) -> float:
-        """The largest distance of a whole number from the nearest tables, in records: below 1 where adjacent."""
+        """The largest distance of an integer from the nearest tables, in records: below 1 for adjacent integers."""
         return max(float(np.abs(m.whole - m.nearest).max()) for m in self._made)
 
     def nearest(self, name: str) -> Floats:
-        """A table before it was rounded, in its shape: the nearest consistent one that is not negative.
+        """Return a table before rounding, in its shape: the nearest consistent nonnegative one.
 
         Args:
-            name: of the table.
+            name: The name of the table.
         """
         found: Floats = self._split(name, "nearest")
         return found
 
     def unbiased(self, name: str) -> tuple[Floats, Floats]:
-        """The unbiased numbers of a table and their margins, each in its shape.
+        """Return the unbiased numbers of a table and their margins, each in its shape.
 
         Args:
-            name: of the table.
+            name: The name of the table.
         """
         space = self._place[name].space
         number = space.part.publication.workload.number(name)
@@ -395,7 +400,7 @@ class Whole(Made):
         return made.space.split(getattr(made, what))[name]
 
     def check(self) -> str | None:
-        """What whole tables promise and these do not keep; None where they keep all."""
+        """Return the first guarantee that these tables break; None if they keep all."""
         if not self.residual <= PROVEN:
             return f"the multipliers prove nothing: they are off by {self.residual:.1e} standard errors"
         if not all(m.space.kept(m.whole) for m in self._made):
@@ -403,7 +408,7 @@ class Whole(Made):
         return None if self.reach <= REACH else f"a number is {self.reach:.3g} away from the nearest tables"
 
     def check_rounded(self) -> str | None:
-        """Return why the whole numbers are not the rounding that is defined, or None: the program is solved again."""
+        """Return the fault of integers that are not the defined rounding, or None; the solver runs again."""
         for made in self._made:
             problem = check_adjacent(made.nearest, made.whole, made.space.sums, SECONDS)
             if problem is not None:
@@ -411,7 +416,7 @@ class Whole(Made):
         return None
 
     def check_simulated(self) -> str | None:
-        """What is wrong with the simulated columns: they are simulated anew."""
+        """Return the fault of the simulated columns, or None; they are simulated again for this."""
         for made in self._made:
             near = made.space.at(made.multipliers)
             for stated, found in zip((made.bias, made.rmse), made.space.simulated(near, self.simulations), strict=True):
@@ -445,15 +450,15 @@ class Whole(Made):
     # --- on disk ------------------------------------------------------------------------------------
 
     def csv(self, name: str) -> str:
-        """A table as a CSV file.
+        """Return a table as a CSV file.
 
         Args:
-            name: of the table.
+            name: The name of the table.
         """
         return csv_text(self[name], fixed=SIMULATED)
 
     def document(self) -> dict[str, Any]:
-        """What whole.json says: of which release, and what proves the tables."""
+        """Return the content of `whole.json`: the release, and the proof of the tables."""
         tables = []
         for name in self:
             made = self._place[name]
@@ -472,9 +477,9 @@ class Whole(Made):
 
 
 def possible(value: Floats, moe: Floats, held: Integers, *, whole: bool) -> tuple[Floats, Floats]:
-    """The numbers from 0 that are within moe of a value, between whole ends, widened to hold others: these ends.
+    """Return integer ends of the nonnegative numbers within moe of a value, widened to hold other integers.
 
-    whole: whether these numbers are whole, as true counts of records are, and shares of records are not.
+    `whole`: True if the numbers are integers, as counts of records are; shares of records are not.
     """
     inwards, outwards = (np.ceil, np.floor) if whole else (np.floor, np.ceil)
     low, high = np.maximum(inwards(value - moe), 0.0), outwards(value + moe)
@@ -483,21 +488,21 @@ def possible(value: Floats, moe: Floats, held: Integers, *, whole: bool) -> tupl
 
 @checked(ReleaseError, "Nothing was computed.")
 def whole(release: Release, tables: str | Iterable[str] | None = None, *, simulations: int | None = None) -> Whole:
-    """Tables of whole numbers, none negative, that add up, from those of a release. Costs no privacy.
+    """Make consistent tables of nonnegative integers from the tables of a release. Costs no privacy.
 
     Args:
-        release: whose tables.
-        tables: names of those to make whole, together; default all. Tables of sums of amounts, of explicit queries, and
-            of overlapping groups that do not tell what they have in common, are not made whole.
-        simulations: how often the noise is simulated, for the bias and error stated beside each number; 0 states none.
-            Default 200, of more than 20,000 numbers 20, which takes most of the time.
+        release: The release of the tables.
+        tables: The names of tables to make integer jointly; default all. Not possible are tables of sums of amounts, of
+            explicit queries, and of overlapping groups whose intersections are not shown.
+        simulations: The number of simulations of the noise, for the stated bias and error of each number; 0 states
+            none. The default is 200, or 20 for more than 20,000 numbers. Simulations take most of the time.
 
     Raises:
-        ReleaseError: no or unknown tables, tables that are not of counts, more than 5,000, a wrong number of
-            simulations, or no whole numbers that were found in five minutes.
+        ReleaseError: A table is unknown or is not of counts, there are no tables or more than 5,000, or the number of
+            simulations is wrong. Or the solver found no integers in five minutes.
 
     **Guarantees**
-        as :class:`Whole`.
+        The result keeps the guarantees of :class:`Whole`.
 
     Example:
         `fn.whole(release)["state by status"]`; `fn.whole(release).write("whole")`
@@ -569,7 +574,7 @@ def _named(release: Release, tables: str | Iterable[str] | None) -> list[str]:
 
 
 def _spaces(release: Release, names: Sequence[str]) -> list[_Space]:
-    """The tables, part by part of the release."""
+    """Return the tables, part by part of the release."""
     out = []
     for source in release._sources:
         own = [n for n in names if n in source.part.publication.workload.tables.numbered]
@@ -582,10 +587,10 @@ def _spaces(release: Release, names: Sequence[str]) -> list[_Space]:
 
 
 def read_whole(release: Release, directory: str | os.PathLike[str]) -> Whole:
-    """The tables that :meth:`Whole.write` wrote, as they say they are: nothing is solved for anew.
+    """Read the tables that :meth:`Whole.write` wrote, as stated there, without solving.
 
     Raises:
-        ReleaseError: there are none, or they are of another release, or are no such tables.
+        ReleaseError: There are no such tables, or they are of another release, or are not of this form.
     """
     text = read_text(Path(directory) / DESCRIPTION)
     try:
@@ -632,7 +637,7 @@ def _parsed(release: Release, stated: Any) -> Whole:
 
 
 def _numbers(stated: Any, kind: type) -> Any:
-    """A list of finite numbers, or ValueError."""
+    """Return an array of finite numbers, or raise ValueError."""
     if not isinstance(stated, list) or not all(type(x) in (int, kind) for x in stated):
         raise ValueError("no list of numbers")
     out = np.array(stated, dtype=np.int64 if kind is int else np.float64)
