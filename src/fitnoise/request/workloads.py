@@ -1,7 +1,7 @@
-"""Workloads: the tables that will be published, each with a name and a target.
+"""The tables that will be published, each with a name and a target.
 
-A table asks one *view* of each of its attributes (every value, "at most", ranges, a recode) and publishes every
-combination; a matrix workload asks any linear queries about the cells of a domain.
+A table has one *view* of each of its attributes: every value, "at most", ranges, a recode. It publishes every
+combination of them. A matrix workload publishes any linear queries about the cells of a domain.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ QUERY = "query"
 _T = TypeVar("_T")
 
 _NAMED = ("prefix", "ranges", "recode", "change", "average", "to_date", "count", "sum")
-"""Arguments of which an error says what they are, in words of their own."""
+"""The arguments that the errors of this module describe in words of their own."""
 
 SLUG_BYTES = 120
 """Largest number of bytes of a table's file name without its ending: file systems take 143 to 255 with the ending."""
@@ -48,55 +48,55 @@ MAX_TABLES = 2**21
 """Tables of one pattern: planning takes some hundred bytes for each of them and each of its margins."""
 
 LEAST_VARIANCE = 2.0**-1000
-"""Least variance that is asked of a number, in people²; the largest is its inverse."""
+"""The smallest target variance of a number, in people²; the largest is its inverse."""
 
 Targets = float | By | BySize | Sequence[float] | NDArray[Any]
 """A target of all tables of a pattern, or one number for each."""
 
 
 class View(abc.ABC):
-    """What a table asks along one attribute: a set of queries with a label each.
+    """The queries of a table along one attribute, with a label each.
 
-    Cells for missing values are in no order and in no range: only a view value by value, or one that names them, shows
-    them; others do with `missing`, each such cell in a row of its own.
+    The cells for missing values are in no order and in no range. Only a view by value, or one that names these cells,
+    shows them. Other views show them with `missing`: each such cell then has a row of its own.
     """
 
     word: str
-    """The word that tells this view from others in a table's default name."""
+    """The word that names this view in the default name of a table."""
 
     steps: int = 1
-    """Of how many values it speaks, or over how many it goes, where that belongs to the name."""
+    """The number of values that a query covers or steps over, if it belongs to the name."""
 
     signed: bool = False
-    """Whether its numbers may be negative, whatever the records."""
+    """True if a number of this view can be negative for some records."""
 
     @property
     def called(self) -> str:
-        """What it is called in a table's default name."""
+        """The name of the view in the default name of a table."""
         return f"{self.word} {self.steps}" if self.steps > 1 else self.word
 
     missing: bool = False
-    """Whether the cells for missing values that the view leaves out have rows of their own."""
+    """True if the cells for missing values that the view leaves out have rows of their own."""
 
     def left_out(self, attribute: Attribute) -> tuple[int, ...]:
-        """The cells for missing values that no query of the view counts, unless `missing` adds them."""
+        """Return the cells for missing values that no query of the view counts, unless `missing` adds them."""
         return tuple(range(attribute.own_size, attribute.size))
 
     def unshown(self, attribute: Attribute) -> tuple[int, ...]:
         """Return the cells of values, in order, that no query of the view counts.
 
         Args:
-            attribute: That the view shows.
+            attribute: The attribute that the view shows.
         """
         del attribute
         return ()
 
     def coded(self, attribute: Attribute) -> str | None:
-        """How values that are others than those shown are read, in words; None where none are."""
+        """Return in words the coding of values that are not shown; None if there are no such values."""
         return attribute.coded
 
     def scale(self, attribute: Attribute) -> float:
-        """How accurate the queries must be for a target of 1."""
+        """Return the accuracy that the queries need for a target of 1."""
         del attribute
         return 1.0
 
@@ -106,19 +106,19 @@ class View(abc.ABC):
 
     @final
     def _names(self, attribute: Attribute) -> tuple[str, ...]:
-        """What `missing` adds, as a released table shows it."""
+        """Return the names of the cells that `missing` adds, as a released table shows them."""
         return tuple(attribute.beside[i - attribute.own_size] for i in self._added(attribute))
 
     @abc.abstractmethod
     def operator(self, attribute: Attribute) -> op.Operator:
-        """The queries, on the attribute's cells."""
+        """Return the queries on the attribute's cells."""
 
     @abc.abstractmethod
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
-        """What the released table shows for each query."""
+        """Return the labels of the queries, as the released table shows them."""
 
     def rows(self, attribute: Attribute) -> int:
-        """How many queries."""
+        """Return the number of queries."""
         return len(self.labels(attribute))
 
 
@@ -130,11 +130,11 @@ class Each(View):
     word = ""
 
     def left_out(self, attribute: Attribute) -> tuple[int, ...]:
-        """None."""
+        """Return no cell, because every cell is shown."""
         return ()
 
     def operator(self, attribute: Attribute) -> op.Operator:
-        """The identity; WorkloadError of an amount, whose cells no record is in."""
+        """Return the identity. Raise WorkloadError for an amount, because its cells hold no records."""
         if isinstance(attribute, Amount):
             raise WorkloadError(
                 "amount-by-value",
@@ -146,11 +146,11 @@ class Each(View):
         return op.Identity(attribute.size)
 
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
-        """The values."""
+        """Return the values."""
         return attribute.values
 
     def rows(self, attribute: Attribute) -> int:
-        """As many as there are values, which need not be listed for it."""
+        """Return the number of values, without listing them."""
         return attribute.size
 
 
@@ -163,7 +163,7 @@ class AtMost(View):
     word = "prefix"
 
     def operator(self, attribute: Attribute) -> op.Operator:
-        """Cumulative sums; WorkloadError when the attribute has no order."""
+        """Return cumulative sums. Raise WorkloadError if the attribute has no order."""
         if not attribute.ordered:
             raise WorkloadError(
                 "prefix-needs-order",
@@ -179,14 +179,14 @@ class AtMost(View):
         return op.Intervals(attribute.size, (*ends, *((i, i) for i in self._added(attribute))))
 
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
-        """The upper ends."""
+        """Return the upper ends."""
         return attribute.own_values + self._names(attribute)
 
 
 @final
 @dataclass(frozen=True)
 class Ranges(View):
-    """Intervals of values, ends included; all of them when `bounds` is None."""
+    """Intervals of values, ends included; all intervals if `bounds` is `None`."""
 
     bounds: tuple[tuple[Any, Any], ...] | None = None
     missing: bool = False
@@ -221,18 +221,18 @@ class Ranges(View):
         """Return the cells that no range counts.
 
         Args:
-            attribute: That the view shows.
+            attribute: The attribute that the view shows.
         """
         if self.bounds is None:
             return ()
         return _others(attribute, (i for first, last in self._cells(attribute) for i in range(first, last + 1)))
 
     def operator(self, attribute: Attribute) -> op.Operator:
-        """Interval sums."""
+        """Return interval sums."""
         return op.Intervals(attribute.size, self._cells(attribute) + tuple((i, i) for i in self._added(attribute)))
 
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
-        """Texts such as "18 – 64"."""
+        """Return texts such as "18 – 64"."""
         v = attribute.values
         spans = tuple(str(v[i]) if i == j else f"{v[i]} – {v[j]}" for i, j in self._cells(attribute))
         names = self._names(attribute)
@@ -245,7 +245,7 @@ class Ranges(View):
 class Recode(View):
     """Named groups of values, which may leave values out.
 
-    Two ranges are apart, or one lies within the other, as a band does within a total. Groups of single values may
+    Two ranges are disjoint, or one lies within the other, such as a band within a total. Groups of single values may
     overlap in any way.
     """
 
@@ -254,7 +254,7 @@ class Recode(View):
     word = "recode"
 
     def left_out(self, attribute: Attribute) -> tuple[int, ...]:
-        """Those that no group names."""
+        """Return the cells for missing values that no group names."""
         named = {i for group in self._cells(attribute) for i in group}
         return tuple(i for i in range(attribute.own_size, attribute.size) if i not in named)
 
@@ -273,16 +273,16 @@ class Recode(View):
         """Return the cells that no group counts.
 
         Args:
-            attribute: That the view shows.
+            attribute: The attribute that the view shows.
         """
         return _others(attribute, itertools.chain.from_iterable(self._cells(attribute)))
 
     def operator(self, attribute: Attribute) -> op.Operator:
-        """Group sums."""
+        """Return group sums."""
         return op.Groups(attribute.size, self._cells(attribute) + tuple((i,) for i in self._added(attribute)))
 
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
-        """The groups' names."""
+        """Return the names of the groups."""
         groups, names = tuple(name for name, _ in self.groups), self._names(attribute)
         if len(set(groups)) != len(groups):
             raise WorkloadError(
@@ -300,9 +300,10 @@ class Recode(View):
 @final
 @dataclass(frozen=True)
 class Change(View):
-    """Each value less the one so many before it: changes; with the lag of a year, seasonal differences.
+    """The differences of each value and the value `steps` before it; with the lag of a year, seasonal differences.
 
-    Of values in the order in which they are declared; of the first ones, which have none before them, nothing.
+    The values are in their declared order. The first `steps` values have no row, because no value is `steps` before
+    them.
     """
 
     steps: int = 1
@@ -313,65 +314,65 @@ class Change(View):
         """Return the cells that no change counts: those in the middle, if values are fewer than twice the steps.
 
         Args:
-            attribute: That the view shows.
+            attribute: The attribute that the view shows.
         """
         return tuple(range(attribute.own_size - self.steps, self.steps))
 
     def operator(self, attribute: Attribute) -> op.Operator:
-        """Differences; WorkloadError when values do not follow one another, or are too few."""
+        """Return differences. Raise WorkloadError if the values have no sequence or are too few."""
         n = _following(attribute, "change", self.steps, 1)
         return op.Differences(attribute.size, tuple((i, i - self.steps) for i in range(self.steps, n)))
 
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
-        """The later values."""
+        """Return the later value of each difference."""
         return attribute.own_values[self.steps :]
 
 
 @final
 @dataclass(frozen=True)
 class Average(View):
-    """The mean of each value and those before it, so many in all: moving averages.
+    """Moving averages: the mean of each value and the `steps` − 1 values before it.
 
-    Of values in the order in which they are declared; of the first ones, with fewer before them, nothing. Targets are
-    about the mean, as it is published; what is measured are sums, in whole numbers.
+    The values are in their declared order. The first `steps` − 1 values have no row, because too few values precede
+    them. The targets refer to the published mean. The mechanism measures sums, in whole numbers.
     """
 
     steps: int = field()  # without a default
     word = "average"
 
     def operator(self, attribute: Attribute) -> op.Operator:
-        """Means; WorkloadError when values do not follow one another, or are too few."""
+        """Return means. Raise WorkloadError if the values have no sequence or are too few."""
         n = _following(attribute, "average", self.steps, 0)
         return op.Averages(attribute.size, tuple((i, i + self.steps - 1) for i in range(n - self.steps + 1)))
 
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
-        """The last values of each mean."""
+        """Return the last value of each mean."""
         return attribute.own_values[self.steps - 1 :]
 
 
 @final
 @dataclass(frozen=True)
 class ToDate(View):
-    """The sum of each value and those before it in its season, of so many values from the first: years to date."""
+    """The sums of each value and those before it in its season of `steps` values: years to date."""
 
     steps: int = field()  # without a default
     word = "to date"
 
     def operator(self, attribute: Attribute) -> op.Operator:
-        """Interval sums; WorkloadError when values do not follow one another."""
+        """Return interval sums. Raise WorkloadError if the values have no sequence."""
         n = _following(attribute, "to_date", 1, 0)
         return op.Intervals(attribute.size, tuple((i - i % self.steps, i) for i in range(n)))
 
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
-        """The last values of each sum."""
+        """Return the last value of each sum."""
         return attribute.own_values
 
 
 def _following(attribute: Attribute, what: str, steps: int, less: int) -> int:
-    """How many values follow one another, where there are `steps` of them, and `less` more.
+    """Return the number of values, which must be in sequence and at least `steps` + `less`.
 
     Raises:
-        WorkloadError: there are fewer, or they do not.
+        WorkloadError: The attribute has fewer values, or its values have no sequence.
     """
     if not attribute.ordered and not isinstance(attribute, Categorical):
         raise WorkloadError(
@@ -398,9 +399,9 @@ def _following(attribute: Attribute, what: str, steps: int, less: int) -> int:
 @final
 @dataclass(frozen=True)
 class Sum(View):
-    """The sum of an amount, or of whole numbers, over the records; of several, that of their product.
+    """The sum of an amount, or of whole numbers, over the records; of several, the sum of their product.
 
-    ceiling: up to which an amount counts, Σ min(x, t): one of its declared ceilings; None is the end of its range.
+    ceiling: The limit t up to which an amount counts, Σ min(x, t): a declared ceiling; None is the end of its range.
     """
 
     ceiling: float | None = None
@@ -408,15 +409,15 @@ class Sum(View):
 
     @property
     def called(self) -> str:
-        """Up to which ceiling, where there is one."""
+        """The word, with the ceiling if the view has one."""
         return self.word if self.ceiling is None else f"{self.word} up to {self.ceiling}"
 
     def coded(self, attribute: Attribute) -> str | None:
-        """Amounts are cut to the ceiling."""
+        """Return in words that amounts are cut to the ceiling."""
         return attribute.coded_up_to(attribute.top(self.ceiling)) if isinstance(attribute, Amount) else attribute.coded
 
     def operator(self, attribute: Attribute) -> op.Operator:
-        """What each cell adds: whole numbers, in units of their own."""
+        """Return the amount that each cell adds: whole numbers, in units of their own."""
         if isinstance(attribute, Amount):
             values, unit = _whole_knots(attribute, attribute.top(self.ceiling))
         elif self.ceiling is not None:
@@ -452,19 +453,22 @@ class Sum(View):
         return op.Scaled(op.Dense(row), np.array([unit]))
 
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
-        """The word, with the ceiling."""
+        """Return the word, with the ceiling."""
         return (self.called,)
 
 
 @final
 @dataclass(frozen=True)
 class Known(View):
-    """How many records have a value: those in no cell for missing ones. Of an amount, those that its sum is of."""
+    """The number of records with a value: those in no cell for missing values.
+
+    A sum of the attribute adds up these records.
+    """
 
     word = "count"
 
     def operator(self, attribute: Attribute) -> op.Operator:
-        """One for each own cell; WorkloadError where there is no other."""
+        """Return one query that adds up the own cells. Raise WorkloadError if the attribute has no other cells."""
         if not attribute.beside:
             raise WorkloadError(
                 "count-needs-missing",
@@ -477,27 +481,27 @@ class Known(View):
         return op.Groups(attribute.size, (tuple(range(attribute.own_size)),))
 
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
-        """The word."""
+        """Return the word."""
         return (self.word,)
 
 
 @final
 @dataclass(frozen=True)
 class Mean(View):
-    """What a mean of an amount is made of: how many records there would be at each end of its range.
+    """The mean of an amount, measured as counts at both ends of its range.
 
-    A record of x counts (high − x)/(high − low) at the lower end, and the rest at the upper one. A mean r is least
-    certain at an end, where the error of S − r N is high − low times that of the count there: so a margin t of the mean
-    of n records, whatever it is, is one of t n/(high − low) of both counts.
+    A record of x counts (high − x)/(high − low) at the lower end, and the rest at the upper end. A mean r is least
+    certain at an end of the range. There the error of S − r N is high − low times the error of the count at that end. A
+    margin t for every possible mean of n records therefore needs the margin t n/(high − low) of both counts.
 
-    reference: n, a public number of records, for which a target is meant.
+    reference: The public number n of records to which the target refers.
     """
 
     reference: float
     word = "mean"
 
     def operator(self, attribute: Attribute) -> op.Operator:
-        """The ends of the range, each on its own; a knot between them counts at both, in parts."""
+        """Return both ends of the range as queries. A knot between the ends counts at both, in parts."""
         if not isinstance(attribute, Amount):
             raise WorkloadError(
                 "mean-needs-amount",
@@ -524,18 +528,18 @@ class Mean(View):
         return op.Scaled(op.Dense(np.hstack([rows, beside])), np.full(2, 1 / int(rows.max())))
 
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
-        """The ends."""
+        """Return the ends."""
         ends = attribute.own_values
         return ends[0], ends[-1]
 
     def scale(self, attribute: Attribute) -> float:
-        """Records at an end for a unit of the mean: n/(high − low)."""
+        """Return the number of records at an end for a unit of the mean: n/(high − low)."""
         low, high = self.labels(attribute)
         return self.reference / (float(high) - float(low))
 
 
 def _whole_knots(attribute: Amount, top: float) -> tuple[list[int], float]:
-    """The knots of an amount, up to a ceiling, as whole numbers, and of what unit: the largest that divides all."""
+    """Return an amount's knots up to a ceiling as whole numbers, and their unit: the largest that divides them all."""
     exact = attribute.exact
     parts = [x for x in (exact.low, exact.high, exact.step) if x]
     below = math.lcm(*(x.denominator for x in parts))
@@ -546,7 +550,7 @@ def _whole_knots(attribute: Amount, top: float) -> tuple[list[int], float]:
 
 
 def _weighted(asked: op.Operator, weights: Sequence[Fraction]) -> op.Operator:
-    """The same where records count for more in some cells than in others: whole numbers, in units of their own."""
+    """Return the queries with a weight for each cell, as whole numbers in units of their own."""
     below = math.lcm(*(x.denominator for x in weights))
     above = math.gcd(*(int(x * below) for x in weights))
     unit, whole = Fraction(above, below), np.array([int(x * below) // above for x in weights], dtype=object)
@@ -566,7 +570,7 @@ def _weighted(asked: op.Operator, weights: Sequence[Fraction]) -> op.Operator:
 
 
 def _refuse_one_label(labels: tuple[str, ...], names: tuple[str, ...]) -> None:
-    """Raise WorkloadError where a row that `missing` adds would be called as another is."""
+    """Raise WorkloadError if a row that `missing` adds would have the label of another row."""
     for name in set(labels).intersection(names):
         raise WorkloadError(
             "row-name-twice",
@@ -579,13 +583,13 @@ def _refuse_one_label(labels: tuple[str, ...], names: tuple[str, ...]) -> None:
 
 
 def _others(attribute: Attribute, counted: Iterable[int]) -> tuple[int, ...]:
-    """The cells of values that are not counted."""
+    """Return the cells of values that are not counted."""
     known = set(counted)
     return tuple(i for i in range(attribute.own_size) if i not in known)
 
 
 def _refuse_overlap(attribute: Attribute, spans: Sequence[tuple[int, int, tuple[str, Selection]]]) -> None:
-    """Raise WorkloadError where two ranges overlap and neither holds the other; by first cell, the longest first."""
+    """Raise WorkloadError if two ranges overlap and neither contains the other; `spans` are sorted, longest first."""
     around: list[tuple[int, str]] = []
     for first, last, (name, _) in spans:
         while around and around[-1][0] < first:
@@ -612,10 +616,10 @@ VIEWS: tuple[type[View], ...] = (AtMost, Ranges, Recode, Change, Average, ToDate
 @final
 @dataclass(frozen=True)
 class Table:
-    """One table to publish. Make it with :func:`table` or :func:`matrix_workload`.
+    """One table to publish. :func:`table` and :func:`matrix_workload` construct it.
 
-    `attributes` are its columns in order, `views` what is asked of those that are not shown value by value;
-    `matrix` is set instead for explicit queries about all cells of the domain.
+    `attributes` are its columns in order. `views` holds the view of each attribute that is not shown value by value. A
+    table of explicit queries about all cells of the domain has a `matrix` instead.
     """
 
     name: str
@@ -626,15 +630,15 @@ class Table:
 
     @property
     def default_name(self) -> str:
-        """What it is called unless it is told: its attributes, each with what is asked of it."""
+        """The name of a table without a given name: its attributes, each with its view."""
         words = (f"{a} {self.view(a).called}".rstrip() for a in self.attributes)
         return " by ".join(words) or "total"
 
     def view(self, attribute: str) -> View:
-        """What is asked of one of the table's attributes.
+        """Return the view of one of the table's attributes.
 
         Args:
-            attribute: its name; one that the table does not show is shown value by value.
+            attribute: The name of the attribute; one that the table does not show has the view by value.
         """
         return dict(self.views).get(attribute, EACH)
 
@@ -645,30 +649,30 @@ class Table:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """What it sums up, or the factors of that, as a reader sees it: with a ceiling min(x, t)."""
+        """The summed attribute, or the factors of the summed product, as readers see them: min(x, t) with a ceiling."""
         tops = ((a, view.ceiling) for a, view in self.views if isinstance(view, Sum))
         return tuple(a if t is None else f"min({a}, {t})" for a, t in tops)
 
     @property
     def averaged(self) -> tuple[str, Mean] | None:
-        """The amount of whose mean it tells, and what was said of it."""
+        """The amount whose mean the table publishes, and the view of this amount."""
         return next(((a, view) for a, view in self.views if isinstance(view, Mean)), None)
 
     @property
     def counts(self) -> bool:
-        """Whether its numbers count records, so that none is negative whatever the records."""
+        """True if its numbers count records, so that no number is negative for any records."""
         return self.matrix is None and not any(isinstance(view, Sum) or view.signed for _, view in self.views)
 
     @property
     def missing(self) -> bool:
-        """Whether it has rows for the missing values that its views would leave out."""
+        """True if it has rows for the missing values that its views would leave out."""
         return any(view.missing for _, view in self.views)
 
     def weights(self, domain: Domain) -> dict[str, tuple[Fraction, ...]]:
-        """What records count for, by their cell of an attribute: of amounts whose range goes by it, what a step is.
+        """Return the weights of records by cell of an attribute: the step of each amount whose range depends on it.
 
         Args:
-            domain: of which it is asked.
+            domain: The domain of the table.
         """
         found: dict[str, tuple[Fraction, ...]] = {}
         for amount in map(domain.get, self.summed):
@@ -679,10 +683,10 @@ class Table:
         return found
 
     def left_out(self, domain: Domain) -> dict[str, tuple[int, ...]]:
-        """Return the cells that no number of the table counts, by attribute; of a matrix none.
+        """Return the cells that no number of the table counts, by attribute; for a matrix, no cells.
 
         Args:
-            domain: of which it is asked.
+            domain: The domain of the table.
         """
         left = {}
         for a, view in self.views:
@@ -692,45 +696,45 @@ class Table:
         return left
 
     def coded(self, domain: Domain) -> dict[str, str]:
-        """How values that are others than those shown are read, by attribute.
+        """Return in words the coding of values that are not shown, by attribute.
 
         Args:
-            domain: of which it is asked.
+            domain: The domain of the table.
         """
         names = domain if self.matrix is not None else self.attributes
         return {a: words for a in names if (words := self.view(a).coded(domain[a])) is not None}
 
     def labels(self, domain: Domain) -> dict[str, tuple[str | int, ...]]:
-        """Row labels per column of the released table.
+        """Return the row labels for each column of the released table.
 
         Args:
-            domain: of which it is asked.
+            domain: The domain of the table.
 
         Returns:
-            By column, in the table's order; of a matrix the numbers of its queries.
+            The labels by column, in the table's order; for a matrix, the numbers of its queries.
         """
         if self.matrix is not None:
             return {QUERY: tuple(range(self.matrix.shape[0]))}
         return {a: self.view(a).labels(domain[a]) for a in self.attributes}
 
     def shape(self, domain: Domain) -> tuple[int, ...]:
-        """Rows along each column of the released table.
+        """Return the number of rows along each column of the released table.
 
         Args:
-            domain: of which it is asked.
+            domain: The domain of the table.
         """
         if self.matrix is not None:
             return (self.matrix.shape[0],)
         return tuple(self.view(a).rows(domain[a]) for a in self.attributes)
 
     def targets(self, domain: Domain) -> NDArray[np.float64]:
-        """The numbers of the target as the user said them, broadcast to the table's shape.
+        """Return the numbers of the target as the user gave them, broadcast to the table's shape.
 
         Args:
-            domain: of which it is asked.
+            domain: The domain of the table.
 
         Raises:
-            WorkloadError: a target by value is about an attribute that the table does not show, or lacks a value.
+            WorkloadError: A target by value names an attribute that the table does not show, or lacks a value.
         """
         shape = self.shape(domain)
         number = self.target.number
@@ -753,21 +757,21 @@ class Table:
         return np.broadcast_to(along.reshape([-1 if i == axis else 1 for i in range(len(shape))]), shape)
 
     def variances(self, domain: Domain, confidence: float) -> NDArray[np.float64]:
-        """The variance asked for each number of the table, in people² or squared units of a sum, in its shape.
+        """Return the target variance of each number, in people² or squared units of a sum, in the table's shape.
 
         Args:
-            domain: of which it is asked.
-            confidence: of margins that say none of their own.
+            domain: The domain of the table.
+            confidence: The confidence level of margins that have none of their own, between 0 and 1.
         """
         shape = self.shape(domain)
         wanted = self.target.variance(_varying(self.targets(domain)), confidence, math.prod(shape))
         return np.broadcast_to(wanted * self.scale(domain) ** 2, shape)
 
     def scale(self, domain: Domain) -> float:
-        """How accurate its numbers must be for a target of 1: of means, records at each end of an amount; else 1.
+        """Return the accuracy needed for a target of 1: for a mean, the records at each end of the amount; otherwise 1.
 
         Args:
-            domain: of which it is asked.
+            domain: The domain of the table.
         """
         return math.prod(view.scale(domain[a]) for a, view in self.views)
 
@@ -809,13 +813,13 @@ class Table:
             )
 
     def check(self, domain: Domain) -> None:
-        """Raise WorkloadError or DomainError unless the table can be asked of this domain.
+        """Raise WorkloadError or DomainError if the table does not fit this domain.
 
         Args:
-            domain: of which it is asked.
+            domain: The domain of the table.
 
         Raises:
-            WorkloadError, DomainError: what cannot be, by name.
+            WorkloadError, DomainError: The table does not fit. The error names the attribute or key at fault.
         """
         self.refuse_unknown_views()
         if self.matrix is not None:
@@ -863,12 +867,12 @@ class Table:
         self.targets(domain)
 
     def asked(self, domain: Domain, axis: str, attribute: str | None) -> op.Operator:
-        """What is asked along an attribute, on its own cells; of a level of a hierarchy, on those of a deeper level.
+        """Return the queries along an attribute on its own cells; for a level of a hierarchy, on a deeper level's.
 
         Args:
-            domain: of which it is asked.
-            axis: the attribute, or the level on whose cells it is wanted.
-            attribute: the name under which the table shows it; None where it does not.
+            domain: The domain of the table.
+            axis: The attribute, or the level, whose cells the queries count.
+            attribute: The name under which the table shows it; None if the table does not show it.
         """
         found = op.Total(domain[axis].size) if attribute is None else self._operator(domain, attribute, axis)
         weights = self.weights(domain).get(axis)
@@ -887,11 +891,11 @@ class Table:
 
 
 class MadeOnDemand(Sequence[_T]):
-    """A sequence whose items exist when they are asked for."""
+    """A sequence that creates each item when it is read."""
 
     @abc.abstractmethod
     def _made(self, i: int) -> _T:
-        """The item at a place from 0 on."""
+        """Return the item at a position, counted from 0."""
 
     @overload
     def __getitem__(self, index: int) -> _T: ...
@@ -950,7 +954,7 @@ def _listed(value: str | Iterable[str] | None) -> tuple[str, ...]:
 
 
 def _refuse_no_names(given: Iterable[object]) -> None:
-    """Raise WorkloadError for what is no attribute's name."""
+    """Raise WorkloadError for an object that is not an attribute's name."""
     for a in given:
         if not isinstance(a, str):
             raise WorkloadError(
@@ -985,41 +989,42 @@ def table(
     name: str | None = None,
     missing: bool = False,
 ) -> Table:
-    """A table to publish: one number for every combination of its attributes' values.
+    """Return a table to publish: one number for every combination of its attributes' values.
 
     Args:
-        attributes: names of attributes of the domain, shown value by value; none of all means the grand total.
-        prefix: attributes shown as "at most this value" instead.
-        ranges: attributes shown as ranges: a name for all ranges, or a mapping name → list of (first, last).
-        recode: attributes shown as groups: a mapping name → {group: values}. Along an order (first, last) is a range,
-            ends included, and {"values": […]} are single values; without an order a list is one of codes.
-        change: attributes shown as changes, each value less the one before it, in the order in which they are
-            declared: a name, or a mapping name → how many before; with a year's, seasonal differences.
-        average: attributes shown as moving averages: a mapping name → of how many values. Targets are about the mean.
-        to_date: attributes shown as sums that begin anew after so many values, counted from the first: a mapping name →
-            how many; 12 months make years to date. For sums that never do see `prefix`.
-        count: attributes of which only the records with a value are counted, and those in cells for missing ones are
-            not: of an amount, the records that its sum is of.
-        sum: amounts (or attributes of whole numbers) that are summed up; of several, their product is. Targets are in
-            units of the sum.
-        ceiling: of the one amount that is summed up, up to which each of its values counts, Σ min(x, t): one of the
-            `ceilings` that it declares. Default: the end of its range.
-        mean: an amount whose mean is asked for: to a target in its units, whatever the mean is, where there are
-            `reference` records. The table has the mean, and the ends of its interval, `low` and `high`.
-        margin: half-width of the interval at `confidence`, in people. Or exactly one of the following:
-        std_error: standard error, in people.
-        variance: variance, in people².
-        max_deviation: bound on the error of *all* numbers of the table at once, at `confidence`, in people.
-        cv: relative standard error (0.05 is 5 %) at the count given as `reference`.
-        reference: the public count a `cv` or the target of a `mean` refers to; of a `cv`, also a :class:`PublicTotal`
-            spread over the table.
-        confidence: overrides the workload's for this table.
-        name: how the table is called; default: the attributes joined by "by". Tables of one workload that group the
-            same attributes in other ways are numbered from the second on.
-        missing: whether cells for missing values that a prefix, ranges or groups leave out have rows of their own.
+        attributes: The names of attributes of the domain, shown value by value; no name means the grand total.
+        prefix: The attributes shown as "at most this value" instead.
+        ranges: The attributes shown as ranges: a name for all ranges, or a mapping name → list of (first, last).
+        recode: The attributes shown as groups: a mapping name → {group: values}. Along an order, (first, last) is a
+            range, ends included, and {"values": […]} are single values. Without an order, a list contains codes.
+        change: The attributes shown as changes, in their declared order: a name, or a mapping name → lag. Each row is a
+            value less the value one lag before. The lag of a year gives seasonal differences; a name has the lag 1.
+        average: The attributes shown as moving averages: a mapping name → number of values. Targets refer to the mean.
+        to_date: The attributes shown as sums that restart after a number of values, counted from the first: a mapping
+            name → this number. 12 months make years to date. For sums that never restart see `prefix`.
+        count: The attributes whose records with a value are counted; records in cells for missing values are not. A sum
+            of an amount adds up these records.
+        sum: The amounts (or attributes of whole numbers) to sum; with several, the table sums their product. Targets
+            are in units of the sum.
+        ceiling: The limit t up to which the one summed amount counts, Σ min(x, t): one of the `ceilings` that it
+            declares. Default: the end of its range.
+        mean: An amount whose mean is published. The target is in its units. It holds for every possible mean of
+            `reference` records. The table has the mean and the ends of its interval, `low` and `high`.
+        margin: The half-width of the interval at `confidence`, in people. Or exactly one of the following:
+        std_error: The standard error, in people.
+        variance: The variance, in people².
+        max_deviation: A bound on the error of *all* numbers of the table at once, at `confidence`, in people.
+        cv: The relative standard error (0.05 is 5 %) at the count given as `reference`.
+        reference: The public count to which a `cv` or the target of a `mean` refers. For a `cv` it can be a
+            :class:`PublicTotal` spread over the table.
+        confidence: The confidence level of this table, in place of the workload's.
+        name: The name of the table; default: the attributes joined by "by". Tables of one workload that group equal
+            attributes in other ways are numbered from the second on.
+        missing: True if cells for missing values that a prefix, ranges or groups leave out have rows of their own.
 
     Raises:
-        WorkloadError: no target or several, an attribute twice, a target that is not a positive finite number.
+        WorkloadError: The table has no target or several, an attribute twice, or a target that is not a positive finite
+            number.
 
     Example:
         `table("status", prefix="age", margin=30)` publishes, for each status, every "age at most a" to ±30.
@@ -1130,7 +1135,7 @@ def table(
 
 
 def _bounds(attribute: str, given: Iterable[Any]) -> tuple[tuple[Any, Any], ...]:
-    """The ends of ranges."""
+    """Return the ends of ranges."""
     pairs = [x if isinstance(x, (list, tuple)) else () for x in given]
     if not all(len(x) == 2 for x in pairs):
         raise WorkloadError(
@@ -1145,7 +1150,7 @@ def _bounds(attribute: str, given: Iterable[Any]) -> tuple[tuple[Any, Any], ...]
 
 
 def _groups(attribute: str, given: Mapping[str, Any]) -> tuple[tuple[str, Selection], ...]:
-    """The groups, as they were written."""
+    """Return the groups, as they were written."""
     found = []
     for name, values in given.items():
         try:
@@ -1163,7 +1168,7 @@ def _groups(attribute: str, given: Mapping[str, Any]) -> tuple[tuple[str, Select
 
 
 def _counts(what: str, given: Mapping[str, int] | None, least: int) -> Iterator[tuple[str, int]]:
-    """Attributes, and over how many of their values something goes."""
+    """Yield each attribute with the number of its values in one query."""
     for a, n in (given or {}).items():
         if not is_whole(n) or n < least:
             raise WorkloadError(
@@ -1178,7 +1183,7 @@ def _counts(what: str, given: Mapping[str, int] | None, least: int) -> Iterator[
 
 
 def _ceiling(summed: Sequence[str], ceiling: float | None) -> float | None:
-    """Up to which amount the values of one attribute are summed, a whole number where it is one."""
+    """Return the limit up to which one summed attribute counts, as an integer if it is a whole number."""
     if ceiling is None:
         return None
     if not is_real(ceiling) or not math.isfinite(ceiling):
@@ -1204,7 +1209,7 @@ def _ceiling(summed: Sequence[str], ceiling: float | None) -> float | None:
 
 
 def _reference(attribute: str, reference: float | PublicTotal | None) -> float:
-    """For how many records the target of a mean is meant."""
+    """Return the number of records to which the target of a mean refers."""
     if isinstance(reference, PublicTotal) or not is_real(reference) or not 0 < float(reference) < math.inf:
         raise WorkloadError(
             "mean-needs-reference",
@@ -1221,18 +1226,20 @@ def _reference(attribute: str, reference: float | PublicTotal | None) -> float:
 @final
 @dataclass(frozen=True)
 class Family(MadeOnDemand[Table]):
-    """All tables that show so many of some attributes: "all pairs of…". Make one with :func:`all_tables`.
+    """All tables that show `order` of some attributes: "all pairs of…". :func:`all_tables` constructs it.
 
-    A sequence of tables that exist as arrays: 161,700 of them are no more trouble than one.
+    The tables are a sequence backed by arrays, so 161,700 tables take no more code than one.
 
     Args:
-        template: what every table shows beside, and the target; its name, when given, goes before that of each table.
-        among: attributes of which every combination of `order` is shown, value by value.
-        order: how many.
-        numbers: targets of the tables, one each in the order of the combinations; None: the template's for all.
+        template: The further attributes of every table, and the target. Its name, if given, precedes that of each
+            table.
+        among: The attributes of which every combination of `order` is shown, value by value.
+        order: The number of these attributes in each table, from 1 to their number.
+        numbers: The targets of the tables, one each in the order of the combinations; None: the template's target for
+            all.
 
     Raises:
-        WorkloadError: an order that cannot be, attributes twice, or numbers that are not one per table.
+        WorkloadError: The order is out of range, an attribute appears twice, or the numbers are not one for each table.
     """
 
     template: Table
@@ -1316,10 +1323,10 @@ class Family(MadeOnDemand[Table]):
         return math.comb(len(self.among), self.order)
 
     def coded(self, domain: Domain) -> dict[str, str]:
-        """How values that are others than those shown are read, by attribute of any of the tables.
+        """Return in words the coding of values that are not shown, by attribute of any of the tables.
 
         Args:
-            domain: of which it is asked.
+            domain: The domain of the tables.
         """
         among = {a: words for a in self.among if (words := domain[a].coded) is not None}
         return among | self.template.coded(domain)
@@ -1338,7 +1345,7 @@ class Family(MadeOnDemand[Table]):
 
     @property
     def _around(self) -> tuple[str, str]:
-        """What stands before and after the attributes shown in each name."""
+        """The text before and after the attributes shown in each name."""
         t = self.template
         return f"{t.name}: " if t.name else "", "".join(f" by {_described(t, a)}" for a in t.attributes)
 
@@ -1347,19 +1354,19 @@ class Family(MadeOnDemand[Table]):
         return f"{head}{' by '.join(shown)}{tail}"
 
     def describe(self) -> str:
-        """The pattern in words."""
+        """Return the pattern in words."""
         head, tail = self._around
         counted = {1: "each", 2: "all pairs", 3: "all triples"}.get(self.order, f"all sets of {self.order}")
         return f"{head}{counted} of {len(self.among)} attributes{tail}"
 
     def names(self) -> list[str]:
-        """The names of all tables."""
+        """Return the names of all tables."""
         head, tail = self._around
         words = np.array(self.among, dtype=object)[self.combinations].tolist()
         return [f"{head}{' by '.join(w)}{tail}" for w in words]
 
     def slugs(self) -> list[str]:
-        """The names of all tables' files, without their endings: as :func:`slug` makes them."""
+        """Return the names of all tables' files, without their endings, as :func:`slug` makes them."""
         parts = [_underscored(a).strip("_") for a in self.among]
         head, tail = self._around
         if not all(re.search(r"[^\W_]", a) for a in self.among):
@@ -1369,19 +1376,19 @@ class Family(MadeOnDemand[Table]):
         return [_fitting(f"{before}{'_by_'.join(w)}{after}") for w in words]
 
     def cells(self, domain: Domain) -> NDArray[np.float64]:
-        """How many numbers each table has, (T,).
+        """Return the number of numbers of each table, (T,).
 
         Args:
-            domain: of which it is asked.
+            domain: The domain of the tables.
         """
         sizes = np.array([domain[a].size for a in self.among], dtype=np.float64)
         return np.asarray(sizes[self.combinations].prod(axis=1) * math.prod(self.template.shape(domain)))
 
     def targets(self, domain: Domain) -> NDArray[np.float64]:
-        """The numbers of the targets, (T, rows along each attribute beside the pattern…), as :meth:`Table.targets`.
+        """Return the numbers of targets, (T, rows along each attribute of the template…); see :meth:`Table.targets`.
 
         Args:
-            domain: of which it is asked.
+            domain: The domain of the tables.
         """
         number = self.template.target.number
         beside = self.template.shape(domain)
@@ -1394,11 +1401,11 @@ class Family(MadeOnDemand[Table]):
         return np.broadcast_to(each.reshape(-1, *(1,) * len(beside)), (len(self), *beside))
 
     def variances(self, domain: Domain, confidence: float) -> NDArray[np.float64]:
-        """The variance asked for each number, in people², in the shape of `targets`.
+        """Return the target variance of each number, in people², in the shape of `targets`.
 
         Args:
-            domain: of which it is asked.
-            confidence: of margins that say none of their own.
+            domain: The domain of the tables.
+            confidence: The confidence level of margins that have none of their own, between 0 and 1.
         """
         numbers = self.targets(domain)
         cells = self.cells(domain).reshape(-1, *(1,) * (numbers.ndim - 1))
@@ -1406,13 +1413,13 @@ class Family(MadeOnDemand[Table]):
         return np.broadcast_to(wanted, numbers.shape)
 
     def check(self, domain: Domain) -> None:
-        """Raise WorkloadError or DomainError unless the tables can be asked of this domain.
+        """Raise WorkloadError or DomainError if the tables do not fit this domain.
 
         Args:
-            domain: of which it is asked.
+            domain: The domain of the tables.
 
         Raises:
-            WorkloadError, DomainError: what cannot be, by name.
+            WorkloadError, DomainError: A table does not fit. The error names the attribute or key at fault.
         """
         self.template.refuse_unknown_views()
         for a in self.among:
@@ -1426,7 +1433,7 @@ class Family(MadeOnDemand[Table]):
 
 
 def _each_number(given: Iterable[Any], target: Target) -> tuple[float, ...]:
-    """Targets of several tables as floats; WorkloadError for the first that is none."""
+    """Return the targets of several tables as floats. Raise WorkloadError for the first that is not a target."""
     said = tuple(given)
     plain = all(type(x) is float for x in said) and bool(np.isfinite(said).all() and (np.array(said) > 0).all())
     for x in () if plain else said:
@@ -1443,7 +1450,7 @@ def _each_number(given: Iterable[Any], target: Target) -> tuple[float, ...]:
 
 
 def _varying(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """An array without the repetitions that are no more than strides of 0: of length 1 there."""
+    """Return the array with length 1 along each axis of stride 0, where its entries repeat."""
     return x[tuple(slice(None) if stride else slice(0, 1) for stride in x.strides)]
 
 
@@ -1477,38 +1484,38 @@ def all_tables(
     name: str | None = None,
     missing: bool = False,
 ) -> Family:
-    """All tables that show `order` of some attributes: `all_tables(2, names, margin=30)` is every pair.
+    """Return all tables that show `order` of some attributes: `all_tables(2, names, margin=30)` is every pair.
 
     Args:
-        order: how many of them each table shows, value by value.
-        among: names of attributes.
-        attributes: what every table shows beside them, value by value.
-        prefix: the same, as "at most this value".
-        ranges: the same, as ranges.
-        recode: the same, as groups.
-        change: the same, as changes; as for :func:`table`.
-        average: the same, as moving averages; as for :func:`table`.
-        to_date: the same, as sums that begin anew; as for :func:`table`.
-        count: of what every table counts only the records with a value, as for :func:`table`.
-        sum: what every table sums up, as for :func:`table`.
-        ceiling: up to which each value counts, as for :func:`table`.
-        mean: of what every table has the mean, as for :func:`table`.
-        margin: exactly one of this and the next four, as for :func:`table`; or a sequence of numbers, one per table, in
-            the order in which :func:`itertools.combinations` goes through `among`.
-        std_error: as for :func:`table`, or one per table.
-        variance: as for :func:`table`, or one per table.
-        max_deviation: as for :func:`table`, or one per table.
-        cv: as for :func:`table`, or one per table.
-        reference: as for :func:`table`.
-        confidence: as for :func:`table`.
-        name: put before the name of each table.
-        missing: as for :func:`table`.
+        order: The number of attributes of `among` that each table shows, value by value.
+        among: The names of attributes.
+        attributes: The further attributes that every table shows, value by value.
+        prefix: The further attributes shown as "at most this value".
+        ranges: The further attributes shown as ranges.
+        recode: The further attributes shown as groups.
+        change: The further attributes shown as changes; see :func:`table`.
+        average: The further attributes shown as moving averages; see :func:`table`.
+        to_date: The further attributes shown as sums that restart; see :func:`table`.
+        count: The attributes whose records with a value every table counts; see :func:`table`.
+        sum: The amounts that every table sums; see :func:`table`.
+        ceiling: The limit up to which each value counts; see :func:`table`.
+        mean: The amount whose mean every table publishes; see :func:`table`.
+        margin: Exactly one of this and the next four is given; see :func:`table`. A sequence has one number for each
+            table, in the order in which :func:`itertools.combinations` goes through `among`.
+        std_error: One number as for :func:`table`, or one for each table.
+        variance: One number as for :func:`table`, or one for each table.
+        max_deviation: One number as for :func:`table`, or one for each table.
+        cv: One number as for :func:`table`, or one for each table.
+        reference: The public count to which the target refers; see :func:`table`.
+        confidence: The confidence level of the tables; see :func:`table`.
+        name: The text put before the name of each table.
+        missing: True for rows of missing values; see :func:`table`.
 
     Returns:
-        The tables, to be given to :class:`Workload` beside others.
+        The tables, which :class:`Workload` takes together with others.
 
     Raises:
-        WorkloadError: as :func:`table` and :class:`Family`.
+        WorkloadError: An argument is refused by :func:`table` or :class:`Family`.
     """
     if isinstance(among, str) or not isinstance(among, Iterable):
         what = "the text " if isinstance(among, str) else ""
@@ -1587,7 +1594,7 @@ class Tables(MadeOnDemand[Table]):
         return {name: i for i, name in enumerate(self.names)}
 
     def slugs(self) -> list[str]:
-        """The names of all tables' files, without their endings."""
+        """Return the names of all tables' files, without their endings."""
         return list(
             itertools.chain.from_iterable([slug(p.name)] if isinstance(p, Table) else p.slugs() for p in self.parts)
         )
@@ -1599,12 +1606,13 @@ class Workload:
     """The tables to publish over a domain.
 
     Args:
-        domain: the attributes.
-        tables: one or more tables, or patterns of them (:func:`all_tables`), with names that differ.
-        confidence: of every margin that does not say its own, and of the margins printed with the results.
+        domain: The attributes.
+        tables: One or more tables, or patterns of them (:func:`all_tables`), with names that differ.
+        confidence: The confidence level of every margin that has none of its own, and of the margins printed with the
+            results, between 0 and 1.
 
     Raises:
-        WorkloadError: names that repeat, or a table that cannot be asked of this domain.
+        WorkloadError: Two names are equal, or a table does not fit this domain.
     """
 
     domain: Domain
@@ -1660,13 +1668,13 @@ class Workload:
         return self.tables[self.number(name)]
 
     def number(self, name: str) -> int:
-        """The place of a table, by name.
+        """Return the position of a table, counted from 0.
 
         Args:
-            name: as `tables.names` has it.
+            name: The name of the table, as in `tables.names`.
 
         Raises:
-            WorkloadError: there is no such table.
+            WorkloadError: The workload has no table of this name.
         """
         if name not in self.tables.numbered:
             raise WorkloadError(
@@ -1680,7 +1688,7 @@ class Workload:
 
 
 def _not_a_table(given: str) -> WorkloadError:
-    """Return the error for an object that is no table of a workload."""
+    """Return the error for an object that is not a table of a workload."""
     return WorkloadError(
         "not-a-table",
         f"A workload is given {given} as a table.",
@@ -1691,14 +1699,14 @@ def _not_a_table(given: str) -> WorkloadError:
 
 
 def some(names: Sequence[str], most: int = 12) -> str:
-    """Names as a list, for an error; of very many, the first."""
+    """Return names as a list, for an error; if they are more than `most`, the first of them."""
     if len(names) <= most:
         return str(list(names))
     return f"{len(names):,} tables, the first of them {list(names[:most])}"
 
 
 def _told_apart(tables: Tables) -> Tables:
-    """The tables, those numbered that have the default name of one before which asks something else."""
+    """Return the tables; one with the default name of an earlier table and other views has a number in its name."""
     named: dict[str, list[Any]] = {p.name: [] for p in tables.parts if isinstance(p, Table)}
     parts: list[Table | Family] = []
     for p in tables.parts:
@@ -1740,19 +1748,19 @@ def matrix_workload(
     confidence: float = 0.95,
     name: str = "queries",
 ) -> Workload:
-    """Any linear queries about the cells of a domain, one a row.
+    """Return a workload of any linear queries about the cells of a domain, one a row.
 
     Args:
-        matrix: W, shape (m, d), finite, no zero row. Cells in C order of the domain.
-        variances: c, one number or shape (m,), in people². Or exactly one of the following:
-        std_errors: one number or shape (m,), in people.
-        margins: half-widths at `confidence`, one number or shape (m,), in people.
-        domain: of d cells; default: one attribute `cell` with values 0 … d − 1.
-        confidence: for margins asked and printed.
-        name: of the one table.
+        matrix: The queries W, shape (m, d), finite, without a zero row. Cells are in C order of the domain.
+        variances: The target variances c, one number or shape (m,), in people². Or exactly one of the following:
+        std_errors: The target standard errors, one number or shape (m,), in people.
+        margins: The half-widths at `confidence`, one number or shape (m,), in people.
+        domain: The domain of d cells; default: one attribute `cell` with values 0 … d − 1.
+        confidence: The confidence level of target margins and printed margins, between 0 and 1.
+        name: The name of the one table.
 
     Raises:
-        WorkloadError: shapes that disagree, non-finite entries, a zero query, targets that are not positive.
+        WorkloadError: Shapes disagree, an entry is not finite, a query is zero, or a target is not positive.
     """
     dense = op.Dense(np.asarray(matrix))
     m, d = dense.shape
@@ -1797,7 +1805,7 @@ def matrix_workload(
 
 
 def used_attributes(workload: Workload) -> set[str]:
-    """The attributes, and levels of hierarchies, that some table uses; and those by which it goes what a sum is of."""
+    """Return the attributes and levels that some table uses, and those that set the range of a summed amount."""
     parts = workload.tables.parts
     templates = [p if isinstance(p, Table) else p.template for p in parts]
     used = {a for t in templates for a in (*t.attributes, *t.weights(workload.domain))}
@@ -1805,12 +1813,13 @@ def used_attributes(workload: Workload) -> set[str]:
 
 
 def exchangeable_attributes(workload: Workload, apart: Iterable[str] = ()) -> tuple[list[str], list[str]]:
-    """(exchangeable, structured) attributes that some table uses, in domain order; those `apart` are structured.
+    """Return (exchangeable, structured) attributes that some table uses, in domain order; those `apart` are structured.
 
-    A hierarchy is one structured attribute: its deepest level used, or itself for its leaves. But where each of its
-    levels used is shown value by value or not at all, with one target, and all its places have equally many places of
-    the next such level, they are as many exchangeable attributes: the top one, and the share that each of the others is
-    of the one above it (:attr:`Domain.sizes`). To show a level is to show all of these down to it.
+    A hierarchy is one structured attribute: its deepest level used, or itself for its leaves. It is several
+    exchangeable attributes instead if each of its levels used meets three conditions. The tables show the level value
+    by value or not at all. They have one target for all its values. All its places have equally many places of the next
+    level used. These attributes are the top level, and for each other level the share within the level above it
+    (:attr:`Domain.sizes`). To show a level is to show all of these attributes down to it.
     """
     domain, parts = workload.domain, workload.tables.parts
     templates = [p if isinstance(p, Table) else p.template for p in parts]
@@ -1833,10 +1842,10 @@ def exchangeable_attributes(workload: Workload, apart: Iterable[str] = ()) -> tu
 
 
 def uneven_levels(workload: Workload) -> list[str]:
-    """The levels that are shown, top down, of the one hierarchy that makes a workload structured; none of others.
+    """Return the levels shown, top down, of the one hierarchy that makes a workload structured; otherwise no levels.
 
-    Each of them is shown value by value or not at all, nothing else is structured, and some places have more places of
-    the next such level than others, or targets vary by place.
+    The tables show each of these levels value by value or not at all, and nothing else is structured. Some places have
+    more places of the next level shown than others, or targets vary by place.
     """
     domain, bound = workload.domain, exchangeable_attributes(workload)[1]
     if len(bound) != 1 or any(isinstance(p, Table) and p.matrix is not None for p in workload.tables.parts):
@@ -1848,9 +1857,10 @@ def uneven_levels(workload: Workload) -> list[str]:
 
 
 def levels_of_one_tree(workload: Workload) -> list[str]:
-    """The `uneven_levels`; or those that are shown, top down, of the only hierarchy where nothing is structured.
+    """Return the `uneven_levels`; if nothing is structured, the levels shown, top down, of the only hierarchy.
 
-    None where there are several hierarchies, all of equally many places of the next level each: none is the one.
+    The result is empty if several hierarchies have equally many places of the next level each: no single one is the
+    tree.
     """
     domain, uneven = workload.domain, uneven_levels(workload)
     if uneven or exchangeable_attributes(workload)[1]:
@@ -1864,7 +1874,7 @@ def levels_of_one_tree(workload: Workload) -> list[str]:
 
 
 def attributes_by_level(workload: Workload) -> tuple[list[str], list[str]]:
-    """(exchangeable, structured) attributes, in domain order, with `levels_of_one_tree` each as one of its own."""
+    """Return the (exchangeable, structured) attributes in domain order, each of `levels_of_one_tree` as one of them."""
     domain, levels = workload.domain, levels_of_one_tree(workload)
     places, own = list(domain), {domain.home(a) for a in levels}
     free, bound = ([a for a in x if domain.home(a) not in own] for x in exchangeable_attributes(workload))
@@ -1872,7 +1882,7 @@ def attributes_by_level(workload: Workload) -> tuple[list[str], list[str]]:
 
 
 def _structured(workload: Workload, *, targets: bool = True) -> set[str]:
-    """The attributes that some table does not show value by value, or, by `targets`, with one for all of them."""
+    """Return the attributes that a table does not show by value; with `targets`, also those of targets by value."""
     templates = [p if isinstance(p, Table) else p.template for p in workload.tables.parts]
     shown = {a for t in templates for a in t.attributes if t.view(a) is not EACH}
     shown |= {a for t in templates for a in t.weights(workload.domain)}
@@ -1881,7 +1891,7 @@ def _structured(workload: Workload, *, targets: bool = True) -> set[str]:
 
 
 def _path(domain: Domain, home: str, own: Iterable[str]) -> list[str]:
-    """The levels of a hierarchy that are used, top down; an attribute itself."""
+    """Return the levels of a hierarchy that are used, top down; for another attribute, the attribute itself."""
     hierarchy = domain[home]
     if not isinstance(hierarchy, Hierarchy):
         return [home]
@@ -1889,6 +1899,6 @@ def _path(domain: Domain, home: str, own: Iterable[str]) -> list[str]:
 
 
 def _chain(domain: Domain, home: str, own: Iterable[str]) -> list[str]:
-    """The exchangeable attributes that levels of a hierarchy would be; an attribute itself."""
+    """Return the exchangeable attributes that the levels of a hierarchy would be; for another attribute, itself."""
     path = _path(domain, home, own)
     return [path[0], *(f"{lower} in {upper}" for upper, lower in itertools.pairwise(path))]

@@ -1,35 +1,43 @@
-"""Certificates: a value that is reached and a bound nothing can beat, both recomputed from the problem.
+"""Certificates: a value that a plan reaches and a bound that no mechanism can beat, both recomputed from the problem.
 
-By strong duality, for any p on the cells and any weights w ≥ 0 of the numbers' variances,
+**Statement.** By strong duality, for any p on the cells and any weights w ≥ 0 of the numbers' variances, a norm
 
-    ν(p, w) = Σ_S mult_S ‖ diag(w)^½ R_S diag(p/r)^½ ‖_* ,      ‖·‖_* the sum of singular values,
+    ν(p, w) = Σ_S mult_S ‖ diag(w)^½ R_S diag(p/r)^½ ‖_*
 
-R_S the stacked queries R_A / n_A of the tables that reach sector S, proves for every mechanism of its kind
+proves a bound for every mechanism of its kind. Here ‖·‖_* is the sum of singular values. R_S has the stacked queries
+R_A / n_A of the tables that reach sector S.
 
-| asked | weights | proven |
+| required | weights | proven |
 |---|---|---|
 | every var_j ≤ c_j | w = q/c, Σq = 1 | Δ² ≥ g² ν² |
 | Σ ω var ≤ Σ ω c (total error) | w = ω / Σ ω c | Δ² ≥ g² ν² |
 | Δ² + λ Σ ω var, every var_j ≤ c_j (hybrid) | w = q/c + λω, q ≥ 0 | Δ² + λ Σ ω var ≥ 2 g ν − Σq |
 
-with Σp = 1, Δ² = g² max_o prof_o / r_o for units of g records. Whatever the weights are, the bound holds: a solver can
-only make it weak, never wrong. No code is shared with the solvers but the meaning of a pair.
+Here Σp = 1, and Δ² = g² max_o prof_o / r_o for units of g records.
 
-For replace-one neighbours p weighs pairs of records instead, and diag(p) becomes, in every sector,
-Σ p (e_o e_oᵀ + e_o' e_o'ᵀ − χ_S (e_o e_o'ᵀ + e_o' e_oᵀ)) over pairs with structured cells o, o' that agree on the
-exchangeable attributes T, χ_S = Π_{a∈S} (1 if a ∈ T else −1/(n_a − 1)): the mean of (e_i − e_j)(e_i − e_j)ᵀ over all
-pairs of that kind.
+**Replace-one neighbours.** p weighs pairs of records instead, and in every sector diag(p) becomes
 
-A rank-deficient matrix of real numbers is answered over a basis of integers, as queries R + E a little beside R. From
-the norm of R + E the most that E can take is subtracted, so that the bound is one for the queries that were asked:
-‖diag(w)^½ E D^½‖_* ≤ (rank · Σ_j w_j max_o E_jo² · tr D)^½.
+    Σ p (e_o e_oᵀ + e_o' e_o'ᵀ − χ_S (e_o e_o'ᵀ + e_o' e_oᵀ))
 
-The Ky Fan design has its own pair of numbers: for weights q of the cells, Σq = 1, and any covariance Σ of noise on the
-answers, with M = A diag(q) Aᵀ and h_k as in :func:`ky_fan_lower`,
+over pairs with structured cells o, o' that agree on the exchangeable attributes T. The factor is χ_S = Π_{a∈S} (1 if a
+∈ T else −1/(n_a − 1)). The sum is the mean of (e_i − e_j)(e_i − e_j)ᵀ over all pairs of that kind.
+
+**Rounded bases.** A rank-deficient matrix of real numbers is answered over a basis of integers, as queries R + E close
+to R. The function subtracts the largest contribution of E from the norm of R + E. The bound is then one for the
+requested queries:
+
+    ‖diag(w)^½ E D^½‖_* ≤ (rank · Σ_j w_j max_o E_jo² · tr D)^½.
+
+**Ky Fan design.** It has its own pair of numbers. Let q be weights of the cells with Σq = 1, Σ any covariance of noise
+on the answers, and M = A diag(q) Aᵀ. With h_k as in :func:`ky_fan_lower`,
 
     h_k(M)² ≤ min { ‖Σ‖_(k) : a_eᵀ Σ⁻¹ a_e ≤ 1 } ≤ ‖Σ‖_(k) · max_e a_eᵀ Σ⁻¹ a_e.
 
-h_k is a norm of A diag(q)^½, so what E can take is subtracted there too: h_k(E diag(q)^½) ≤ √k (Σ_j max_e E_je²)^½.
+h_k is a norm of A diag(q)^½, so the contribution of E is subtracted there too: h_k(E diag(q)^½) ≤ √k (Σ_j max_e
+E_je²)^½.
+
+**Trust.** The bound holds for any weights: a solver can make it weak, never wrong. The module shares no code with the
+solvers except the meaning of a pair.
 """
 
 from __future__ import annotations
@@ -54,21 +62,23 @@ from fitnoise.solving.sectors import Decomposition, SectorGroup
 EPS = float(np.finfo(np.float64).eps)
 
 SLACK = 1e-12
-"""Allowance for rounding, relative to a sector's sum of singular values, beside 2 k ε."""
+"""The allowance for rounding, relative to a sector's sum of singular values, in addition to 2 k ε."""
 
 CHUNK = 2**22
-"""Entries of a stack of matrices decomposed at once."""
+"""The number of entries of a stack of matrices decomposed at once."""
 
 NOBODY = -1
-"""In place of a pair's second cell: the neighbour lacks the record."""
+"""The placeholder for a pair's second cell if the neighbour lacks the record."""
 
 
 @final
 @dataclass(frozen=True)
 class Certificate:
-    """What the plan reaches of what it minimises, and a lower bound for every unbiased Gaussian linear mechanism.
+    """The value that the plan reaches, and a lower bound for every unbiased Gaussian linear mechanism.
 
-    value: computed from the integers of the strategy. bound: from the dual weights. gap: value/bound − 1.
+    value: The minimised quantity, computed from the integers of the strategy.
+    bound: The bound, computed from the dual weights.
+    gap: value/bound − 1.
     """
 
     value: float
@@ -95,8 +105,8 @@ class Certificate:
 class Pairs:
     """Kinds of pairs of neighbouring records.
 
-    agree: bit a is set where they agree on exchangeable attribute a, one Python integer per pair.
-    first, second: their structured cells (n,); second is NOBODY where one of the two data sets lacks the record.
+    agree: One Python integer for each pair, with bit a set if the two agree on exchangeable attribute a.
+    first, second: Their structured cells (n,); second is `NOBODY` if one of the two data sets lacks the record.
     """
 
     agree: tuple[int, ...]
@@ -105,7 +115,7 @@ class Pairs:
 
     @classmethod
     def of(cls, keys: Iterable[tuple[int, int, int]]) -> Self:
-        """From (agree, first, second)."""
+        """Return the pairs of these (agree, first, second)."""
         listed = [(int(t), int(o), int(u)) for t, o, u in keys]
         cells = np.array([(o, u) for _, o, u in listed], dtype=np.intp).reshape(-1, 2)
         return cls(tuple(t for t, _, _ in listed), cells[:, 0].copy(), cells[:, 1].copy())
@@ -114,24 +124,24 @@ class Pairs:
         return len(self.agree)
 
     def keys(self) -> list[tuple[int, int, int]]:
-        """(agree, first, second) of each."""
+        """Return (agree, first, second) of each pair."""
         return [(t, int(o), int(u)) for t, o, u in zip(self.agree, self.first, self.second, strict=True)]
 
     def chi(self, attributes: tuple[int, ...], sizes: tuple[int, ...]) -> Floats:
-        """χ_S of every pair, (n,)."""
+        """Return χ_S of every pair, (n,)."""
         known: dict[int, float] = {}
         for t in set(self.agree):
             known[t] = math.prod(1.0 if t >> a & 1 else -1 / (n - 1) for a, n in zip(attributes, sizes, strict=True))
         return np.array([known[t] for t in self.agree])
 
     def reach(self, p: Floats, cells: int) -> Floats:
-        """Σ p over the pairs that touch each structured cell, (n_o,)."""
+        """Return Σ p over the pairs that touch each structured cell, (n_o,)."""
         out = np.bincount(self.first, p, minlength=cells)
         there = self.second != NOBODY
         return np.asarray(out + np.bincount(self.second[there], p[there], minlength=cells))
 
     def moment(self, p: Floats, chi: Floats, cells: int) -> Floats:
-        """Σ p (e eᵀ + u uᵀ − χ (e uᵀ + u eᵀ)), (n_o, n_o); a record that comes or goes alone has no u."""
+        """Return Σ p (e eᵀ + u uᵀ − χ (e uᵀ + u eᵀ)), (n_o, n_o); a record that is added or removed alone has no u."""
         there = self.second != NOBODY
         cross = np.zeros((cells, cells))
         np.add.at(cross, (self.first[there], self.second[there]), (p * chi)[there])
@@ -139,14 +149,14 @@ class Pairs:
 
 
 Free = tuple[tuple[int, int], ...]
-"""Of the exchangeable attributes that are not fixed those that a sector looks at: which, and how many values it has."""
+"""The exchangeable attributes of a sector that are not fixed: the position of each, and its number of values."""
 
 Values = tuple[tuple[int, ...], ...]
-"""Of each record of a set its values of the exchangeable attributes that are not fixed."""
+"""The values of the exchangeable attributes that are not fixed, for each record of a set."""
 
 
 def agreement(values: Indices, free: Free) -> Floats:
-    """χ of every two records, by their values of what is not fixed, (m, f), in a sector that looks at these, (m, m)."""
+    """Return χ of every two records, (m, m), in a sector with the attributes `free`, from their values, (m, f)."""
     out = np.ones((len(values), len(values)))
     for a, n in free:
         out *= np.where(values[:, None, a] == values[:, a], 1.0, -1 / max(n - 1, 1))
@@ -156,11 +166,12 @@ def agreement(values: Indices, free: Free) -> Floats:
 @final
 @dataclass(frozen=True, eq=False)
 class Sets:
-    """Sets of records of one unit, each in structured cells of its own.
+    """Sets of records of one unit, each record in a structured cell of its own.
 
-    cells: of each set, in increasing order. alike: whether its records have all that is exchangeable in common; if not,
-    each has a value of its own, drawn from all alike, of whatever is not fixed. Or the values of each record, of which
-    only matters which agree: all ways to call them are alike.
+    cells: The cells of each set, in increasing order.
+    `alike`: For each set, True if its records agree in all exchangeable attributes. False if each record has values of
+        its own, drawn uniformly, of all attributes that are not fixed. Or the values of each record: only the equality
+        of values matters, not their names.
     """
 
     cells: tuple[tuple[int, ...], ...]
@@ -170,14 +181,14 @@ class Sets:
         return len(self.cells)
 
     def indicator(self, cells: int) -> Floats:
-        """Which structured cells are in each set, 0 or 1, (n_o, N)."""
+        """Return the indicator of the structured cells of each set, 0 or 1, (n_o, N)."""
         out = np.zeros((cells, len(self)))
         for i, chosen in enumerate(self.cells):
             out[list(chosen), i] = 1
         return out
 
     def parts(self, i: int) -> list[list[int]]:
-        """The records of a set by their values: which of them have the same."""
+        """Return the records of a set in groups of equal values."""
         way, m = self.alike[i], len(self.cells[i])
         values = ([0] * m if way else range(m)) if isinstance(way, bool) else way
         found: dict[Any, list[int]] = {}
@@ -186,16 +197,16 @@ class Sets:
         return list(found.values())
 
     def agreement(self, i: int, free: Free) -> Floats:
-        """E χ of every two records of a set, in a sector that looks at these, (m, m)."""
+        """Return E χ of every two records of a set, in a sector with the attributes `free`, (m, m)."""
         way, m = self.alike[i], len(self.cells[i])
         if isinstance(way, bool):
             return np.ones((m, m)) if way or not free else np.eye(m)
         return agreement(np.array(way, dtype=np.intp).reshape(m, -1), free)
 
     def moment(self, p: Floats, cells: int, *, free: Free) -> Floats:
-        """Σ p E v vᵀ, v what the records of a set are in a sector, (n_o, n_o).
+        """Return Σ p E v vᵀ, v the vector of a set's records in a sector, (n_o, n_o).
 
-        free: what the sector looks at that is not fixed.
+        free: The attributes of the sector that are not fixed.
         """
         v = self.indicator(cells)
         whole, own = ([isinstance(x, bool) and (x or not free) is kind for x in self.alike] for kind in (True, False))
@@ -206,7 +217,7 @@ class Sets:
         return out
 
     def reach(self, p: Floats, cells: int) -> Floats:
-        """Σ p m over the sets in each structured cell, m their records, (n_o,): at least the moment, as a diagonal."""
+        """Return Σ p m over the sets in each structured cell, m their records, (n_o,): at least the moment."""
         v = self.indicator(cells)
         return np.asarray(v @ (p * v.sum(axis=0)))
 
@@ -214,10 +225,12 @@ class Sets:
 @final
 @dataclass(frozen=True, eq=False)
 class Admissible:
-    """Which sets of records one unit can have.
+    """The sets of records that one unit can have.
 
-    together: which structured cells two of its records can lie in, (n_o, n_o). most: how many there are. fixed:
-    positions of exchangeable attributes in which they agree. sizes: n_a of every exchangeable attribute.
+    together: True for two structured cells that can hold two of its records, (n_o, n_o).
+    most: The largest number of its records.
+    fixed: Positions of exchangeable attributes in which they agree.
+    sizes: n_a of every exchangeable attribute.
     """
 
     together: NDArray[np.bool_]
@@ -231,7 +244,7 @@ class Admissible:
         return tuple(a for a in range(len(self.sizes)) if a not in self.fixed)
 
     def free(self, group: SectorGroup) -> list[Free]:
-        """What the sectors of a group look at that is not fixed."""
+        """Return the attributes that are not fixed, for each sector of a group."""
         place = {a: i for i, a in enumerate(self.moving)}
         return [tuple((place[a], self.sizes[a]) for a in own if a in place) for own in group.attributes.tolist()]
 
@@ -263,16 +276,19 @@ class Admissible:
 
 
 Kinds = tuple[tuple[int, bool, float], ...]
-"""Sets of records of one unit: how many, whether they have the rest of what is exchangeable in common, and a weight."""
+"""Kinds of sets of records of one unit. Each has a number of records, True if they agree in the other exchangeable
+attributes, and a weight."""
 
 
 @final
 @dataclass(frozen=True)
 class Apart:
-    """Of one unit, any two records differ in some exchangeable attributes.
+    """Units whose records differ, any two of them, in some exchangeable attributes.
 
-    attributes: positions of these. cells: n, their joint cells. most: records of a unit, at most n. fixed: positions of
-    attributes in which they agree.
+    attributes: Positions of these attributes.
+    cells: n, their joint cells.
+    most: The largest number of records of a unit, at most n.
+    fixed: Positions of attributes in which its records agree.
     """
 
     attributes: tuple[int, ...]
@@ -281,12 +297,12 @@ class Apart:
     fixed: tuple[int, ...] = ()
 
     def factors(self, kinds: Kinds, group: SectorGroup) -> Floats:
-        """How many times as much as one record sets of records cost in each sector of a group, in the mean, (K,).
+        """Return the mean cost of sets of records in each sector of a group, as a multiple of one record's cost, (K,).
 
-        m records in m of the n joint cells, all choices alike, add up to Σ_ij E χ_S = m² in a sector without these
-        attributes, and to m (n − m)/(n − 1) in one with them, as χ_S adds up to 0 over all n. So it is where they have
-        all else in common. Where the others are drawn for each on its own, but for those that are fixed, it is m in a
-        sector with any of the others.
+        Let m records lie in m of the n joint cells, with all choices equally likely. Their Σ_ij E χ_S is m² in a sector
+        without these attributes. It is m (n − m)/(n − 1) in a sector with them, because χ_S adds up to 0 over all n.
+        These values hold if the records agree in all other attributes. Otherwise each record has independent values of
+        the others that are not fixed. The sum is then m in a sector with any of them.
         """
         within = np.isin(group.attributes, self.attributes)
         free = ~(within | np.isin(group.attributes, self.fixed))
@@ -325,13 +341,14 @@ ONE: Kinds = ((1, True, 1.0),)
 @final
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Dual weights: what proves a bound.
+    """The dual weights that prove a bound.
 
-    cells: p, one per structured cell, or per pair. numbers: q, one per number; nothing for total error.
-    pairs: what `cells` weighs, for replace-one neighbours.
-    together: sets of records in each cell, where units have several that differ.
-    sets: what `cells` weighs, where units have several in different structured cells.
-    kinds: of pairs of neighbours that differ in a record of a tree, what each weighs (`trees.ByLevel`).
+    cells: p, one for each structured cell, or for each pair.
+    numbers: q, one for each number; empty for total error.
+    pairs: The pairs that `cells` weighs, for replace-one neighbours.
+    together: The sets of records in each cell, if units have several records that differ.
+    sets: The sets that `cells` weighs, if units have several records in different structured cells.
+    kinds: The weight of each kind of pairs of neighbours that differ in a record of a tree (`trees.ByLevel`).
     """
 
     cells: Floats
@@ -345,16 +362,17 @@ class Evidence:
 @final
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """What is minimised.
+    """The quantity that is minimised.
 
-    weights: ω of every number, for total error and hybrids; None asks every number for its own target.
-    trade: λ of a hybrid; None without.
+    weights: ω of every number, for total error and hybrids; None gives every number its own target.
+    trade: λ of a hybrid; None for others.
     relative: r of every structured cell; None is 1.
     factor: g², for units of g records.
-    alone: for replace-one neighbours, whether a single record may also come or go.
-    apart: in what records of a unit differ; None: in nothing that is known, or not by exchangeable attributes alone.
-    sets: which they can be, where they differ by structured attributes alone. Then each stands for so many records in
-        its cell that the factor is the square of their number.
+    alone: True if a single record may also be added or removed, for replace-one neighbours.
+    `apart`: The attributes in which records of a unit differ. None: no difference is known, or exchangeable attributes
+        alone do not describe it.
+    sets: The sets that these records can be, if they differ by structured attributes alone. Each record then stands for
+        several in its cell, and `factor` is the square of their number.
     """
 
     weights: Floats | None = None
@@ -367,16 +385,16 @@ class Terms:
 
 
 def lower_bound(decomposition: Decomposition, evidence: Evidence, terms: Terms) -> float:
-    """The bound that the evidence proves.
+    """Return the bound that the evidence proves.
 
     Args:
-        decomposition: the problem.
-        evidence: weights at least 0; p is normalised here, and so is q unless it is that of a hybrid.
-        terms: what is minimised.
+        decomposition: The problem.
+        evidence: Weights of at least 0. The function normalises p, and q unless it is that of a hybrid.
+        terms: The quantity that is minimised.
 
     Raises:
-        PlanError: weights that are negative, not finite, of the wrong shape or all zero; targets or budgets that leave
-            double precision.
+        PlanError: Weights are negative, not finite, of the wrong shape or all zero. Or targets or budgets leave double
+        precision.
     """
     d = decomposition
     check_evidence(d, evidence, terms)
@@ -395,7 +413,7 @@ def lower_bound(decomposition: Decomposition, evidence: Evidence, terms: Terms) 
 
 
 def _weights(d: Decomposition, evidence: Evidence, terms: Terms) -> tuple[Floats, Floats]:
-    """p/r g² and w."""
+    """Return p/r g² and w."""
     p = evidence.cells / evidence.cells.sum() * terms.factor
     if terms.relative is not None:
         p = np.divide(p, terms.relative, out=np.zeros_like(p), where=terms.relative > 0)
@@ -476,7 +494,7 @@ def _check(name: str, w: Floats, n: int, *, positive: bool) -> None:
 
 
 def _nu(d: Decomposition, p: Floats, w: Floats, pairs: Pairs | None, together: tuple[Apart, Kinds] | None) -> float:
-    """ν(p, w), rounded down."""
+    """Return ν(p, w), rounded down."""
     nu, most = 0.0, 1.0
     for group in d.groups:
         stacked = _stack(d, group, w)
@@ -502,7 +520,7 @@ def _nu(d: Decomposition, p: Floats, w: Floats, pairs: Pairs | None, together: t
 
 
 def _nu_of_sets(d: Decomposition, p: Floats, w: Floats, sets: Sets, admissible: Admissible) -> float:
-    """ν(p, w) for weights of sets of records, rounded down."""
+    """Return ν(p, w) for weights of sets of records, rounded down."""
     nu, reach = 0.0, sets.reach(p, d.cells)
     moments: dict[Free, Floats] = {}
     for group in d.groups:
@@ -520,7 +538,10 @@ def _nu_of_sets(d: Decomposition, p: Floats, w: Floats, sets: Sets, admissible: 
 
 
 def _moved(d: Decomposition, w: Floats, trace: float) -> float:
-    """At least ‖ diag(w)^½ E D^½ ‖_* of what queries were moved by, tr D ≤ trace. Of one table in one sector."""
+    """Return an upper bound of ‖ diag(w)^½ E D^½ ‖_* for the shift E of one table's queries in one sector.
+
+    The trace of D is at most `trace`.
+    """
     return sum(
         math.sqrt(min(x.queries.shape) * float((w[x.numbers] @ x.moved**2).sum()) * trace) * (1 + SLACK)
         for x in d.tables
@@ -529,7 +550,7 @@ def _moved(d: Decomposition, w: Floats, trace: float) -> float:
 
 
 def _stack(d: Decomposition, group: SectorGroup, w: Floats) -> list[tuple[Array | Operator, Floats]]:
-    """The different queries that reach a group's sectors, (m, n_o), and the weights of their rows, (K, m).
+    """Return the different queries that reach a group's sectors, (m, n_o), and the weights of their rows, (K, m).
 
     Rows that several tables share count once: √w₁ r over √w₂ r has the singular values of √(w₁ + w₂) r.
     """
@@ -543,7 +564,7 @@ def _stack(d: Decomposition, group: SectorGroup, w: Floats) -> list[tuple[Array 
 
 
 def _group_norms(stacked: Sequence[tuple[Array | Operator, Floats]], p: Floats) -> Floats:
-    """‖ diag(w)^½ R_S diag(p)^½ ‖_* of every sector of a group, (K,), less an allowance for rounding."""
+    """Return ‖ diag(w)^½ R_S diag(p)^½ ‖_* of every sector of a group, (K,), less an allowance for rounding."""
     count = len(stacked[0][1])
     matrices = [q for q, _ in stacked if isinstance(q, np.ndarray)]
     if count == 1 or len(matrices) < len(stacked):
@@ -563,12 +584,12 @@ def _group_norms(stacked: Sequence[tuple[Array | Operator, Floats]], p: Floats) 
 def _sector_norm(
     parts: Sequence[tuple[Array | Operator, Floats]], reach: Floats, moment: Floats | None, summed: int
 ) -> float:
-    """‖ diag(w)^½ R_S D_S^½ ‖_*, less an allowance for rounding.
+    """Return ‖ diag(w)^½ R_S D_S^½ ‖_*, less an allowance for rounding.
 
-    `parts` are the queries, (m, n_o), and their weights, (m,). D_S is `moment`, the sum of that many terms, with
-    D_S ≼ 2 diag(reach); without one it is diag(reach) itself. From the matrix itself where there is one and D_S is
-    diagonal. Otherwise from the eigenvalues of N^½ D_S N^½, N = R_Sᵀ diag(w) R_S, after both were scaled by what weighs
-    on each cell, so that no cell hides another's rounding.
+    `parts` are the queries, (m, n_o), and their weights, (m,). D_S is `moment`, the sum of `summed` terms, with D_S ≼ 2
+    diag(reach). Without a moment, D_S is diag(reach) itself. If the queries are matrices and D_S is diagonal, the norm
+    is computed from the matrix itself. Otherwise it is computed from the eigenvalues of N^½ D_S N^½, N = R_Sᵀ diag(w)
+    R_S. Both factors are scaled by the weight on each cell first, so that no cell hides another's rounding.
     """
     scale, n = np.sqrt(reach), len(reach)
     if all(isinstance(q, np.ndarray) for q, _ in parts):
@@ -592,9 +613,9 @@ def _sector_norm(
 
 
 def _sum_of_roots(values: NDArray[Any], steps: int, size: float = 0.0) -> float:
-    """Σ √λ of a positive semidefinite matrix, rounded down: its eigenvalues are off by `steps` ε of its norm at most.
+    """Return Σ √λ of a positive semidefinite matrix, rounded down; `steps` ε of its norm bound the eigenvalues' errors.
 
-    Sums of terms ≥ 0 are off by an ε a term, and a symmetric eigenproblem by about n ε of the norm.
+    Sums of terms ≥ 0 have an error of one ε a term. A symmetric eigenproblem has one of about n ε of the norm.
     """
     off = steps * EPS * max(size, float(values.max()))
     return float(np.sqrt(np.maximum(values - off, 0)).sum())
@@ -610,54 +631,56 @@ def _nuclear_norm(a: Floats) -> float:
 # --- the Ky Fan design -------------------------------------------------------------------------------------------
 
 OUTSIDE = 1e-9
-"""Relative length of the part of a column outside the noise above which the noise does not hide it."""
+"""The relative length of the part of a column outside the span of the noise above which the column counts as not
+hidden."""
 
 
 def ky_fan_certificate(queries: Floats, weights: Floats, factor: Floats, k: int, moved: float = 0.0) -> Certificate:
-    """What a covariance of noise reaches of the least ‖Σ‖_(k) at sensitivity 1, and what weights prove of it.
+    """Return the ‖Σ‖_(k) that a covariance of noise reaches at sensitivity 1, and the lower bound that weights prove.
 
     Args:
         queries: A (m, N).
         weights: q (N,).
         factor: F (m, s), Σ = F Fᵀ.
-        k: at least 1.
-        moved: as of :func:`ky_fan_lower`.
+        k: The number of largest eigenvalues that the norm adds up, at least 1.
+        moved: The shift of the queries, see :func:`ky_fan_lower`.
 
     Raises:
-        PlanError: as of :func:`ky_fan_lower` and :func:`ky_fan_upper`.
+        PlanError: :func:`ky_fan_lower` or :func:`ky_fan_upper` refuses an argument.
 
     **Guarantees**
-        * as of the two; nothing of the search is used or believed.
+        * The guarantees of both functions hold.
+        * The function neither uses nor trusts a number of the search.
     """
     return Certificate(value=ky_fan_upper(queries, factor, k), bound=ky_fan_lower(queries, weights, k, moved))
 
 
 def ky_fan_lower(queries: Floats, weights: Floats, k: int, moved: float = 0.0) -> float:
-    """h_k(A diag(q) Aᵀ)², which no ‖Σ‖_(k) of sensitivity 1 is below; rounded down.
+    """Return h_k(A diag(q) Aᵀ)², rounded down: no ‖Σ‖_(k) of sensitivity 1 is below it.
 
-    With the singular values s of Y = A diag(q)^½ and t the smallest number with (Σ_{i>t} s_i²)/(k − t) ≥ s_{t+1}²,
+    Let s be the singular values of Y = A diag(q)^½, and t the smallest number with (Σ_{i>t} s_i²)/(k − t) ≥ s_{t+1}².
 
         h_k = Σ_{i≤t} s_i + (k − t)^½ (Σ_{i>t} s_i²)^½ = max { ⟨Z, Y⟩ : ‖Z‖ ≤ 1, ‖Z‖_F² ≤ k }.
 
     For Σ of sensitivity 1 and that Z, ⟨Z, Y⟩ = ⟨Σ^½ Z, Σ^−½ Y⟩ ≤ (tr Σ Z Zᵀ)^½ (Σ_e q_e a_eᵀ Σ⁻¹ a_e)^½. The second
-    factor is at most 1; the first at most ‖Σ‖_(k)^½, since 0 ≼ Z Zᵀ ≼ I and its trace is at most k.
+    factor is at most 1. The first is at most ‖Σ‖_(k)^½, since 0 ≼ Z Zᵀ ≼ I and its trace is at most k.
 
     Args:
         queries: A (m, N), finite.
-        weights: q ≥ 0 (N,), normalised here.
-        k: at least 1.
-        moved: at least (Σ_j max_e E_je²)^½ where the queries that were asked are A − E.
+        weights: q ≥ 0 (N,), normalised by the function.
+        k: The number of largest eigenvalues that the norm adds up, at least 1.
+        moved: At least (Σ_j max_e E_je²)^½ if the requested queries are A − E.
 
     Raises:
-        PlanError: queries, weights or k that are none.
+        PlanError: The queries, the weights or k are unusable.
 
     **Guarantees**
-        * a bound for any weights, for the queries that were asked: a solver can only make it weak, never wrong;
-        * h_k is a norm of Y between ‖Y‖_F and √k ‖Y‖_F, so errors of n ε ‖Y‖_F, n the smaller side, cost √k n ε of it:
-          four times that is taken off, and SLACK.
+        * The result is a bound for any weights, for the requested queries: a solver can make it weak, never wrong.
+        * h_k is a norm of Y between ‖Y‖_F and √k ‖Y‖_F. Errors of n ε ‖Y‖_F, n the smaller side, therefore change h_k
+          by a share of at most √k n ε. The function subtracts four times this share, and `SLACK`.
 
-    Source: Theorem 4.2 of Nikolov, ICALP 2015, where the left side of the equality is printed with a square too many;
-    the proof in three lines is ours.
+    Source: Theorem 4.2 of Nikolov, ICALP 2015, where the left side of the equality is printed with a square too many.
+    The proof in three lines is from this project.
     """
     _ky_fan_asked(queries, k)
     _check("q", weights, queries.shape[1], positive=True)
@@ -669,7 +692,7 @@ def ky_fan_lower(queries: Floats, weights: Floats, k: int, moved: float = 0.0) -
 
 
 def _dual_ky_fan(s: Floats, k: int) -> float:
-    """h_k from singular values, falling."""
+    """Return h_k from singular values, falling."""
     k = min(k, len(s))
     squares = np.cumsum(s[::-1] ** 2)[::-1]
     t = 0
@@ -679,7 +702,7 @@ def _dual_ky_fan(s: Floats, k: int) -> float:
 
 
 def _dual_ky_fan_squared(values: Floats, trace: float, k: int) -> float:
-    """h_k from computed eigenvalues, falling, and the trace, rounded down: ⟨Z, Y⟩ for a Z that is certainly allowed."""
+    """Return h_k, rounded down, from computed eigenvalues, falling, and the trace: ⟨Z, Y⟩ for a Z surely allowed."""
     n = len(values)
     off = 8 * n * EPS * float(values[0])
     rest = np.cumsum(np.maximum(values, 0)[::-1])[::-1]
@@ -693,21 +716,21 @@ def _dual_ky_fan_squared(values: Floats, trace: float, k: int) -> float:
 
 
 def ky_fan_upper(queries: Floats, factor: Floats, k: int) -> float:
-    """‖Σ‖_(k) · max_e a_eᵀ Σ⁻¹ a_e for Σ = F Fᵀ; rounded up.
+    """Return ‖Σ‖_(k) · max_e a_eᵀ Σ⁻¹ a_e for Σ = F Fᵀ; rounded up.
 
-    The product is what Σ costs when it is scaled to sensitivity 1. Everything is computed from singular vectors of F.
+    The product is the cost of Σ scaled to sensitivity 1. Everything is computed from singular vectors of F.
 
     Args:
         queries: A (m, N), finite.
         factor: F (m, s), finite.
-        k: at least 1.
+        k: The number of largest eigenvalues that the norm adds up, at least 1.
 
     Raises:
-        PlanError: queries, factor or k that are none, a singular factor, or columns of A outside the span of F, which
-            the noise would not hide.
+        PlanError: The queries, the factor or k are unusable, or the factor is singular. Or columns of A lie outside the
+        span of F, where the noise would not hide them.
 
     **Guarantees**
-        * at least the least ‖Σ‖_(k) at sensitivity 1, whoever made the factor.
+        * The result is at least the least ‖Σ‖_(k) at sensitivity 1, for any factor.
     """
     _ky_fan_asked(queries, k)
     if factor.ndim != 2 or len(factor) != len(queries) or not factor.size or not np.isfinite(factor).all():
@@ -746,27 +769,29 @@ def ky_fan_upper(queries: Floats, factor: Floats, k: int) -> float:
 def ky_fan_gram_certificate(
     gram: Floats, weights: Floats, mixes: Floats, variances: Floats, tail: float, k: int
 ) -> Certificate:
-    """The same from G = AᵀA, for Σ = tail · I + V diag(variances − tail) Vᵀ with V = A · mixes, on the span of A.
+    """Return the certificate from G = AᵀA for a covariance with t spikes V, on the span of A.
 
-    The eigenvalues λ of diag(q)^½ G diag(q)^½ are computed to 8 N ε of the largest, and their sum τ is its trace. For
-    any t < k, with β = max(λ_{t+1}, (Σ_{i>t} λ_i)/(k − t)), the bound is Σ_{i≤t} √λ_i + (Σ_{i>t} λ_i)/√β, squared; each
-    number is taken at the worse end of its error, and Σ_{i>t} λ_i is τ less the rest. V need not be
-    orthonormal: with VᵀV = L Lᵀ the eigenvalues of Σ are those of tail · I + Lᵀ diag(variances − tail) L, and tail.
+    Σ = tail · I + V diag(variances − tail) Vᵀ with V = A · mixes. The eigenvalues λ of diag(q)^½ G diag(q)^½ are
+    computed to 8 N ε of the largest. Their sum τ is the trace. For any t < k, let β = max(λ_{t+1}, (Σ_{i>t} λ_i)/(k −
+    t)). The bound is Σ_{i≤t} √λ_i + (Σ_{i>t} λ_i)/√β, squared. Each number is taken at the worse end of its error, and
+    Σ_{i>t} λ_i is τ less the rest. V need not be orthonormal. With VᵀV = L Lᵀ, the eigenvalues of Σ are those of tail ·
+    I + Lᵀ diag(variances − tail) L, and tail.
 
     Args:
         gram: G (N, N).
         weights: q (N,).
-        mixes: of the columns, one spike each (N, t), t ≤ k.
-        variances: of the spikes (t,), at least the tail.
-        tail: variance of every other direction.
-        k: at least 1.
+        mixes: The mixture of columns of each spike (N, t), t ≤ k.
+        variances: The variances of the spikes (t,), at least the tail.
+        tail: The variance of every other direction.
+        k: The number of largest eigenvalues that the norm adds up, at least 1.
 
     Raises:
-        PlanError: matrices, weights or variances that are none of these.
+        PlanError: Matrices, weights or variances are unusable.
 
     **Guarantees**
-        * bound ≤ μ ≤ value; the value counts k directions even where A has fewer;
-        * all eigenvalues are computed, N³ operations: none is missed, as one could be by iteration.
+        * The least ‖Σ‖_(k) at sensitivity 1, μ, satisfies bound ≤ μ ≤ value. The value counts k directions even if A
+          has fewer.
+        * All eigenvalues are computed, in N³ operations: none is missed, as one could be by iteration.
     """
     _ky_fan_asked(gram, k)
     n, t = len(gram), len(variances)

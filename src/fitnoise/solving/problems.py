@@ -1,21 +1,32 @@
-"""What is minimised, as data: all that a solver may ask of it.
+"""The minimisation problem as data: all that a solver needs from it.
 
-Σ_S is the covariance of the noise in sector S, prof_i the squared cost of cell i, var_j the variance of number j:
+**Symbols** (docs/mathematics/notation.md).
+
+| letter | meaning |
+|---|---|
+| Σ_S | the covariance of the noise in sector S |
+| prof_i, var_j | the squared cost of cell i, and the variance of number j |
+| p, q | dual weights ≥ 0 of cells, with Σp = 1, and of constraints |
+| w_j | λ_j + q_{g(j)} ω_j |
+| ν | Σ_S mult_S tr(Σ_S N_S), concave in (p, q) and homogeneous of degree ½ in w |
+
+**Statement.**
 
     minimise   max_i (a_i + prof_i / r_i) + Σ_j λ_j var_j    subject to   Σ_{j ∈ g} ω_j var_j ≤ 1 for each constraint g.
 
-Fit-for-use is a = 0, r = 1, λ = 0 and one constraint var_j / c_j ≤ 1 per number; total error is one constraint for all
-numbers; the hybrid has λ > 0; for replace-one neighbours the cells are kinds of pairs of records; a later stage of the
-lexicographic refinement has offsets a. For weights p ≥ 0 on cells with Σp = 1, and q ≥ 0 on constraints, put
-w_j = λ_j + q_{g(j)} ω_j. The Σ that minimises the Lagrangian is the matrix geometric mean Σ_S = C_S # N_S⁻¹ in every
-sector, and with ν = Σ_S mult_S tr(Σ_S N_S), which is concave in (p, q) and homogeneous of degree ½ in w,
+Fit-for-use has a = 0, r = 1, λ = 0 and one constraint var_j / c_j ≤ 1 for each number. Total error has one constraint
+for all numbers. The hybrid has λ > 0. For replace-one neighbours the cells are kinds of pairs of records. A later stage
+of the lexicographic refinement has offsets a.
 
-    p·a + 2ν − Σq  ≤  optimum ,
+The Σ that minimises the Lagrangian is the matrix geometric mean Σ_S = C_S # N_S⁻¹ in every sector. It gives the dual
+bound
 
-for λ = 0 at best p·a + ν²/Σq when q is scaled. Any Σ, scaled to meet the worst constraint, gives an upper bound.
+    p·a + 2ν − Σq  ≤  optimum.
 
-Source: fit-for-use (Xiao et al. 2021), sections 3–5, for the problem; the dual and the geometric mean are ours
-(docs/mathematics/notation.md).
+For λ = 0 the best scale of q gives p·a + ν²/Σq. Any Σ, scaled to meet the worst constraint, gives an upper bound.
+
+**Source.** Fit-for-use (Xiao et al. 2021), sections 3–5, for the problem. The dual and the geometric mean are from this
+project.
 """
 
 from __future__ import annotations
@@ -35,15 +46,14 @@ from fitnoise.algebra.operators import Operator
 from fitnoise.kernel.arrays import Floats, Indices
 
 HELD = 2**24
-"""Entries of a stack of matrices made at once."""
+"""The number of entries of a stack of matrices made at once."""
 
 ALIKE_PATTERNS = 32
-"""Patterns of agreement up to which kinds of the same cells are preconditioned together."""
+"""The number of patterns of agreement up to which kinds with equal cells are preconditioned together."""
 
 WHISPER = 1e-15
-"""What all records together weigh beside the pairs: where the number of records costs nothing it would otherwise be
-measured with infinite precision. Its precision becomes about WHISPER^-½, and the plan dearer by about WHISPER^½ of
-itself."""
+"""Weight of the total relative to the pairs. Where the number of records costs nothing, its precision would be infinite
+without this weight. Its precision is about WHISPER^-½, and the cost of the plan rises by about a share of WHISPER^½."""
 
 
 @final
@@ -51,7 +61,9 @@ itself."""
 class Shared:
     """Weights shared by several unknowns: unknown u has the weight x[owner_u] · scale_u.
 
-    owner: (n,), scale: (n,), size: how many weights there are.
+    owner: The weight of each unknown, (n,).
+    scale: The factor of each unknown, (n,).
+    size: The number of weights.
     """
 
     owner: Indices
@@ -59,15 +71,15 @@ class Shared:
     size: int
 
     def spread(self, x: Floats) -> Floats:
-        """x[owner] · scale, (n,)."""
+        """Return x[owner] · scale, (n,)."""
         return np.asarray(x[self.owner] * self.scale)
 
     def gather(self, y: Floats) -> Floats:
-        """The adjoint: Σ over the unknowns of each weight, (size,)."""
+        """Apply the adjoint: return Σ over the unknowns of each weight, (size,)."""
         return np.bincount(self.owner, y * self.scale, minlength=self.size).astype(np.float64)
 
     def gather_squares(self, y: Floats) -> Floats:
-        """Σ scale² y over the unknowns of each weight: a diagonal under both maps where unknowns do not interact."""
+        """Return Σ scale² y over the unknowns of each weight: a diagonal under both maps if unknowns are separate."""
         return np.bincount(self.owner, y * self.scale**2, minlength=self.size).astype(np.float64)
 
 
@@ -77,8 +89,9 @@ class Source:
     """Numbers that K blocks of equal form answer: those of T tables of m rows.
 
     lifts: l of each row, (m, k); or an operator with these rows, up to the block's frame.
-    numbers: which numbers they are, (T, m). scale: factor of the square of each one's lift, (T, m).
-    incidence: (K, T), what table t weighs in block K; None is one block with one table.
+    numbers: The places of the numbers, (T, m).
+    scale: The factor of the square of each number's lift, (T, m).
+    incidence: The weight of table t in block K, (K, T); None is one block with one table.
     """
 
     lifts: Floats | Operator
@@ -87,16 +100,16 @@ class Source:
     incidence: sp.csr_array | None = None
 
     def gather(self, w: Floats) -> Floats:
-        """What each row weighs in each block when number j weighs w_j, (K, m)."""
+        """Return the weight of each row in each block if number j has the weight w_j, (K, m)."""
         own = w[self.numbers] * self.scale
         return own if self.incidence is None else np.asarray(self.incidence @ own)
 
     def scatter(self, x: Floats, out: Floats) -> None:
-        """The adjoint: add x (K, m) to the entries of the numbers."""
+        """Apply the adjoint: add x (K, m) to the entries of the numbers."""
         out[self.numbers] += (x if self.incidence is None else self.incidence.T @ x) * self.scale
 
     def scatter_squares(self, x: Floats, out: Floats) -> None:
-        """What both do to a diagonal, where numbers do not interact."""
+        """Add a diagonal under both maps to the entries of the numbers, if numbers do not interact."""
         spread = x if self.incidence is None else self.incidence.power(2).T @ x
         out[self.numbers] += spread * self.scale**2
 
@@ -106,7 +119,9 @@ class Source:
 class Kinds:
     """All kinds of pairs of records as the cells of a problem: patterns of agreement × pairs of structured cells.
 
-    patterns: how many patterns. cells: n_o. alone: whether single records come and go too; they are the last n_o kinds.
+    patterns: The number of patterns.
+    cells: n_o.
+    alone: True if single records are added and removed too; they are the last n_o kinds.
     """
 
     patterns: int
@@ -122,7 +137,7 @@ class Kinds:
         return self.patterns * len(self.pairs[0]) + (self.cells if self.alone else 0)
 
     def moments(self, p: Floats, chi: Floats) -> Floats:
-        """Σ p (e eᵀ + e' e'ᵀ − χ (e e'ᵀ + e' eᵀ)) for every row of χ, (K, patterns): (K, n_o, n_o)."""
+        """Return Σ p (e eᵀ + e' e'ᵀ − χ (e e'ᵀ + e' eᵀ)) for every row of χ, (K, patterns): (K, n_o, n_o)."""
         first, second = self.pairs
         by_pattern = p[: self.patterns * len(first)].reshape(self.patterns, -1)
         every = by_pattern.sum(axis=0)
@@ -138,7 +153,7 @@ class Kinds:
         return out
 
     def costs(self, grams: Floats, chi: Floats) -> Floats:
-        """Σ_K G_oo + G_o'o' − 2χ G_oo' of every kind, for G (K, n_o, n_o) and χ (K, patterns): the adjoint."""
+        """Return Σ_K G_oo + G_o'o' − 2χ G_oo' of every kind, for G (K, n_o, n_o) and χ (K, patterns): the adjoint."""
         first, second = self.pairs
         flat = grams.reshape(len(grams), -1)
         own = flat[:, :: self.cells + 1].sum(axis=0)
@@ -147,21 +162,21 @@ class Kinds:
         return np.concatenate([out.ravel(), own]) if self.alone else np.asarray(out.ravel())
 
     def squares(self, grams: Floats, chi: Floats, weights: Floats) -> Floats:
-        """Σ_K weight |M|² for the moment M of every kind, where structured cells have these products, (K, n_o, n_o)."""
+        """Return Σ_K weight |M|² for the moment M of every kind, from products of structured cells, (K, n_o, n_o)."""
         zero, one, two = self._powers(grams, chi, weights)
         whole = (zero + (2 * chi).T @ one + (chi**2).T @ two).ravel()
         own = grams.reshape(len(grams), -1)[:, :: self.cells + 1]
         return np.concatenate([whole, weights @ own**2]) if self.alone else np.asarray(whole)
 
     def among(self, grams: Floats, chi: Floats, weights: Floats) -> Floats:
-        """The same for ⟨M, M'⟩ of kinds with the same cells and different patterns, (h, patterns, patterns)."""
+        """Return Σ_K weight ⟨M, M'⟩ of kinds with equal cells and different patterns, (h, patterns, patterns)."""
         zero, one, two = self._powers(grams, chi, weights)
         single = one.T @ chi
         double = two.T @ (chi[:, :, None] * chi[:, None, :]).reshape(len(chi), -1)
         return zero[:, None, None] + single[:, :, None] + single[:, None, :] + double.reshape(-1, *2 * chi.shape[1:])
 
     def _powers(self, grams: Floats, chi: Floats, weights: Floats) -> tuple[Floats, Floats, Floats]:
-        """(h,), (K, h), (K, h): what is multiplied by 1, by χ + χ' and by χχ' in the weighted ⟨M, M'⟩."""
+        """Return the factors of 1, of χ + χ' and of χχ' in the weighted ⟨M, M'⟩: (h,), (K, h), (K, h)."""
         first, second = self.pairs
         flat = grams.reshape(len(grams), -1)
         own, x = flat[:, :: self.cells + 1], flat[:, self._flat]
@@ -173,7 +188,7 @@ class Kinds:
 
     @cached_property
     def _flat(self) -> Indices:
-        """Where the pairs are in a matrix, row by row."""
+        """The positions of the pairs in a matrix, row by row."""
         first, second = self.pairs
         return np.asarray(first * self.cells + second)
 
@@ -181,10 +196,11 @@ class Kinds:
 @final
 @dataclass(frozen=True, eq=False)
 class Pairwise:
-    """The cell side of a block when cells are kinds of pairs.
+    """The cell side of a block whose cells are kinds of pairs.
 
-    chi: χ of each of the block's sectors for every pattern, (K, patterns). free: whether the block's first coordinate
-        is the number of records, which is the same for both data sets of every pair.
+    chi: χ of each of the block's sectors for every pattern, (K, patterns).
+    free: True if the block's first coordinate is the number of records, which is equal for both data sets of every
+        pair.
     """
 
     kinds: Kinds
@@ -195,13 +211,14 @@ class Pairwise:
 @final
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Sectors of equal form, K of them: their cells and their queries in one system of coordinates.
+    """K sectors of equal form: their cells and their queries in one system of coordinates.
 
-    multiplicity: of each sector, (K,). columns: b of each structured cell, (k, n_o).
-    sources: the numbers they answer; var_j = Σ mult l_jᵀ Σ_S l_j over the sectors it is in.
+    multiplicity: The multiplicity of each sector, (K,).
+    columns: b of each structured cell, (k, n_o).
+    sources: The numbers they answer; var_j = Σ mult l_jᵀ Σ_S l_j over the sectors of number j.
     frame: F with l = F (row of the operator), (k, k), for sources by structure; None is the identity.
-    pairwise: what the problem's cells are, if not the structured cells.
-    halves: 1 or −1 where F is the first half of the rows of ½ (I ± J), J reversing what it is applied to; else 0.
+    pairwise: The problem's cells, if they are not the structured cells.
+    halves: 1 or −1 if F is the first half of the rows of ½ (I ± J); else 0. J reverses the order of a vector.
     """
 
     multiplicity: Floats
@@ -213,7 +230,7 @@ class Block:
 
     @classmethod
     def single(cls, multiplicity: float, columns: Floats, lifts: Floats, numbers: Indices) -> Block:
-        """One sector and the lifts of some numbers, (m, k)."""
+        """Return the block of one sector and the lifts of some numbers, (m, k)."""
         source = Source(lifts, numbers[None, :], np.ones((1, len(numbers))))
         return cls(np.array([multiplicity]), columns, (source,))
 
@@ -238,17 +255,17 @@ class Block:
         return tuple((s, s.lifts) for s in self.sources if isinstance(s.lifts, Operator))
 
     def sums(self, w: Floats) -> Floats:
-        """Σ_j w_j a_j a_jᵀ of the numbers given by structure, a_j the rows of the operators, (K, n, n)."""
+        """Return Σ_j w_j a_j a_jᵀ of the numbers given by structure, a_j the rows of the operators, (K, n, n)."""
         return np.asarray(sum(np.moveaxis(rules.weighted_gram(a, s.gather(w).T), -1, 0) for s, a in self.structured))
 
     def framed(self, sums: Floats) -> Floats:
-        """F S Fᵀ, (K, k, k): of `sums`, Σ_j w_j l_j l_jᵀ."""
+        """Return F S Fᵀ, (K, k, k); for S from `sums` it is Σ_j w_j l_j l_jᵀ."""
         if self.halves:
             return np.asarray(sum(sign * corner for sign, corner in self._corners(sums))) / 4
         return np.asarray(sums if self.frame is None else self.frame @ sums @ self.frame.T)
 
     def unframed(self, form: Floats) -> Floats:
-        """Fᵀ X F, (K, n, n), for X (K, k, k)."""
+        """Return Fᵀ X F, (K, n, n), for X (K, k, k)."""
         if self.halves:
             n = self.structured[0][1].shape[1]
             out, quarter = np.zeros((len(form), n, n)), form / 4
@@ -258,13 +275,13 @@ class Block:
         return np.asarray(form if self.frame is None else self.frame.T @ form @ self.frame)
 
     def _corners(self, whole: Floats) -> list[tuple[int, Floats]]:
-        """What a half adds up of a square, (K, n, n): k × k seen from each corner, turned over, with its sign."""
+        """Return the k × k corners of a square, (K, n, n), that a half adds up, reversed, each with its sign."""
         k = self.rank
         seen = ((1, whole), (self.halves, whole[:, ::-1]), (self.halves, whole[:, :, ::-1]), (1, whole[:, ::-1, ::-1]))
         return [(sign, x[:, :k, :k]) for sign, x in seen]
 
     def forms(self, own: Floats) -> list[tuple[Source, Floats]]:
-        """a_jᵀ own a_j of the numbers given by structure, (K, m) each, for own (K, n, n)."""
+        """Return a_jᵀ own a_j of the numbers given by structure, (K, m) each, for own (K, n, n)."""
         return [(s, rules.row_variances(a, np.moveaxis(own, 0, -1)).T) for s, a in self.structured]
 
 
@@ -273,8 +290,12 @@ class Block:
 class Evaluation:
     """The problem at weights (p, q), Σp = 1.
 
-    nu: ν. profile: prof of every cell. ratios: Σ ω var of every constraint. total: Σ λ var.
-    lower, upper: bounds on the optimum. stretch: the factor of Σ that gives the upper one.
+    nu: ν.
+    profile: prof of every cell.
+    ratios: Σ ω var of every constraint.
+    total: Σ λ var.
+    lower, upper: Bounds on the optimum.
+    stretch: The factor of Σ that gives the upper bound.
     """
 
     nu: float
@@ -287,7 +308,7 @@ class Evaluation:
 
     @property
     def finite(self) -> bool:
-        """Whether floating point survived."""
+        """True if all numbers are finite and ν is positive."""
         return bool(
             self.nu > 0
             and all(math.isfinite(x) for x in (self.nu, self.lower, self.upper))
@@ -297,7 +318,10 @@ class Evaluation:
 
 
 class _Heavy:
-    """Blocks of rank k > 1 on a backend: stacks of K matrices. plain: columns are unit vectors, then 0."""
+    """Blocks of rank k > 1 on a backend, as stacks of K matrices.
+
+    plain: True if the columns are unit vectors, then 0.
+    """
 
     def __init__(self, block: Block, backend: Backend) -> None:
         self.block, self.backend = block, backend
@@ -307,12 +331,15 @@ class _Heavy:
         self.sources = [(s, backend.put(lifts)) for s, lifts in block.written]
 
     def at(self, p: Floats, w: Floats, grams: Floats | None) -> _Curved:
-        """In coordinates where Σ_S = I: z_i = Z b_i and y_j = Y l_j with Σ = YᵀY, Σ⁻¹ = ZᵀZ.
+        """Return the blocks in coordinates where Σ_S = I: z_i = Z b_i and y_j = Y l_j with Σ = YᵀY, Σ⁻¹ = ZᵀZ.
 
-        With R_nᵀR_n = N, R_cᵀR_c = C and R_n R_cᵀ = U s Vᵀ: Z = s^-½ Uᵀ R_n and Y = s^-½ Vᵀ R_c. No inverse, no
-        division by a weight.
+        With R_nᵀR_n = N, R_cᵀR_c = C and R_n R_cᵀ = U s Vᵀ: Z = s^-½ Uᵀ R_n and Y = s^-½ Vᵀ R_c. This takes no inverse,
+        and no division by a weight.
 
-        grams: Σ w_j l_j l_jᵀ of the numbers given by structure, (K, k, k).
+        Args:
+            p: Weights of the columns.
+            w: Weights of the numbers.
+            grams: Σ w_j l_j l_jᵀ of the numbers given by structure, (K, k, k).
         """
         b = self.backend
         xp = b.xp
@@ -329,7 +356,7 @@ class _Heavy:
         return _Curved(self, s, z, y)
 
     def _cell_roots(self, p: Floats) -> Matrix:
-        """R_c with R_cᵀR_c = C: the same for all K but where cells are kinds of pairs."""
+        """Return R_c with R_cᵀR_c = C: one matrix for all K, unless cells are kinds of pairs."""
         b, pairwise = self.backend, self.block.pairwise
         if pairwise is None:
             return b.triangle(b.xp.sqrt(b.put(p))[:, None] * self.columns.T)
@@ -343,7 +370,7 @@ class _Heavy:
         return b.triangle(b.put(out))
 
     def _roots(self, w: Floats, grams: Matrix | None) -> Matrix:
-        """R_n with R_nᵀR_n = N, (K, r, k); some of the K at a time."""
+        """Return R_n with R_nᵀR_n = N, (K, r, k); some of the K at a time."""
         b, block, xp = self.backend, self.block, self.backend.xp
         shares = [(lifts, np.sqrt(source.gather(w))) for source, lifts in self.sources]
         count, k = len(block.multiplicity), block.rank
@@ -360,7 +387,7 @@ class _Heavy:
         return out[0] if len(out) == 1 else xp.concat(out, axis=0)
 
     def change(self, dp: Floats, dw: Floats, grams: Floats | None, at: _Curved) -> Matrix:
-        """Z dC Zᵀ − Y dN Yᵀ, (K, k, k); grams as in `at`, of dw."""
+        """Return Z dC Zᵀ − Y dN Yᵀ, (K, k, k); grams as in `at`, for dw."""
         b, block = self.backend, self.block
         if block.pairwise is not None:
             e = at.z @ b.put(block.pairwise.kinds.moments(dp, block.pairwise.chi)) @ _turned(at.z)
@@ -376,7 +403,7 @@ class _Heavy:
 
 
 def _turned(a: Matrix) -> Matrix:
-    """The transpose of every matrix of a stack."""
+    """Return the transpose of every matrix of a stack."""
     return a.swapaxes(-1, -2)
 
 
@@ -399,11 +426,11 @@ class _Curved:
 
     @property
     def multiplicity(self) -> Floats:
-        """Of each of the K sectors."""
+        """The multiplicity of each of the K sectors."""
         return self.heavy.block.multiplicity
 
     def cells(self, e: Matrix | None = None) -> Floats:
-        """Σ mult z_iᵀ E z_i of every cell; E = I when it is not given."""
+        """Return Σ mult z_iᵀ E z_i of every cell; without `e`, E = I."""
         heavy = self.heavy
         b, pairwise = heavy.backend, heavy.block.pairwise
         if pairwise is not None:
@@ -430,7 +457,7 @@ class _Curved:
             source.scatter(weights * b.get((y * image).sum(axis=-1)), out)
 
     def form(self, factor: float, e: Matrix | None = None) -> Floats:
-        """What has factor · mult · y_jᵀ E y_j of the numbers given by structure as its forms, (K, n, n)."""
+        """Return the matrices, (K, n, n), with forms factor · mult · y_jᵀ E y_j of the numbers given by structure."""
         block, b = self.heavy.block, self.heavy.backend
         middle = self.half_y if e is None else e @ self.half_y
         weights = factor * self.multiplicity[:, None, None]
@@ -453,15 +480,15 @@ class _Curved:
         return self.heavy.backend.get(_turned(light) @ self.z)
 
     def among_patterns(self) -> Floats:
-        """Of pairs, what `add_diagonal` says of two kinds with the same cells, (h, patterns, patterns)."""
+        """Return the curvature of `add_diagonal` between two kinds of pairs of equal cells, (h, patterns, patterns)."""
         pairwise = self.heavy.block.pairwise
-        assert pairwise is not None  # noqa: S101 - nobody else asks
+        assert pairwise is not None  # noqa: S101 - only pairs have patterns
         return pairwise.kinds.among(self._light_grams, pairwise.chi, self.multiplicity / 2)
 
     def add_diagonal(self, cells: Floats, numbers: Floats) -> None:
-        """The diagonal of the Hessian of −2ν by cell and by number; an upper bound of it for pairs and by structure.
+        """Add the diagonal of the Hessian of −2ν by cell and by number; for pairs and by structure, add an upper bound.
 
-        It is Σ_ab y_a² y_b² / (s_a + s_b), and 1/(s_a + s_b) ≤ ½ (s_a s_b)^-½.
+        The diagonal is Σ_ab y_a² y_b² / (s_a + s_b), and 1/(s_a + s_b) ≤ ½ (s_a s_b)^-½.
         """
         heavy = self.heavy
         block, b = heavy.block, heavy.backend
@@ -489,7 +516,7 @@ class _Curved:
 @final
 @dataclass(frozen=True, eq=False)
 class _Scalars:
-    """All sectors of rank 1 together: what is left of them is a sparse matrix."""
+    """All sectors of rank 1 together, as a sparse matrix."""
 
     multiplicity: Floats  # (K,)
     columns: Floats  # squared columns of every block, (G, n)
@@ -520,11 +547,11 @@ class _Scalars:
         )
 
     def reach(self, p: Floats) -> Floats:
-        """C of every sector, (K,)."""
+        """Return C of every sector, (K,)."""
         return np.asarray((self.columns @ p)[self.group])
 
     def cells(self, x: Floats) -> Floats:
-        """Σ x_S b_Si² of every cell, (n,)."""
+        """Return Σ x_S b_Si² of every cell, (n,)."""
         return np.asarray(np.bincount(self.group, x, minlength=len(self.columns)) @ self.columns)
 
 
@@ -533,9 +560,10 @@ class _Scalars:
 class Linearisation:
     """The problem at weights (p, q), and the second derivatives of −2ν there.
 
-    A change (dp, dw) moves Σ_S, in coordinates where Σ_S = I, by the E that solves s_a E_ab + E_ab s_b = (dC − dN)_ab,
-    s the singular values of N^½C^½; then d prof_i = −mult z_iᵀEz_i and d var_j = mult y_jᵀEy_j, and these are twice the
-    changes of ν's slopes. A Hessian–vector product is a few products of k × n and k × m matrices: no decomposition.
+    A change (dp, dw) moves Σ_S by E, in coordinates where Σ_S = I. E solves s_a E_ab + E_ab s_b = (dC − dN)_ab, with s
+    the singular values of N^½C^½. Then d prof_i = −mult z_iᵀEz_i and d var_j = mult y_jᵀEy_j. These are twice the
+    changes of ν's slopes. A Hessian–vector product takes a few products of k × n and k × m matrices, and no
+    decomposition.
     """
 
     problem: Problem
@@ -545,7 +573,7 @@ class Linearisation:
     size: Floats  # √(C_S N_S)
 
     def hessian_times(self, v: Floats) -> Floats:
-        """−2 ∇²ν v over (p, q), (cells + constraints,)."""
+        """Return −2 ∇²ν v over (p, q), (cells + constraints,)."""
         problem = self.problem
         dp, dw = problem.spread(v)
         cells, numbers = np.zeros(problem.columns), np.zeros(problem.numbers)
@@ -563,7 +591,7 @@ class Linearisation:
         return problem.gather(cells, numbers)
 
     def diagonal(self) -> Floats:
-        """The diagonal of −2 ∇²ν, or near it: for preconditioning. At least a tiny positive number."""
+        """Return the diagonal of −2 ∇²ν, or numbers near it, for preconditioning. Every entry is a positive number."""
         problem = self.problem
         cells, numbers = np.zeros(problem.columns), np.zeros(problem.numbers)
         for c in self.curved:
@@ -577,10 +605,10 @@ class Linearisation:
         return np.asarray(np.maximum(out, 1e-12 * out.max()))
 
     def among_patterns(self) -> Floats | None:
-        """Of kinds of pairs, near the second derivatives for the same cells and any two patterns, (h, P, P).
+        """Return the approximate second derivatives between any two patterns of equal cells of pairs, (h, P, P).
 
-        None where cells are no pairs, or patterns too many. Kinds that differ in the pattern alone are nearly alike:
-        their diagonal says little.
+        Cells that are not pairs, or too many patterns, give None. Kinds that differ in the pattern alone are nearly
+        equal, so a diagonal is a poor approximation for them.
         """
         pairs = [c for c in self.curved if c.heavy.block.pairwise is not None]
         first = pairs[0].heavy.block.pairwise if pairs else None
@@ -595,13 +623,13 @@ class Problem:
     """A problem in blocks.
 
     Args:
-        blocks: the sectors.
-        numbers: M, how many numbers have variances.
-        offsets: a, one per cell; None is 0.
-        cells: cells that share a weight and count with a factor 1/r; None gives every column of the blocks its own.
-        constraints: numbers bounded together; None bounds every number by 1 on its own.
-        trade: λ, what a unit of each number's variance costs, (M,); None is 0.
-        backend: where matrices live.
+        blocks: The sectors.
+        numbers: M, the number of numbers with variances.
+        offsets: a, one for each cell; None is 0.
+        cells: Cells that share a weight and count with a factor 1/r; None gives every column of the blocks its own.
+        constraints: Numbers bounded together; None bounds every number by 1 on its own.
+        trade: λ, the cost of a unit of each number's variance, (M,); None is 0.
+        backend: The backend that holds the matrices.
     """
 
     def __init__(
@@ -639,7 +667,7 @@ class Problem:
     # --- weights of cells and constraints, and of columns and numbers ----------------------------------
 
     def spread(self, x: Floats) -> tuple[Floats, Floats]:
-        """(p, q) → the weights of every column and of every number, but for λ."""
+        """Return the weights of every column and of every number for (p, q), without λ."""
         p, q = x[: self.cells], x[self.cells :]
         return (
             p if self.shared_cells is None else self.shared_cells.spread(p),
@@ -647,12 +675,12 @@ class Problem:
         )
 
     def gather(self, cells: Floats, numbers: Floats) -> Floats:
-        """The adjoint of `spread`."""
+        """Apply the adjoint of `spread`."""
         c, g = self.shared_cells, self._constraints
         return np.concatenate([cells if c is None else c.gather(cells), numbers if g is None else g.gather(numbers)])
 
     def gather_squares(self, cells: Floats, numbers: Floats) -> Floats:
-        """What `gather` does to a diagonal."""
+        """Return a diagonal under `gather` and its adjoint."""
         c, g = self.shared_cells, self._constraints
         return np.concatenate(
             [cells if c is None else c.gather_squares(cells), numbers if g is None else g.gather_squares(numbers)]
@@ -661,7 +689,7 @@ class Problem:
     # --- what blocks have in common -------------------------------------------------------------------
 
     def grams(self, w: Floats) -> list[Floats | None]:
-        """Σ w_j l_j l_jᵀ of the numbers given by structure in every block of rank > 1; one sum for the same sources."""
+        """Return Σ w_j l_j l_jᵀ of numbers given by structure in blocks of rank > 1; equal sources share one sum."""
         sums: dict[tuple[int, ...], Floats] = {}
         out: list[Floats | None] = []
         for block, key in self._summed:
@@ -687,14 +715,14 @@ class Problem:
     # --- at given weights -----------------------------------------------------------------------------
 
     def evaluate(self, p: Floats, q: Floats) -> Evaluation:
-        """ν, the slopes and the bounds at weights p (cells,), Σp = 1, and q (constraints,)."""
+        """Return ν, the slopes and the bounds at weights p (cells,), Σp = 1, and q (constraints,)."""
         return self.linearise(p, q).value
 
     def linearise(self, p: Floats, q: Floats) -> Linearisation:
-        """The same, with what Hessian–vector products need; nothing more is computed for it.
+        """Return the evaluation together with the data for Hessian–vector products, which are a by-product.
 
         Raises:
-            numpy.linalg.LinAlgError: it cannot be evaluated there in floating point.
+            numpy.linalg.LinAlgError: The problem cannot be evaluated there in floating point.
         """
         columns, w = self.spread(np.concatenate([p, q]))
         if self.trade is not None:
@@ -738,13 +766,13 @@ class Problem:
         return Evaluation(nu, profile, ratios, total, lower, upper, stretch)
 
     def natural(self, q: Floats, value: Evaluation) -> tuple[float, Floats]:
-        """(f, r): the scale of q that is best along its ray, as a factor; and the slopes (a + prof, ω var) there."""
+        """Return (f, r): the factor to the best scale of q along its ray, and the slopes (a + prof, ω var) there."""
         f = 1.0 if self.trade is not None else (value.nu / float(q.sum())) ** 2
         root = math.sqrt(f)
         return f, np.concatenate([self.offsets + value.profile * root, value.ratios / root])
 
     def covariance_factors(self, p: Floats, q: Floats) -> list[tuple[Floats, Floats]]:
-        """(Y, Z) of every block, (K, k, k) each, with Σ_S = YᵀY and Σ_S⁻¹ = ZᵀZ, stretched to the upper bound."""
+        """Return (Y, Z) of each block, (K, k, k) each, with Σ_S = YᵀY and Σ_S⁻¹ = ZᵀZ, stretched to the upper bound."""
         at = self.linearise(p, q)
         t = math.sqrt(at.value.stretch)
         out: dict[int, tuple[Floats, Floats]] = {}

@@ -1,11 +1,11 @@
 """A workload as a direct sum of sectors: one exact representation from a dense matrix to huge domains.
 
-An attribute is *exchangeable* when every table shows it value by value or not at all, with targets that do not
-depend on its value; otherwise it is *structured*. O is the product of the structured attributes (n_o cells). Table A
-asks, for every combination of its exchangeable attributes, the queries R_A (m_A × n_o) on O, so its matrix is
-(⊗_{a∈A} I ⊗_{a∉A} 1ᵀ) ⊗ R_A. The sectors are the subsets S of the tables' exchangeable attributes; within S only
-B_S, an integer basis of the rows that reach it, matters, with R_A = L_{A,S} B_S. A dense matrix is the case of one
-sector. See docs/mathematics/notation.md.
+An attribute is *exchangeable* if every table shows it value by value or not at all, with targets that do not depend on
+its value. Otherwise it is *structured*. O is the product of the structured attributes (n_o cells). For every
+combination of its exchangeable attributes, table A publishes the queries R_A (m_A × n_o) on O. Its matrix is (⊗_{a∈A} I
+⊗_{a∉A} 1ᵀ) ⊗ R_A. The sectors are the subsets S of the tables' exchangeable attributes. Only B_S matters within S: an
+integer basis of the rows that reach S, with R_A = L_{A,S} B_S. A dense matrix is the case of one sector. See
+docs/mathematics/notation.md.
 """
 
 from __future__ import annotations
@@ -40,34 +40,37 @@ from fitnoise.request.workloads import (
 )
 
 MAX_STRUCTURED_CELLS = 20_000
-"""Joint cells of the structured attributes are dense: k × n_o arrays and k × k decompositions per step."""
+"""The largest number of joint cells of the structured attributes. They are dense: a step takes k × n_o arrays and k × k
+decompositions."""
 
 MAX_MARGINS = 2**26
-"""Pairs of a table and one of its margins that are planned together: about 100 bytes each."""
+"""The largest number of pairs of a table and one of its margins that are planned together: about 100 bytes each."""
 
 TALL = 4
-"""A table with more than this many rows per structured cell is kept by structure where its operator has one: its matrix
+"""The number of rows per structured cell above which a table is kept by structure, if its operator has one. Its matrix
 would be larger than all that planning needs."""
 
 SMALL = 2**20
-"""Whole numbers up to which rows of real numbers are taken for multiples of their least entry."""
+"""The bound of integers for rows of real numbers: a row of smaller multiples of its least entry is stored as integers.
+"""
 
 _BASIS_BITS = 26
-"""Entries of an integer basis stay below 2^26, so that strategy rows (another 20–40 bits) stay exact and small."""
+"""The number of bits of the entries of an integer basis. Strategy rows (another 20–40 bits) then stay exact and small.
+"""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Where a table sits: its exchangeable axes and its queries on the structured cells.
+    """The position of a table: its exchangeable axes, and its queries on the structured cells.
 
-    axes: positions among the exchangeable attributes, in the table's own order; several of a level of a hierarchy.
-    queries: R_A, (m_A, n_o): a matrix, or an operator where that would be needlessly tall.
+    axes: Positions among the exchangeable attributes, in the table's own order; several for a level of a hierarchy.
+    queries: R_A, (m_A, n_o): a matrix, or an operator if a matrix would be needlessly tall.
     variances: c_A, shape (m_A,).
-    rows: its slice of all tables' rows put one after the other.
-    inner_shape: the rows' shape along the structured attributes the table shows, in domain order.
-    transpose: axis order that turns (axes…, inner…) into that of the table's columns, of which each has as many axes as
-        `spans` says, one after the other.
+    rows: The slice of the table's rows among the concatenated rows of all tables.
+    inner_shape: The rows' shape along the structured attributes the table shows, in domain order.
+    transpose: The axis order that turns (axes…, inner…) into the order of the table's columns.
+    spans: The number of axes of each column; these axes are consecutive.
     """
 
     axes: tuple[int, ...]
@@ -82,15 +85,18 @@ class Layout:
 @final
 @dataclass(frozen=True, eq=False)
 class TableGroup:
-    """Tables alike but for their exchangeable attributes and their targets: T of them as arrays.
+    """T tables that differ only in their exchangeable attributes and their targets, as arrays.
 
-    tables: which they are, (T,), increasing. axes: (T, a), positions among the exchangeable attributes.
-    queries, inner_shape, transpose, spans: as in :class:`Layout`. variances: (T, m).
-    starts: the place of each table's first row among the rows of all tables, (T,). cells: n_A, (T,).
-    moved: how far each row of the queries is from the one that was asked, its largest entry, (m,): of a rank-deficient
-        matrix of real numbers, whose basis is rounded to integers. None where the queries are those that were asked.
-    views: of a workload by axis, what the tables ask along each of their axes, None value by value; nothing of others.
-    moments: where there are amounts, the queries over the moments of their knots in whole numbers (`_moments`).
+    tables: The numbers of the tables, (T,), increasing.
+    axes: Positions among the exchangeable attributes, (T, a).
+    queries, inner_shape, transpose, spans: See :class:`Layout`.
+    variances: The target variances, (T, m).
+    starts: The place of each table's first row among the rows of all tables, (T,).
+    cells: n_A, (T,).
+    moved: The largest entry of each row of the queries less the requested row, (m,). It exists for a rank-deficient
+        matrix of real numbers, whose basis is rounded to integers. None means that the queries are the requested ones.
+    views: In a workload by axis, the queries along each axis of the tables, None for value by value; otherwise empty.
+    moments: With amounts, the queries over the moments of their knots, in whole numbers (`_moments`).
     """
 
     tables: Indices
@@ -112,7 +118,7 @@ class TableGroup:
         return np.asarray(self.starts[:, None] + np.arange(self.variances.shape[1]))
 
     def layout(self, i: int) -> Layout:
-        """The i-th of these tables on its own."""
+        """Return the i-th of these tables on its own."""
         start, m = int(self.starts[i]), self.variances.shape[1]
         return Layout(
             axes=tuple(self.axes[i].tolist()),
@@ -125,14 +131,14 @@ class TableGroup:
         )
 
     def columns(self, along: Floats) -> Floats:
-        """Tables of one shape, (T, axes…, inner…), in the shape of their columns."""
+        """Return tables of one shape, (T, axes…, inner…), in the shape of their columns."""
         ordered = along.transpose([0, *(1 + a for a in self.transpose)])
         cuts = np.cumsum([1, *self.spans])
         shape = (math.prod(ordered.shape[a:b]) for a, b in itertools.pairwise(cuts))
         return ordered.reshape(len(along), *shape)
 
     def along(self, columns: Floats, sizes: Sequence[int]) -> Floats:
-        """A table in the shape of its columns, as (axes…, rows) for axes of these sizes."""
+        """Return a table in the shape of its columns as (axes…, rows), for axes of these sizes."""
         shape = np.array([*sizes, *self.inner_shape])[list(self.transpose)]
         return columns.reshape(shape).transpose(np.argsort(self.transpose)).reshape(*sizes, -1)
 
@@ -142,8 +148,9 @@ class TableGroup:
 class Members:
     """The tables of one group that reach the sectors of one group.
 
-    tables: which group of tables. lift: L, (m, k), or the tables' own operator where the basis is the identity.
-    incidence: (K, T) of ones where table A ⊇ S.
+    tables: The number of the group of tables.
+    lift: L, (m, k), or the tables' own operator if the basis is the identity.
+    incidence: (K, T), with 1 if table A ⊇ S.
     """
 
     tables: int
@@ -156,13 +163,13 @@ class Members:
         return sp.csr_array(self.incidence.T)
 
     def answers(self, x: Floats) -> Floats:
-        """L along the last axis of `x`: (…, k) → (…, m)."""
+        """Apply L along the last axis of `x`: (…, k) → (…, m)."""
         if isinstance(self.lift, np.ndarray):
             return np.asarray(x @ self.lift.T)
         return np.asarray(np.moveaxis(self.lift.mv(np.moveaxis(x, -1, 0)), 0, -1))
 
     def pulled(self, y: Floats) -> Floats:
-        """Lᵀ along the last axis of `y`: (…, m) → (…, k)."""
+        """Apply the adjoint Lᵀ along the last axis of `y`: (…, m) → (…, k)."""
         if isinstance(self.lift, np.ndarray):
             return np.asarray(y @ self.lift)
         return np.asarray(np.moveaxis(self.lift.rmv(np.moveaxis(y, -1, 0)), 0, -1))
@@ -171,11 +178,13 @@ class Members:
 @final
 @dataclass(frozen=True, eq=False)
 class SectorGroup:
-    """Sectors of equally many attributes that the same queries reach: K of them as arrays, one basis for all.
+    """K sectors of equally many attributes that the same queries reach, as arrays, with one basis for all.
 
-    attributes: (K, s), positions among the exchangeable attributes, increasing along each row; rows in lexicographic
-        order. sizes: n_a of each, (K, s). basis: B, integers, (k, n_o), of full row rank.
-    members: the tables that reach them, by group of tables.
+    attributes: Positions among the exchangeable attributes, (K, s), increasing along each row; rows in lexicographic
+        order.
+    sizes: n_a of each attribute, (K, s).
+    basis: B, integers, (k, n_o), of full row rank.
+    members: The tables that reach the sectors, by group of tables.
     """
 
     attributes: Indices
@@ -188,7 +197,7 @@ class SectorGroup:
 
     @property
     def is_identity(self) -> bool:
-        """Whether B is the identity: every structured cell on its own."""
+        """True if B is the identity: every structured cell on its own."""
         return is_identity(self.basis)
 
     @cached_property
@@ -207,13 +216,15 @@ class SectorGroup:
 class Decomposition:
     """A workload in sectors.
 
-    exchangeable, sizes: names and sizes n_a of the exchangeable attributes that some table shows.
-    structured, shape: names and sizes of the structured ones, in domain order; n_o = Π shape.
-    tables: the tables, by group. groups: the sectors, by group: first those of fewer attributes.
-    query_shift: how far an answered query may be from the one written, per record, as measured in double precision: 0
-        where distinct cells span the queries, rounding (about 1e-15) where other integers do, about 2⁻²⁶ of the largest
-        entry for a rank-deficient matrix of real numbers, whose basis is rounded to integers.
-    steps: of the structured attributes that are amounts, how many there are from each knot to the next.
+    exchangeable, sizes: Names and sizes n_a of the exchangeable attributes that some table shows.
+    structured, shape: Names and sizes of the structured attributes, in domain order; n_o = Π shape.
+    tables: The tables, by group.
+    groups: The sectors, by group; sectors of fewer attributes come first.
+    query_shift: The largest distance of an answered query from the requested one, per record, measured in double
+        precision. It is 0 if distinct cells span the queries. It is rounding (about 1e-15) if other integers span them.
+        It is about 2⁻²⁶ of the largest entry if a rank-deficient matrix of real numbers has a basis rounded to
+        integers.
+    steps: For the structured attributes that are amounts, the number of steps from each knot to the next.
     """
 
     exchangeable: tuple[str, ...]
@@ -251,7 +262,7 @@ class Decomposition:
 
     @cached_property
     def counted(self) -> Floats:
-        """How many published numbers each row stands for: n_A of its table, (M,)."""
+        """The number of published numbers that each row stands for: n_A of its table, (M,)."""
         out = np.empty(self.rows)
         for g in self.tables:
             out[g.numbers] = g.cells[:, None]
@@ -259,7 +270,7 @@ class Decomposition:
 
     @cached_property
     def _places(self) -> tuple[Indices, Indices]:
-        """For every table its group, and its place there."""
+        """The group of every table, and its place there."""
         total = sum(len(g.tables) for g in self.tables)
         group, place = np.empty(total, dtype=np.intp), np.empty(total, dtype=np.intp)
         for i, g in enumerate(self.tables):
@@ -267,12 +278,12 @@ class Decomposition:
         return group, place
 
     def place(self, t: int) -> tuple[TableGroup, int]:
-        """The group of table t, and its place there."""
+        """Return the group of table t, and its place there."""
         group, place = self._places
         return self.tables[group[t]], int(place[t])
 
     def layout(self, t: int) -> Layout:
-        """Where table t sits."""
+        """Return the position of table t."""
         group, i = self.place(t)
         return group.layout(i)
 
@@ -287,23 +298,23 @@ def decompose(
     """Put a workload in sectors.
 
     Args:
-        workload: the tables.
-        apart: attributes whose values are not alike for another reason, such as budgets of their own.
-        bases: one integer basis per group of sectors, as a plan has stored them; None chooses them.
-        by_level: of a workload with `levels_of_one_tree`, each level as an attribute of its own. Sectors of different
-            levels then tell of the same records, and are estimated and bounded together
-            (:mod:`fitnoise.solving.trees`).
+        workload: The tables.
+        apart: Attributes whose values are not interchangeable for another reason, such as budgets of their own.
+        bases: One integer basis for each group of sectors, as stored in a plan; None lets the function choose them.
+        by_level: True to treat each level of `levels_of_one_tree` as an attribute. Sectors of different levels then
+            contain the same records. They are estimated and bounded together (:mod:`fitnoise.solving.trees`).
 
     Raises:
-        WorkloadError: the structured attributes have too many joint cells for dense arrays, the tables have too many
-            margins, or the queries cannot be written over the bases given.
+        WorkloadError: The structured attributes have too many joint cells for dense arrays, or the tables have too many
+        margins. Or the queries are not combinations of the given bases.
 
     **Guarantees**
-        * R_A = L_{A,S} B_S for every table and every sector it reaches, to 1e-7 of each row's largest entry;
-        * every basis is integer and of full row rank;
-        * the rows of different sectors, as released, are orthogonal, unless they are `by_level`.
+        * The identity R_A = L_{A,S} B_S holds for every table and every sector it reaches, to 1e-7 of each row's
+          largest entry.
+        * Every basis is integer and of full row rank.
+        * The rows of different sectors, as released, are orthogonal, except for sectors `by_level`.
 
-    Time and memory grow with the number of (table, margin of it) pairs, not with the cells of the domain.
+    Time and memory grow with the number of pairs of a table and one of its margins, not with the cells of the domain.
     """
     free, bound = attributes_by_level(workload) if by_level else exchangeable_attributes(workload, apart)
     width = workload.domain.sizes
@@ -344,14 +355,14 @@ def decompose(
 
 
 def decompose_by_axis(workload: Workload) -> Decomposition:
-    """Put a workload in sectors with every attribute as an axis of its own, whatever is asked along it.
+    """Put a workload in sectors with every attribute as an axis of its own, for any queries along it.
 
-    Of a table all numbers are one row, with the target of the tightest. A structured attribute that every table shows
-    is never summed over, so that sectors without it are left out. Rows of different sectors are orthogonal only as far
-    as a design makes them so (:mod:`fitnoise.solving.products`).
+    All numbers of a table are one row, with the target of the tightest. A structured attribute that every table shows
+    is never summed over, so sectors without it are left out. Rows of different sectors are orthogonal only as far as a
+    design makes them orthogonal (:mod:`fitnoise.solving.products`).
 
     Raises:
-        WorkloadError: the tables have too many margins.
+        WorkloadError: The tables have too many margins.
     """
     free, bound = exchangeable_attributes(workload)
     domain, names = workload.domain, [*free, *bound]
@@ -399,14 +410,14 @@ def decompose_by_axis(workload: Workload) -> Decomposition:
 
 
 def _showing(group: SectorGroup, always: set[int]) -> SectorGroup:
-    """The sectors of a group that show all of some attributes."""
+    """Return the sectors of a group that show all of some attributes."""
     here = np.array([always <= set(row) for row in group.attributes.tolist()])
     members = tuple(replace(m, incidence=sp.csr_array(m.incidence[np.flatnonzero(here)])) for m in group.members)
     return replace(group, attributes=group.attributes[here], sizes=group.sizes[here], members=members)
 
 
 def ways_out(domain: Domain, bound: Sequence[str]) -> str:
-    """The way out for amounts, and for places that have different numbers of places: both are structured cells."""
+    """Return advice for amounts, and for places with different numbers of places: both are structured cells."""
     amounts = [a for a in bound if a in domain.steps]
     if amounts:
         return (
@@ -424,7 +435,7 @@ def ways_out(domain: Domain, bound: Sequence[str]) -> str:
 
 
 def afford(needed: float, what: str) -> None:
-    """Raise WorkloadError where arrays of so many bytes cannot fit."""
+    """Raise WorkloadError if arrays of this many bytes cannot fit."""
     there = physical_memory()
     if needed > there:
         raise WorkloadError(
@@ -439,14 +450,14 @@ def afford(needed: float, what: str) -> None:
 
 
 def _least(variances: Floats, axes: Sequence[int]) -> Floats:
-    """The least along some axes, along which all are alike but for places of levels that are planned by tree."""
+    """Return the least value along some axes, where values differ only for levels that are planned by tree."""
     varying = tuple(i for i in axes if variances.strides[i])
     found = variances.min(axis=varying, keepdims=True) if varying else variances
     return found[tuple(0 if i in axes else slice(None) for i in range(found.ndim))]
 
 
 def _least_memory(tables: Sequence[TableGroup]) -> float:
-    """Bytes an evaluation takes for the largest sector: its matrices, their decompositions and their images."""
+    """Return the bytes that an evaluation of the largest sector takes: its matrices, decompositions and images."""
     given = [x.queries for x in tables if isinstance(x.queries, np.ndarray)]
     n = tables[0].queries.shape[1]
     rows = sum(len(x) for x in {id(q): q for q in given}.values())
@@ -470,7 +481,7 @@ class _Tables:
         self.rows = np.empty(len(workload.tables), dtype=np.intp)
 
     def groups(self) -> list[TableGroup]:
-        """In the order of their first tables."""
+        """Return the groups, in the order of their first tables."""
         for first, part in zip(self.workload.tables.starts.tolist(), self.workload.tables.parts, strict=False):
             if isinstance(part, Family):
                 self._family(part, first)
@@ -514,21 +525,24 @@ class _Tables:
         self._add(numbers, axes, rows.reshape(1, -1), self._asked(t, inner), rows.shape, order)
 
     def _apart(self, attributes: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Those that are shown along exchangeable axes, in order; and the others, in domain order."""
+        """Return the attributes shown along exchangeable axes, in order; and the others, in domain order."""
         inner = {self.workload.domain.home(a): a for a in attributes if not self.axes.get(a)}
         return [a for a in attributes if self.axes.get(a)], [inner[home] for home in self.axis if home in inner]
 
     def _order(
         self, attributes: Sequence[str], outer: Sequence[str], inner: Sequence[str]
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """How axes are brought into the order of a table's attributes, and how many of them each attribute has."""
+        """Return the order of axes that sorts them by a table's attributes, and the number of axes of each of these."""
         spans = {a: len(self.axes.get(a) or (0,)) for a in attributes}
         now = [(a, i) for a in (*outer, *inner) for i in range(spans[a])]
         transpose = tuple(now.index((a, i)) for a in attributes for i in range(spans[a]))
         return transpose, tuple(spans[a] for a in attributes)
 
     def _family(self, family: Family, first: int) -> None:
-        """Split by which of the attributes shown are structured or levels, and where: what is left is alike."""
+        """Split a family by the structured attributes and levels that its tables show.
+
+        The tables of each part differ only in exchangeable attributes.
+        """
         domain, template = self.workload.domain, family.template
         wanted = family.variances(domain, self.workload.confidence)
         place = np.array([*(self.axes[a][0] if len(self.axes[a]) == 1 else -1 for a in family.among)], dtype=np.intp)
@@ -558,7 +572,7 @@ class _Tables:
             self._add(first + here, axes, rows, self._asked(template, inner), tuple(widths), order)
 
     def _asked(self, t: Table, shown: Sequence[str]) -> Array | op.Operator:
-        """R: what a table asks of the structured cells when it shows these of their attributes."""
+        """Return R: the queries of a table on the structured cells if it shows these of their attributes."""
         domain = self.workload.domain
         on = {self.axis[domain.home(a)]: a for a in shown}
         factors = [t.asked(domain, a, on.get(a)) for a in self.bound]
@@ -589,11 +603,11 @@ class _Tables:
 
 
 def _moments(factors: Sequence[op.Operator], steps: Sequence[tuple[int, ...]]) -> Exact:
-    """Queries as combinations of (1, …, 1) and, for each s, (−K_s before knot s, K_s from it on) in place of the knots.
+    """Return queries as combinations of (1, …, 1) and, for each s, (−K_s before knot s, K_s from it on).
 
-    Those rows are the number of records, and how much more of the amount between two knots there is above the middle
-    than below; with two knots (1, 1) and (−K, K). A row counts as long as it is: it is multiplied by what makes it
-    whole, and divided by what its entries have in common.
+    These rows replace the knots. The first is the number of records. Each other row is the amount above the middle
+    between two knots less the amount below it. With two knots the rows are (1, 1) and (−K, K). Each query is multiplied
+    by the number that makes it integer, and divided by the common factor of its entries.
     """
     out = np.ones((1, 1), dtype=object)
     for factor, pieces in zip(factors, steps, strict=True):
@@ -611,13 +625,20 @@ def _moments(factors: Sequence[op.Operator], steps: Sequence[tuple[int, ...]]) -
 @final
 @dataclass(frozen=True)
 class _Knots:
-    """The structured cells. shape: of the attributes. steps: K_s of amounts, none of others."""
+    """The structured cells.
+
+    shape: The sizes of the attributes.
+    steps: K_s of each amount, empty for other attributes.
+    """
 
     shape: tuple[int, ...]
     steps: tuple[tuple[int, ...], ...]
 
     def basis(self, moments: Sequence[Exact]) -> NDArray[np.int64]:
-        """An integer basis of what queries span, given by their moments, whose rows are whole between the knots."""
+        """Return an integer basis of the span of queries, from their moments.
+
+        Its rows are integer between the knots too.
+        """
         rows = np.concatenate(moments)
         small = int(np.abs(rows).max()) < 2**53
         merged = integer_basis(rows.astype(np.int64 if small else np.float64)).astype(object)
@@ -641,7 +662,7 @@ class _Knots:
 
 
 def _axes(workload: Workload, free: Sequence[str]) -> dict[str, list[int]]:
-    """The exchangeable axes along which tables show each of their attributes; none of those that are structured."""
+    """Return the exchangeable axes along which tables show each of their attributes; none for structured attributes."""
     domain = workload.domain
     places: dict[str, list[int]] = {}
     for i, a in enumerate(free):
@@ -652,7 +673,7 @@ def _axes(workload: Workload, free: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _down_to(domain: Domain, free: Sequence[str], places: Sequence[int], depth: int) -> list[int]:
-    """The axes along which a level lies: its own, where it has one; otherwise one above it and shares from there."""
+    """Return the axes along which a level lies: its own axis; otherwise the axis above it and the shares from there."""
     own = [i for i in places if free[i] in domain and domain.depth(free[i]) == depth]
     return own or [i for i in places if domain.depth(free[i]) <= depth]
 
@@ -731,14 +752,14 @@ def _sectors(
 def _margins(
     tables: Sequence[TableGroup], sizes: NDArray[np.int64]
 ) -> tuple[list[Indices], list[tuple[Indices, Indices]]]:
-    """All subsets of the tables' attributes of two values or more, and which table has which.
+    """Return all subsets of the tables' attributes of two values or more, and the tables that contain each.
 
     Returns:
-        The subsets by their size s, (K_s, s), each sorted, in lexicographic order; they are numbered through. And for
-        every group of tables the pairs (subset, table) with the subset in the table, as two arrays.
+        The subsets by their size s, (K_s, s), each sorted, in lexicographic order; their numbers are consecutive. And
+        for every group of tables the pairs (subset, table) with the subset in the table, as two arrays.
 
     Raises:
-        WorkloadError: there are too many pairs.
+        WorkloadError: There are too many pairs.
     """
     pairs = sum(len(g.tables) * 2.0 ** g.axes.shape[1] for g in tables)
     if pairs > MAX_MARGINS:
@@ -776,13 +797,13 @@ def _margins(
 
 
 def is_identity(basis: NDArray[np.int64]) -> bool:
-    """Whether a basis is the identity matrix."""
+    """Return True if a basis is the identity matrix."""
     k, n = basis.shape
     return k == n and bool((basis.diagonal() == 1).all()) and int(np.abs(basis).sum()) == k
 
 
 def _basis_of(queries: Sequence[Array | op.Operator]) -> NDArray[np.int64]:
-    """An integer basis of what all these queries span."""
+    """Return an integer basis of the span of all these queries."""
     written = [x for x in queries if isinstance(x, np.ndarray)]
     if len(written) == len(queries):
         return integer_basis(np.concatenate(written))
@@ -799,7 +820,7 @@ def _matrix(queries: Array | op.Operator) -> Array:
 def _lifts(
     queries: Sequence[Array | op.Operator], basis: NDArray[np.int64]
 ) -> tuple[list[Floats | op.Operator], float]:
-    """Over the identity an operator itself; otherwise L. And the largest shift, as :func:`lift` has it."""
+    """Return L of each matrix, or the operator itself over the identity; and the largest shift (:func:`lift`)."""
     kept = is_identity(basis)
     written = [_matrix(x) for x in queries if isinstance(x, np.ndarray) or not kept]
     lifted, shift = lift(np.concatenate(written), basis) if written else (np.zeros((0, 0)), 0.0)
@@ -808,11 +829,11 @@ def _lifts(
 
 
 def integer_basis(rows: Array) -> NDArray[np.int64]:
-    """An integer basis B of the row space, shape (rank, n_o).
+    """Return an integer basis B of the row space, shape (rank, n_o).
 
-    Equal columns are merged first. If the distinct non-zero columns are as many as the rank, B is their 0/1
-    indicators, in the order in which they appear (the identity where all differ); otherwise k pivoted rows, scaled to
-    integers (exactly where their binary fractions allow 26 bits). Rounding a strategy entrywise without an integer
+    Equal columns are merged first. If the distinct non-zero columns are as many as the rank, B has their 0/1
+    indicators, in order of appearance. It is the identity if all columns differ. Otherwise B has k pivoted rows, scaled
+    to integers: exactly if their binary fractions allow 26 bits. Rounding a strategy entry by entry without an integer
     basis would move the row space and bias the answers.
     """
     unique, where = np.unique(_whole_rows(rows), axis=1, return_inverse=True)
@@ -836,10 +857,12 @@ def integer_basis(rows: Array) -> NDArray[np.int64]:
 
 
 def lift(rows: Array, basis: NDArray[np.int64]) -> tuple[Floats, float]:
-    """(L, shift): L with rows = L B as nearly as possible, and max|rows − L B|, which is 0 for a basis of indicators.
+    """Return (L, shift): L with rows = L B as nearly as possible, and max|rows − L B|.
+
+    The shift is 0 for a basis of indicators.
 
     Raises:
-        WorkloadError: a row is not over the basis to 1e-7 of its largest entry.
+        WorkloadError: A row differs from every combination of the basis by more than 1e-7 of its largest entry.
     """
     if basis.ndim != 2 or basis.shape[1] != rows.shape[1]:
         raise WorkloadError(
@@ -853,7 +876,7 @@ def lift(rows: Array, basis: NDArray[np.int64]) -> tuple[Floats, float]:
         out = rows[:, basis.argmax(axis=1)].astype(np.float64)  # disjoint groups of equal columns
     else:
         q, r = sl.qr(basis.T.astype(np.float64), mode="economic")
-        with np.errstate(all="ignore"):  # of a basis that is none, nothing comes out right below
+        with np.errstate(all="ignore"):  # an invalid basis gives NaN, which the check below refuses
             out = np.full((len(rows), len(basis)), math.nan)
             if r.shape[0] == r.shape[1] and r.diagonal().all():
                 out = np.asarray(np.linalg.solve(r, (rows @ q).T).T, dtype=np.float64)
@@ -872,7 +895,10 @@ def lift(rows: Array, basis: NDArray[np.int64]) -> tuple[Floats, float]:
 
 
 def _rank(a: Array) -> int:
-    """Numerical rank: the singular values above rounding. A Cholesky factor is quicker where it shows that all are."""
+    """Return the numerical rank: the number of singular values above rounding.
+
+    A Cholesky factor is quicker if it shows that all of them are.
+    """
     m, n = a.shape
     if m >= n:
         gram = a.astype(np.float64).T @ a.astype(np.float64)
@@ -885,7 +911,10 @@ def _rank(a: Array) -> int:
 
 
 def _whole_rows(rows: Array) -> Array:
-    """Each row divided by its least entry, where all of them are whole numbers of it, such as averages; as integers."""
+    """Return rows divided by their least entries, as integers, if all quotients are integers; otherwise the rows.
+
+    Averages are such rows.
+    """
     if rows.dtype.kind != "f":
         return rows
     size = np.abs(rows)
@@ -897,7 +926,7 @@ def _whole_rows(rows: Array) -> Array:
 
 
 def _to_integers(a: Array) -> NDArray[np.int64]:
-    """Each row times a power of two, as integers: exact where 26 bits allow it, rounded otherwise."""
+    """Return each row times a power of two, as integers: exact if 26 bits allow it, rounded otherwise."""
     if a.dtype.kind == "i":
         return a.astype(np.int64)
     exponents = _BASIS_BITS - np.frexp(np.abs(a).max(axis=1))[1]

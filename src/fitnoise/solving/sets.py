@@ -1,7 +1,8 @@
-"""Which sets of records of one unit are dear: what is planned for. Nothing is proven here.
+"""The search for the costliest sets of records of one unit, for which a mechanism is planned.
 
-Where all sets are few enough they are looked at one by one; of more, those are found from which no record added, taken
-away or exchanged for another leads to a dearer one.
+If the sets are few enough, the search enumerates them. Otherwise it climbs: it stops at a set if no record added,
+removed or exchanged for another leads to a costlier set. A climb can miss the costliest set, so nothing here proves a
+bound.
 """
 
 from __future__ import annotations
@@ -23,28 +24,29 @@ Chosen = tuple[int, ...]
 """Structured cells, in increasing order."""
 
 Known = tuple[bool | Values, Chosen]
-"""A set, and whether its records are alike, or of which values."""
+"""A set of cells. The flag is True if all its records have equal values, and False if their values differ. A tuple
+gives the values."""
 
 MOVING = 2**12
-"""Structured cells times joint values of what is not fixed, up to which sets of records of different values are looked
-for."""
+"""The largest product of structured cells and joint values of the free attributes. Above it, sets of records of
+different values are not searched."""
 
 BEGIN = 20
-"""Sets from which that begins: the dearest that are known."""
+"""The number of starting sets: the costliest sets known so far."""
 
 MORE = 10
-"""And so many beside them."""
+"""The number of scattered starting sets, in addition to those known."""
 
 STEPS = 1000
-"""Of one search: far more than are needed."""
+"""The largest number of steps of one search, far above the number that a search needs."""
 
 NEAR = 1e-12
-"""Part of the largest number below which nothing is gained."""
+"""The smallest gain of a step, as a share of the largest diagonal entry."""
 
 
 @final
 class Dear:
-    """The dear ones among all sets of records that one unit can have."""
+    """The costliest sets among all sets of records that one unit can have."""
 
     def __init__(self, admissible: Admissible) -> None:
         self.admissible = admissible
@@ -55,7 +57,7 @@ class Dear:
         return sets_of(self.admissible.together, self.admissible.most)
 
     def first(self) -> list[Chosen]:
-        """Single records; and from every cell on as many as a unit can have, each the next that goes with them all."""
+        """Return each single cell, and from each cell on one set that takes every compatible cell up to the cap."""
         out: list[Chosen] = [(o,) for o in range(self._n)]
         for o in range(self._n):
             chosen: list[int] = []
@@ -66,12 +68,12 @@ class Dear:
         return list(dict.fromkeys(out))
 
     def dearest(self, x: Floats, known: list[Chosen], count: int) -> list[tuple[float, Chosen]]:
-        """The largest Σ_{i,j∈τ} x_ij that are found, with their sets, the dearest first, at most so many.
+        """Return the largest Σ_{i,j∈τ} x_ij found with their sets, costliest first, at most `count` of them.
 
         Args:
-            x: symmetric (n_o, n_o).
-            known: where to begin, if not all sets are looked at.
-            count: at least 1.
+            x: The cost of each pair of cells, symmetric (n_o, n_o).
+            known: The sets from which the search starts if there are too many sets to enumerate.
+            count: The largest number of sets to return, at least 1.
         """
         if self._every is None:
             found = {chosen: value for start in known for chosen, value in [self._climb(x, start)]}
@@ -92,7 +94,7 @@ class Dear:
         least = NEAR * float(own.max())
         for _ in range(STEPS):
             y = x @ inside
-            hit = apart @ inside.astype(np.intp)  # how many of the set a cell does not go with
+            hit = apart @ inside.astype(np.intp)  # the number of cells of the set that are incompatible with each cell
             gain = np.where(inside, own - 2 * y, own + 2 * y)
             gain[~inside & (hit > 0)] = -np.inf
             if inside.sum() >= most:
@@ -115,7 +117,7 @@ class Dear:
 
 @final
 class Moving:
-    """The dear ones among all sets of records, with what values each may have of what is exchangeable and not fixed."""
+    """The costliest sets of records, where records may differ in the exchangeable attributes that are not fixed."""
 
     def __init__(self, admissible: Admissible) -> None:
         self.admissible = admissible
@@ -126,7 +128,7 @@ class Moving:
 
     @property
     def few(self) -> bool:
-        """Whether they are looked for: there is something to have another value of, and not too many values."""
+        """True if such sets are searched: there are several joint values, and not too many."""
         return 1 < self.kinds <= MOVING // self._n
 
     @cached_property
@@ -134,12 +136,13 @@ class Moving:
         return list(itertools.product(*map(range, self._sizes)))
 
     def dearest(self, products: Mapping[Free, Floats], known: Sequence[Known], count: int) -> list[tuple[float, Known]]:
-        """The largest costs that are found, with their sets, the dearest first, at most so many.
+        """Return the largest costs found with their sets, costliest first, at most `count` of them.
 
         Args:
-            products: X by what sectors look at, (n_o, n_o) each; it counts times χ of the values of two records.
-            known: the dearest that are known, where to begin.
-            count: at least 1.
+            products: X by the attributes of its sectors, (n_o, n_o) each. A pair of records costs X times χ of their
+                values.
+            known: The costliest sets known, from which the search starts.
+            count: The largest number of sets to return, at least 1.
         """
         whole = np.sum([*products.values()], axis=0)
         others = np.eye(self._n) == 0
@@ -152,7 +155,7 @@ class Moving:
         return sorted(((value, one) for one, value in found.items()), key=lambda x: -x[0])[:count]
 
     def _begun(self, known: Known) -> Indices:
-        """The joint value of every cell, or none, -1."""
+        """Return the joint value of each cell of a set, and -1 for the other cells."""
         (way, cells), z = known, np.full(self._n, -1)
         place = {v: w for w, v in enumerate(self._values)}
         if isinstance(way, bool):
@@ -162,7 +165,7 @@ class Moving:
         return z
 
     def _scattered(self, seed: int) -> Indices:
-        """As many records as go together, of joint values that nothing is behind; the same on every machine."""
+        """Return a largest set of compatible cells with pseudorandom joint values. It is equal on every machine."""
         words = scrambled(np.arange(2 * self._n) + 2 * self._n * seed)
         z, left = np.full(self._n, -1), self.admissible.most
         for o in np.argsort(words[: self._n]).tolist():
@@ -171,7 +174,7 @@ class Moving:
         return z
 
     def _named(self, z: Indices) -> Known:
-        """A set; values are called in the order in which they are met."""
+        """Return a set in normal form: values are numbered in the order of their first appearance."""
         cells = np.flatnonzero(z >= 0)
         columns = [list(x) for x in zip(*(self._values[w] for w in z[cells].tolist()), strict=True)]
         names = [dict(zip(dict.fromkeys(x), itertools.count(), strict=False)) for x in columns]
@@ -179,7 +182,7 @@ class Moving:
         return (True if len(set(values)) == 1 else values), tuple(cells.tolist())
 
     def _climb(self, own: Floats, parts: Sequence[tuple[Floats, Floats]], z: Indices) -> tuple[Indices, float]:
-        """From a set to one of which no record added, moved, taken away or exchanged for another is dearer."""
+        """Climb from a set to one that no record added, moved, removed or exchanged for another makes costlier."""
         z, least, apart = z.copy(), NEAR * float(own.max()), self._apart
         for _ in range(STEPS):
             on, off = np.flatnonzero(z >= 0), np.flatnonzero(z < 0)

@@ -1,23 +1,45 @@
-"""Tables by level of any tree of places: one weight for each level and margin, and a bound for all mechanisms.
+"""Plans for tables by level of any tree of places, and a bound for all mechanisms.
 
-Sectors T of the attributes beside the tree that the same tables reach are one problem, M = Σ mult_T
-(docs/mathematics/notation.md):
+**Purpose.** A plan has one weight for each level and margin. Such weights cost every record the same, wherever it
+lives. For counties and tracts like those of the United States, the cost is within about 1 % of ν². An inverse or a root
+of the matrices below takes two passes through the tree. Places that a symmetry of the tree exchanges are handled once
+(:class:`Quotient`).
 
-    X = y_0 11ᵀ + Σ_ℓ y_ℓ U_ℓᵀU_ℓ,   U_ℓ the sums over the places of level ℓ,
+**Symbols** (docs/mathematics/notation.md).
+
+| letter | meaning |
+|---|---|
+| T | a sector of the attributes outside the tree; sectors that the same tables reach are one problem |
+| M | Σ mult_T over the sectors of one problem |
+| U_ℓ | the sums over the places of level ℓ |
+| y_0, y_ℓ | the weight of the total, and of level ℓ |
+| 1_g | the indicator of the leaves in place g |
+| p, q | dual weights of leaves and of numbers, each of sum 1; P = diag p |
+
+**Statement.**
+
+    X = y_0 11ᵀ + Σ_ℓ y_ℓ U_ℓᵀU_ℓ,
+
     prof = Σ M (y_0 + Σ_ℓ y_ℓ) of every record,    var of place g in table j = Σ M 1_gᵀ X⁻¹ 1_g / n_S²,
-    Δ² ≥ ν² = (Σ M tr (P^½ A P^½)^½)²,   A = Σ_j n_S⁻² Σ_g (q_jg/c_j) 1_g 1_gᵀ,   for all p on leaves and q on numbers.
 
-One weight a level costs every record the same, wherever it lives, and is within about 1 % of ν² for counties and tracts
-like those of the United States. What an inverse or a root of such matrices is takes two passes through the tree, and
-places that a symmetry of the tree exchanges are handled once (:class:`Quotient`).
+    Δ² ≥ ν² = (Σ M tr (P^½ A P^½)^½)²,    A = Σ_j n_S⁻² Σ_g (q_jg/c_j) 1_g 1_gᵀ,
 
-**Replaced.** Records e and e' of neighbours cost (e − e')ᵀ X (e − e'), and no mean over pairs of them exceeds Δ². Over
-two records of places drawn from p and of even values, each on its own, it is tr P_T X_T with P_T = 2 diag p, but for T
-of no attributes, where p pᵀ is taken off; over records of one place that differ in just the attributes D,
-P_T = 2 (1 − χ_T) diag p, χ_T the product of −1/(n_a − 1) over the a of T in D. With weights λ of these kinds,
-P_T = c_T diag p, and what is above holds with M √c_T for M: X_T is √c_T times less than what is found so. Where p pᵀ
-is taken off, at most (pᵀ A p)^½ is lost: with P^½ 1 the unit vector u, tr (P^½ A P^½)^½ is the nuclear norm of A^½ P^½,
-and that of A^½ P^½ (I − u uᵀ) is less by no more than that of A^½ P^½ u uᵀ.
+for all p and q.
+
+**Replaced records.** Neighbours that replace e by e' cost (e − e')ᵀ X (e − e'), and no mean of this cost over pairs
+exceeds Δ². The bound uses two kinds of pairs:
+
+* Two records have places drawn from p and uniform values, independently. The mean cost in sector T is tr P_T X_T with
+  P_T = 2 diag p. In the sector of no attributes, P_T = 2 (diag p − p pᵀ).
+* Two records of one place differ in exactly the attributes D. Then P_T = 2 (1 − χ_T) diag p. Here χ_T is the product of
+  −1/(n_a − 1) over the a of T in D.
+
+With weights λ of these kinds, P_T = c_T diag p. The statement then holds with M √c_T in place of M, and X_T is √c_T
+times smaller than the X found so.
+
+Subtracting p pᵀ lowers the sum for M = 1 and c_T = 1 by at most (pᵀ A p)^½. Proof: P^½ 1 is a unit vector u. Now tr
+(P^½ A P^½)^½ is the nuclear norm of A^½ P^½, and p pᵀ turns this matrix into A^½ P^½ (I − u uᵀ). The norm falls by at
+most the nuclear norm of A^½ P^½ u uᵀ, which is (pᵀ A p)^½.
 """
 
 from __future__ import annotations
@@ -39,41 +61,43 @@ from fitnoise.solving.geometric_mean import Memory
 from fitnoise.solving.sectors import Decomposition, SectorGroup
 
 ROUGH, FINE = (2.0, 6.0), (1.0, 16.0)
-"""h of the sum that replaces the root, and by how many powers of e it goes beyond the eigenvalues that there can be:
-while weights are looked for, and for the bound that is stated."""
+"""The pairs (h, margin) of the sum that replaces the root. h is its step. The sum extends beyond the possible
+eigenvalues by `margin` powers of e. ROUGH serves the search for weights, and FINE the stated bound."""
 
 AT_ONCE = 2**15
-"""Numbers of terms of that sum and classes of leaves handled at once: they stay near the processor."""
+"""The number of terms of that sum times classes of leaves handled at once. Arrays of this size stay in the processor's
+cache."""
 
 LOWERED = 1e-12
-"""Allowance for rounding, of every term before one is taken off others, and of all together."""
+"""The allowance for rounding of each term before it is subtracted, and of the total."""
 
 FLOOR = 1e-12
-"""Least share of a dual weight among its like."""
+"""The smallest dual weight, as a share of its start value."""
 
 FAR, MOST_DIFFERING = 2.0, 8
-"""How many times one record's cost two cost that have nothing in common; attributes beside the tree of which all sets
-are looked at in which records of one place may differ."""
+"""The cost of two records that differ in everything, as a multiple of one record's cost. Then the number of attributes
+outside the tree up to which all sets of differing attributes are enumerated."""
 
 FAINTEST = 1e-100
-"""Least share of a dual weight that proves anything."""
+"""The share of a dual weight in its sum above which the weights prove a bound."""
 
 SHARPNESS = (20.0, 100.0, 500.0, 3000.0, 20_000.0)
-"""Norms of relative variances, of which the largest is all but reached by the last."""
+"""The norms of relative variances, in turn; the last one almost equals the largest variance."""
 
 
 STEPS_WORK, LEAST_STEPS = 400_000, 5
-"""Classes of places of all sectors times steps towards each of these norms, at most, but for so many: a second or two.
-Where there are so many classes, one weight a level is only where weights by class begin."""
+"""The largest number of classes of places in all sectors times steps for each norm, and the smallest number of steps.
+The search then takes a second or two. With very many classes, its result is only the start of weights by class."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Quotient:
-    """A tree of places by classes: those that a symmetry of the tree exchanges.
+    """A tree of places by classes: a symmetry of the tree exchanges the places of one class.
 
-    above: for every class of each level but the top one, the class it lies in; not decreasing. copies: how many places
-    of a class every place of the class above has. of: the class of every place, by level; the top level is one place.
+    above: For each level except the top, the class above each class; not decreasing.
+    copies: For each level except the top, the number of places of each class in one place of the class above.
+    of: The class of every place, by level; the top level is one place.
     """
 
     above: tuple[Indices, ...]
@@ -82,9 +106,13 @@ class Quotient:
 
     @classmethod
     def by(cls, above: Sequence[Indices], colours: Sequence[Indices] | None = None) -> Quotient:
-        """Of a tree, from the place above every place of each level but the top one; not decreasing, all occur.
+        """Return the quotient of a tree by its symmetries.
 
-        colours: of every place, by level from the top; no symmetry exchanges two. None where all of a level are alike.
+        Args:
+            above: For each level except the top, the place above each place; not decreasing, and every place above
+                occurs.
+            colours: For each level from the top, the colour of each place; no symmetry exchanges two colours. None
+                gives all places of a level one colour.
         """
         own = colours or [np.zeros(n, dtype=np.intp) for n in (1, *map(len, above))]
         shapes = [own[-1]]
@@ -107,31 +135,35 @@ class Quotient:
 
     @cached_property
     def counts(self) -> list[Floats]:
-        """How many places each class has, by level."""
+        """The number of places of each class, by level."""
         return [np.bincount(x).astype(np.float64) for x in self.of]
 
     @cached_property
     def _starts(self) -> list[Indices | None]:
-        """Where the classes in each class above begin, by level; None where each has one class in it."""
+        """The first class within each class above, by level; None if every class above has one class."""
         return [
             None if len(own) == own[-1] + 1 else np.flatnonzero(np.diff(own, prepend=-1)).astype(np.intp)
             for own in self.above
         ]
 
     def up(self, values: Floats, level: int) -> Floats:
-        """Sums over the places of a level within each place above, along the last axis."""
+        """Return the sums over the places of a level within each place above, along the last axis."""
         starts, many = self._starts[level - 1], values * self.copies[level - 1]
         return many if starts is None else np.asarray(np.add.reduceat(many, starts, axis=-1))
 
     def down(self, values: Floats, level: int) -> Floats:
-        """What each place of a level has from the place above it, along the last axis. Not to be changed in place."""
+        """Return the value of the place above for each place of a level, along the last axis.
+
+        Do not change it in place.
+        """
         alone = self._starts[level - 1] is None
         return values if alone else np.take(values, self.above[level - 1], axis=-1)
 
     def variances(self, weights: Sequence[Floats | float]) -> tuple[list[Floats], list[Floats], list[Floats]]:
-        """(V, v, s) of X = Σ_ℓ Σ_g x_g 1_g 1_gᵀ, by level down to the last of these weights.
+        """Return (V, v, s) of X = Σ_ℓ Σ_g x_g 1_g 1_gᵀ, by level down to the last of these weights.
 
-        V_g = 1_gᵀ X⁻¹ 1_g; v_g the same of what is measured at and below g alone, and s_g strictly below it.
+        V_g = 1_gᵀ X⁻¹ 1_g. v_g is this variance if only g and places below it are measured, and s_g if only places
+        strictly below g are.
 
         Raises:
             PlanError: X cannot be inverted in floating point.
@@ -153,7 +185,7 @@ class Quotient:
         return out, v, s
 
     def slopes(self, weights: Floats) -> tuple[list[Floats], list[Floats]]:
-        """V by level, and its derivatives by each of the weights, (ℓ, n), one weight a level."""
+        """Return V by level, and its derivatives by each weight, (ℓ, n), for one weight a level."""
         deep = len(weights) - 1
         value, v, s = self.variances(list(weights))
         moved = np.zeros((deep + 1, len(v[deep])))
@@ -180,9 +212,13 @@ class Quotient:
 class Merged:
     """Sectors that the same tables reach, without any level, as one problem.
 
-    weight: M, of a problem `mixed` M √c. tables: which reach them. deep: the deepest level of these. levels: those of
-    them, and the top one. moved: of each kind of neighbours, how many times one record's cost it costs. alone: whether
-    it is the sector of no attributes. scale: 1, of a problem `mixed` √c, by which its weights are too large.
+    weight: M; in a problem `mixed`, M √c.
+    tables: The tables that reach the sectors.
+    deep: The deepest level of these tables.
+    levels: The levels of these tables, and the top level.
+    moved: For each kind of neighbours, its cost as a multiple of one record's cost.
+    alone: True for the sector of no attributes.
+    scale: 1; in a problem `mixed`, √c, the factor by which its weights are too large.
     """
 
     weight: float
@@ -199,11 +235,15 @@ class Merged:
 class ByLevel:
     """Tables by levels of a tree.
 
-    tree: by classes. above: of each level but the top one, the place above every place. level: of each table, 0 for the
-    top, which is one place. relative: c_j n_S² of the tightest place, (J,). looser: by how much more the places of each
-    class may vary than that, table by table. sectors: merged. homes: which of them each set beside the tree is part of.
-    axes: level of each exchangeable attribute, 0 of those beside the tree, and levels of one place. sizes: how many
-    places each level has.
+    tree: The tree by classes.
+    above: For each level except the top, the place above every place.
+    level: The level of each table; 0 for the top, which is one place.
+    relative: c_j n_S² of the tightest place, (J,).
+    looser: For each table, the target variances of its classes of places, as multiples of the tightest.
+    sectors: The merged sectors.
+    homes: For each set of attributes outside the tree, the number of its merged sector.
+    axes: The level of each exchangeable attribute; 0 for attributes outside the tree and for levels of one place.
+    sizes: The number of places of each level.
     """
 
     tree: Quotient
@@ -226,10 +266,15 @@ class ByLevel:
         *,
         replaced: bool = False,
     ) -> ByLevel:
-        """Of a workload in sectors `by_level`, whose levels these are.
+        """Return the problem of a workload in sectors `by_level`.
 
-        looser: by table by how much more each place of its level may vary than the tightest one; 1 where none is said.
-        replaced: whether neighbours replace a record, not add or remove one.
+        Args:
+            d: The workload in sectors.
+            domain: The domain of the workload.
+            levels: The levels of the tree, top down.
+            looser: For some tables, the target variances of the places of its level, as multiples of the tightest; else
+                1.
+            replaced: True if neighbours replace a record; False if they add or remove one.
         """
         places = next(a.tree for a in domain.values() if isinstance(a, Hierarchy) and levels[0] in a.levels)
         real = [a for a in levels if domain.sizes[a] > 1]
@@ -275,12 +320,12 @@ class ByLevel:
         )
 
     def wanted(self, j: int) -> Floats:
-        """c_j n_S² of every class of the places of a table."""
+        """Return c_j n_S² of each class of the places of a table."""
         return np.asarray(self.relative[j] * self.looser[j])
 
     @property
     def start(self) -> Evidence:
-        """Even weights: of places of one class, and of the numbers of one class in each table, in all."""
+        """Even dual weights: the sum over each class of leaves, and over each class of numbers of each table."""
         counts, n = self.tree.counts, len(self.sectors[0].moved)
         shares = [counts[x] / counts[x].sum() / len(self.level) for x in self.level]
         kinds = np.full(n, 1 / n) if self.replaced else None
@@ -288,11 +333,14 @@ class ByLevel:
 
     @property
     def replaced(self) -> bool:
-        """Whether neighbours replace a record: the first kind of them are far apart, the others in one place."""
+        """True if neighbours replace a record.
+
+        The first kind of neighbours then differ in everything; the others share a place.
+        """
         return bool(self.sectors[0].moved[0] == FAR)
 
     def mixed(self, kinds: Floats | None) -> ByLevel:
-        """The same for a record of which every sector costs √c_T times as much, and tells as much more."""
+        """Return the problem for a record that costs √c_T times as much in each sector T, and carries as much more."""
         if kinds is None:
             return self
         shares = (
@@ -302,17 +350,17 @@ class ByLevel:
         return replace(self, sectors=tuple(replace(x, weight=x.weight * root, scale=root) for x, root in own))
 
     def split(self, numbers: Floats) -> list[Floats]:
-        """Weights of numbers, table by table."""
+        """Return the weights of numbers, table by table."""
         ends = np.cumsum([len(self.tree.counts[x]) for x in self.level])
         return np.split(numbers, ends[:-1])
 
     def by_table(self, numbers: Floats) -> Floats:
-        """The weight of each table, (J,)."""
+        """Return the weight of each table, (J,)."""
         return np.array([x.sum() for x in self.split(numbers)])
 
 
 def _colours(sizes: Sequence[int], given: Sequence[tuple[int, Floats]]) -> list[Indices]:
-    """Numbers that tell the places of each level apart, where something given of them does."""
+    """Return for each level a number a place; two places have one number if all values given for them are equal."""
     out = []
     for level, n in enumerate(sizes):
         told = [np.zeros(n), *(x for own, x in given if own == level)]
@@ -321,25 +369,28 @@ def _colours(sizes: Sequence[int], given: Sequence[tuple[int, Floats]]) -> list[
 
 
 def _by_class(values: Floats, of: Indices) -> Floats:
-    """What is the same for all places of a class, by class."""
+    """Return by class a value that is equal for all places of a class."""
     return np.asarray(values[np.unique(of, return_index=True)[1]])
 
 
 def _kinds(d: Decomposition, axes: Indices) -> list[set[int]]:
-    """The attributes beside the tree in which records of one place differ: every set of them, or each and all."""
+    """Return the sets of attributes outside the tree in which records of one place differ.
+
+    They are all sets if the attributes are at most `MOST_DIFFERING`, and otherwise each attribute and the set of all.
+    """
     used = {a for g in d.groups for a in np.unique(g.attributes).tolist() if not axes[a]}
     sizes = range(1, len(used) + 1) if len(used) <= MOST_DIFFERING else sorted({1, len(used)})
     return [set(own) for n in sizes for own in itertools.combinations(sorted(used), n)]
 
 
 def _moved(d: Decomposition, own: Sequence[int], kinds: Sequence[set[int]]) -> Floats:
-    """How many times one record's cost in a sector each kind of neighbours costs: far ones, then those of one place."""
+    """Return the cost of each kind of neighbours in a sector, as a multiple of one record's; the far kind is first."""
     agreement = (math.prod(-1 / (d.sizes[a] - 1) for a in own if a in differ) for differ in kinds)
     return np.array([FAR, *(2 * (1 - chi) for chi in agreement)])
 
 
 def _reaching(d: Decomposition, group: SectorGroup, k: int) -> Indices:
-    """The tables that reach the k-th sector of a group, increasing."""
+    """Return the tables that reach the k-th sector of a group, increasing."""
     own = [d.tables[m.tables].numbers[m.incidence[[k]].indices, 0] for m in group.members]
     return np.asarray(np.sort(np.concatenate(own)))
 
@@ -347,12 +398,12 @@ def _reaching(d: Decomposition, group: SectorGroup, k: int) -> Indices:
 @final
 @dataclass(frozen=True, eq=False)
 class Root:
-    """The best of all mechanisms at some dual weights, all but exactly. lower: ν² or less, whatever the weights.
+    """The optimum over all mechanisms at some dual weights, almost exactly.
 
-    profile: of a record in each class of leaves, times ν. variances: of the numbers of each class relative to their
-    targets, times ν.
-
-    kinds: of each kind of neighbours, times ν.
+    lower: At most ν², for any weights.
+    profile: The profile of a record in each class of leaves, times ν.
+    variances: The variances of the numbers of each class relative to their targets, times ν.
+    kinds: The mean cost of each kind of neighbours, times ν.
     """
 
     lower: float
@@ -362,15 +413,15 @@ class Root:
 
 
 def bound(problem: ByLevel, evidence: Evidence) -> float:
-    """What the evidence proves: no mechanism of its kind that meets the targets has a smaller Δ².
+    """Return the bound that the evidence proves: no mechanism of its kind that meets the targets has a smaller Δ².
 
     Args:
-        problem: tables by levels of a tree.
-        evidence: weights of the classes of leaves, and of the classes of numbers, table by table; those of a class are
-            shared out evenly among its members.
+        problem: The tables by levels of a tree.
+        evidence: The weights of the classes of leaves, and of the classes of numbers, table by table. The weight of a
+            class is shared evenly among its members.
 
     Raises:
-        PlanError: weights that are not positive, not finite, of the wrong shape, or too far apart for doubles.
+        PlanError: Weights are not positive, not finite, of the wrong shape, or too different in size for doubles.
     """
     check(problem, evidence)
     with np.errstate(all="ignore"):
@@ -427,11 +478,12 @@ def check(problem: ByLevel, evidence: Evidence) -> None:
 
 
 def root(problem: ByLevel, evidence: Evidence, grid: tuple[float, float]) -> Root:
-    """ν² and its slopes, with √z replaced by a sum of z/(z + t) that is nowhere above it.
+    """Return ν² and its slopes, with √z replaced by a sum of z/(z + t) that is nowhere above it.
 
-    √z = (1/π) ∫ e^{u/2} z/(z + e^u) du. The sum over a grid of step h is at most C √z, C = 1 + 2 Σ sech(2π²k/h) by
-    Poisson summation; it is cut at both ends, where the terms left out, geometric, are put on the last ones, which only
-    lowers it; and divided by C. Each term is one inverse of weights on the tree, those of leaves more by t/p.
+    √z = (1/π) ∫ e^{u/2} z/(z + e^u) du. By Poisson summation, the sum over a grid of step h is at most C √z. Here C = 1
+    + 2 Σ sech(2π²k/h). The sum is cut at both ends. The terms left out form geometric series, which are added to the
+    first and the last term. This only lowers the sum. The sum is then divided by C. Each term is one inverse of weights
+    on the tree, with the weights of leaves increased by t/p.
     """
     tree, counts, problem = problem.tree, problem.tree.counts, problem.mixed(evidence.kinds)
     p = evidence.cells / evidence.cells.sum() / counts[-1]
@@ -464,9 +516,9 @@ def root(problem: ByLevel, evidence: Evidence, grid: tuple[float, float]) -> Roo
 def _root(
     tree: Quotient, w: list[Floats], mass: Sequence[Floats], grid: tuple[float, float]
 ) -> tuple[float, list[Floats], Floats]:
-    """The sum for tr (P^½ A P^½)^½, and the same for the diagonals of P # A⁻¹ at all places and of P⁻¹ # A at leaves.
+    """Return the sum for tr (P^½ A P^½)^½, and those for the diagonals of P # A⁻¹ at all places and P⁻¹ # A at leaves.
 
-    What is left of leaves, 1 − (t/p) V, is a sum of positive terms; as a difference it would cancel.
+    The remaining share of a leaf, 1 − (t/p) V, is a sum of positive terms. As a difference it would cancel.
     """
     deep, p, (step, margin) = len(w) - 1, mass[-1], grid
     least = np.log(w[-1]) + np.log(p)
@@ -491,7 +543,7 @@ def _root(
 
 
 def _most(tree: Quotient, w: Sequence[Floats], mass: Sequence[Floats]) -> float:
-    """No less than the largest eigenvalue of P^½ A P^½: the largest sum of a row of A P, along a path down the tree."""
+    """Return an upper bound of the largest eigenvalue of P^½ A P^½: the largest row sum of A P, along a path."""
     path = w[0] * mass[0]
     for level in range(1, len(w)):
         path = tree.down(path, level) + w[level] * mass[level]
@@ -499,7 +551,7 @@ def _most(tree: Quotient, w: Sequence[Floats], mass: Sequence[Floats]) -> float:
 
 
 def ascend(problem: ByLevel, gap: float, iterations: int) -> Evidence:
-    """Dual weights that all but maximise the bound: plain steps, accelerated while the bound rises."""
+    """Return dual weights that almost maximise the bound: plain steps, accelerated while the bound rises."""
     evidence = problem.start
     blocks = [evidence.cells, evidence.numbers, *([] if evidence.kinds is None else [evidence.kinds])]
     ends = np.cumsum([len(x) for x in blocks])[:-1]
@@ -533,9 +585,9 @@ def _even(weights: Floats, ends: Indices, floor: Floats) -> Floats:
 
 
 def solve(problem: ByLevel) -> list[Floats]:
-    """The best weights by level, y_ℓ for every merged sector, (deep + 1,), 0 where no table reaches a level.
+    """Return the best weights by level: y_ℓ for each merged sector, (deep + 1,), and 0 if no table reaches a level.
 
-    The largest relative variance is replaced by norms that come nearer and nearer to it, and scaled to 1 in the end.
+    A series of norms that approach the largest relative variance replaces it. The result is then scaled to make it 1.
     """
     tree = problem.tree
     targets: dict[tuple[int, bytes], tuple[Floats, list[int]]] = {}
@@ -557,7 +609,7 @@ def solve(problem: ByLevel) -> list[Floats]:
         return out
 
     def relative(y: Floats) -> list[tuple[Floats, list[tuple[int, Floats]]]]:
-        """For the tightest of alike tables: relative variances by class, and what each merged sector moves them by."""
+        """Return the relative variances by class of the tightest of equal tables, and their slopes by merged sector."""
         found = [tree.slopes(x) for x in weights(y)]
         out = []
         for (level, _), (target, own) in targets.items():
@@ -595,15 +647,16 @@ def solve(problem: ByLevel) -> list[Floats]:
 
 
 def by_hand(problem: ByLevel, d: Decomposition, precisions: Floats) -> float:
-    """Δ² where every number of each table has noise of its own, and least squares make one of all tables.
+    """Return Δ² of independent noise on every number of each table, combined for all tables by least squares.
 
-    Independent noise of precision w on the n_S cells beside a level adds w/n_S to the level's weight in all sectors of
-    its table, and costs every record w. All noise is scaled so that the worst number just meets its target.
+    Independent noise has precision w on the n_S cells that each place of a level splits into. It adds w/n_S to the
+    level's weight in all sectors of its table, and costs every record w. All noise is scaled so that the worst number
+    just meets its target.
 
     Args:
-        problem: tables by levels of a tree.
-        d: the same in sectors.
-        precisions: of the numbers of each table, but for the one factor that they have in common, (J,).
+        problem: The tables by levels of a tree.
+        d: The tables in sectors.
+        precisions: The precisions of the numbers of each table, up to one common factor, (J,).
     """
     tree, cells = problem.tree, np.sqrt(problem.relative / d.variances)
     achieved = [np.zeros(len(tree.counts[level])) for level in problem.level]
@@ -617,9 +670,9 @@ def by_hand(problem: ByLevel, d: Decomposition, precisions: Floats) -> float:
 
 
 def factors(problem: ByLevel, d: Decomposition, weights: Sequence[Floats]) -> list[Floats]:
-    """F with F² = 1/var θ_S of every sector on its own, (K,) by group, for weights by level of every merged sector.
+    """Return F with F² = 1/var θ_S of each sector, (K,) by group, from weights by level of each merged sector.
 
-    ξ_S = n_T y_ℓ, and of T itself n_T (y_0 + Σ_ℓ y_ℓ/N_ℓ); F² = ξ_S/n_S.
+    ξ_S = n_T y_ℓ; for T itself, ξ_T = n_T (y_0 + Σ_ℓ y_ℓ/N_ℓ). F² = ξ_S/n_S.
     """
     own = {beside: weights[i] / problem.sectors[i].scale for beside, i in problem.homes.items()}
     levels = [problem.axes[g.attributes] for g in d.groups]
