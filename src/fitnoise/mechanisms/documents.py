@@ -1,4 +1,4 @@
-"""The parts of a plan as plain JSON values, and back."""
+"""The parts of a plan as plain JSON values, and their readers."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from fitnoise.request.publication import Setting
 from fitnoise.solving.certificates import ONE, Evidence, Pairs, Sets, Values
 
 ROUNDING = 1e-9
-"""Another machine sums in another order: relative difference allowed between two computations of one number."""
+"""Allowed relative difference of two computations of one number: another machine sums in another order."""
 
 LARGEST = 2**28
-"""Bytes of a document that is read."""
+"""Largest size of a document, in bytes."""
 
 MARKS = 2**24
-"""Quotes and opening brackets in it: an empty list takes some fifty bytes of memory, a number not much more than its
-text."""
+"""Most quotes and opening brackets of a document. An empty list takes some fifty bytes of memory, and a number not much
+more than its text."""
 
 DIGITS = 2_000
-"""Digits of a number in it: the product of two can still be written."""
+"""Most digits of a number in a document: the product of two can still be written."""
 
 
 def parse(text: str) -> Any:
-    """The JSON values of a document that somebody else may have written; memory and time follow from its length.
+    """Return the JSON values of an untrusted document; its length bounds memory and time.
 
     Raises:
-        ValueError: it is no JSON, nested too deeply, or beyond one of the limits above.
+        ValueError: The text is not JSON, is nested too deeply, or exceeds one of the limits above.
     """
     if not within_limits(text):
         raise ValueError("a document beyond the limits")
@@ -50,7 +50,7 @@ def parse(text: str) -> Any:
 
 
 def within_limits(text: str) -> bool:
-    """Whether a document is one that `parse` reads, as far as its size goes."""
+    """Return True if the size of a document is within the limits of `parse`."""
     return len(text) <= LARGEST and sum(map(text.count, '[{"')) <= MARKS and not _LONG.search(text)
 
 
@@ -58,7 +58,7 @@ _LONG = re.compile(rf"(?<![0-9])[0-9]{{{DIGITS + 1}}}")
 
 
 def sectors_document(strategy: Strategy) -> list[dict[str, Any]]:
-    """A strategy of sectors, group by group."""
+    """Return a strategy of sectors, group by group."""
     names = np.array(strategy.over.names, dtype=object)
     return [
         {
@@ -72,7 +72,7 @@ def sectors_document(strategy: Strategy) -> list[dict[str, Any]]:
 
 
 def read_sectors(document: Sequence[Mapping[str, Any]], over: Cells) -> Strategy:
-    """The strategy that `sectors_document` wrote; PlanError where it is none."""
+    """Return the strategy that `sectors_document` wrote, or raise PlanError for another document."""
     place = {a: i for i, a in enumerate(over.names)}
     each = np.array(over.sizes, dtype=np.int64)
     groups = []
@@ -88,7 +88,7 @@ def read_sectors(document: Sequence[Mapping[str, Any]], over: Cells) -> Strategy
 
 
 def products_document(strategy: ProductStrategy) -> dict[str, Any]:
-    """A strategy of products: every factor once with the attributes that have it, and the sets that are measured."""
+    """Return a strategy of products: every factor once with its attributes, and the measured sets."""
     names = np.array(strategy.over.names, dtype=object)
     shared: dict[bytes | None, list[int]] = {}
     for i, f in enumerate(strategy.factors):
@@ -113,7 +113,7 @@ def products_document(strategy: ProductStrategy) -> dict[str, Any]:
 
 
 def read_products(document: Mapping[str, Any], over: Cells) -> ProductStrategy:
-    """The strategy that `products_document` wrote; PlanError where it is none."""
+    """Return the strategy that `products_document` wrote, or raise PlanError for another document."""
     place = {a: i for i, a in enumerate(over.names)}
     factors: dict[int, Factor] = {}
     for f in document["factors"]:
@@ -138,7 +138,7 @@ def read_products(document: Mapping[str, Any], over: Cells) -> ProductStrategy:
 
 
 def trees_document(strategy: TreeStrategy) -> dict[str, Any]:
-    """A strategy of trees: levels, how many places every place has and its class, and what is measured of classes."""
+    """Return a strategy of trees: levels, the number of places in every place, classes, and measured sums."""
     names = strategy.over.names
     inside = zip(strategy.levels, strategy.above, strategy.classes[1:], strict=True)
     return {
@@ -159,7 +159,7 @@ def trees_document(strategy: TreeStrategy) -> dict[str, Any]:
 
 
 def read_trees(document: Mapping[str, Any], over: Cells) -> TreeStrategy:
-    """The strategy that `trees_document` wrote; PlanError where it is none."""
+    """Return the strategy that `trees_document` wrote, or raise PlanError for another document."""
     place = {a: i for i, a in enumerate(over.names)}
     above, of = [], [np.zeros(1, dtype=np.intp)]
     for x in document["levels"]:
@@ -193,7 +193,7 @@ def read_trees(document: Mapping[str, Any], over: Cells) -> TreeStrategy:
 
 
 def margins_document(strategy: PureStrategy) -> dict[str, Any]:
-    """A pure strategy: its scale, and its margins."""
+    """Return a pure strategy: its scale, and its margins."""
     names = strategy.over.names
     return {
         "scale": scales_document(np.array([strategy.scale]))[0],
@@ -205,7 +205,7 @@ def margins_document(strategy: PureStrategy) -> dict[str, Any]:
 
 
 def read_margins(document: Mapping[str, Any], over: Cells) -> PureStrategy:
-    """The strategy that `margins_document` wrote; PlanError where it is none."""
+    """Return the strategy that `margins_document` wrote, or raise PlanError for another document."""
     place = {a: i for i, a in enumerate(over.names)}
     margins = []
     for m in document["margins"]:
@@ -242,13 +242,13 @@ def read_margins(document: Mapping[str, Any], over: Cells) -> PureStrategy:
 
 
 def _sparse(row: Any) -> list[list[int]]:
-    """The cells where a row is not 0, and what it is there."""
+    """Return the cells at which a row is not 0, and its values there."""
     where = np.flatnonzero(row)
     return [where.tolist(), row[where].tolist()]
 
 
 def scales_document(scales: Floats) -> list[str]:
-    """Noise scales as exact fractions in lowest terms, such as "4611/4"; whole ones as "4611"."""
+    """Return noise scales as exact fractions in lowest terms, such as "4611/4"; integers as "4611"."""
     ratios = [x.as_integer_ratio() for x in scales.tolist()]
     return [str(n) if d == 1 else f"{n}/{d}" for n, d in ratios]
 
@@ -283,7 +283,7 @@ def _ratio(text: str) -> float:
 
 
 def read_setting(document: Any) -> Setting | None:
-    """The setting of a small database, if there is one."""
+    """Return the setting of a small database, if there is one."""
     if document is None:
         return None
     index, temperature = document["index"], document["temperature"]
@@ -299,7 +299,7 @@ def read_setting(document: Any) -> Setting | None:
 
 
 def evidence_document(e: Evidence) -> dict[str, Any]:
-    """Dual weights."""
+    """Return the dual weights as a document."""
     document: dict[str, Any] = {"cells": e.cells.tolist(), "numbers": e.numbers.tolist()}
     if e.pairs is not None:
         document["pairs"] = [list(key) for key in e.pairs.keys()]  # noqa: SIM118 - no dictionary
@@ -316,7 +316,7 @@ def evidence_document(e: Evidence) -> dict[str, Any]:
 
 
 def read_evidence(document: Mapping[str, Any]) -> Evidence:
-    """The weights that `evidence_document` wrote."""
+    """Return the weights that `evidence_document` wrote."""
     pairs = document.get("pairs")
     if pairs is not None and not all(len(key) == 3 and all(type(x) is int for x in key) for key in pairs):
         raise PlanError(
@@ -347,7 +347,7 @@ def read_evidence(document: Mapping[str, Any]) -> Evidence:
 
 
 def _read_sets(document: Any) -> Sets:
-    """Sets of records of one unit."""
+    """Return sets of records of one unit."""
     cells, ways = [], list[bool | Values]()
     for way, *own in (list(x) or [""] for x in document):
         told = type(way) is bool or (
@@ -367,7 +367,10 @@ def _read_sets(document: Any) -> Sets:
 
 
 def disagreements(stated: Any, implied: Any, place: str = "") -> list[str]:
-    """Where two JSON documents differ: numbers with a fraction beyond rounding, everything else at all."""
+    """Return the places at which two JSON documents differ.
+
+    Numbers with a fraction may differ by rounding; other values must be equal.
+    """
     if isinstance(stated, dict) and isinstance(implied, dict):
         if list(stated) != list(implied):
             odd = sorted(set(stated) ^ set(implied)) or ["the order of keys"]

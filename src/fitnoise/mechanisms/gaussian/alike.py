@@ -1,9 +1,13 @@
-"""What cannot be told apart is solved for once: tables and sectors in classes, by refinement of colours.
+"""Classes of equivalent tables and sectors, by refinement of colours, so that the solver solves each class once.
 
-A partition of tables and sectors is *equitable* when every sector of a class has equally many tables of each class, and
-every table of a class equally many sectors of each. Averaging weights over the classes commutes with the incidence of
-tables and sectors, and ν is concave: some optimum is constant on classes. The coarsest equitable partition that keeps
-targets and sizes apart decides the size of the problem, and nothing else: certificates are recomputed from the whole.
+**Statement.** A partition of tables and sectors is *equitable* if two conditions hold. All sectors of a class have
+equally many tables of each class. All tables of a class have equally many sectors of each class. Some optimum is
+constant on the classes of an equitable partition that separates targets and sizes.
+
+**Proof.** Averaging weights over the classes commutes with the incidence of tables and sectors, and ν is concave. ∎
+
+**Trust.** The coarsest such partition decides the size of the problem, and nothing else. Certificates are recomputed
+from the complete problem.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from fitnoise.solving.sectors import Decomposition, Members
 @final
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """A partition of n things into classes: `of` (n,), the first of each class, and how many it has."""
+    """A partition of n things into classes: `of` (n,), the first thing of each class, and its number of things."""
 
     of: Indices
     first: Indices
@@ -32,13 +36,13 @@ class Classes:
 
     @classmethod
     def by(cls, colours: NDArray[Any]) -> Classes:
-        """Things of one colour are one class."""
+        """Return the partition into things of one colour."""
         _, first, of, counts = np.unique(colours, return_index=True, return_inverse=True, return_counts=True)
         return cls(of.ravel(), first, counts.astype(np.float64))
 
     @classmethod
     def each(cls, n: int) -> Classes:
-        """Everything on its own."""
+        """Return the partition with one class for each thing."""
         return cls(np.arange(n), np.arange(n), np.ones(n))
 
     def __len__(self) -> int:
@@ -48,10 +52,11 @@ class Classes:
 @final
 @dataclass(frozen=True, eq=False)
 class Alike:
-    """Tables and sectors that the problem cannot tell apart, so that they share one weight and one covariance.
+    """Classes of equivalent tables and sectors, which share one weight and one covariance.
 
-    tables, sectors: classes, group by group. number: the class of every row of every table, (M,).
-    representatives: a row of each class. counts: how many rows each has. trivial: whether nothing is alike.
+    tables, sectors: The classes, group by group. number: The class of every row of every table, (M,).
+    representatives: A row of each class. counts: The number of rows of each class. trivial: True if every class has one
+    row.
     """
 
     tables: tuple[Classes, ...]
@@ -63,9 +68,9 @@ class Alike:
 
     @classmethod
     def of(cls, d: Decomposition, weights: Floats | None, multiplicity: Sequence[Floats] | None = None) -> Alike:
-        """The coarsest equitable partition that keeps targets, sizes and the numbers' weights apart.
+        """Return the coarsest equitable partition that separates targets, sizes and the numbers' weights.
 
-        multiplicity: of the sectors of each group, where they count otherwise.
+        multiplicity: The weights of the sectors of each group, if they differ from the group's own.
         """
         own = np.zeros((d.rows, 0)) if weights is None else weights[:, None]
         first = [
@@ -93,7 +98,7 @@ class Alike:
 
     @classmethod
     def none(cls, d: Decomposition) -> Alike:
-        """Everything on its own."""
+        """Return the partition with one class for each table and each sector."""
         tables = [Classes.each(len(g.tables)) for g in d.tables]
         return cls._numbered(d, tables, [Classes.each(len(g)) for g in d.groups], trivial=True)
 
@@ -117,7 +122,7 @@ class Alike:
         return cls(tuple(tables), tuple(sectors), number, np.concatenate(chosen), np.concatenate(counts), trivial)
 
     def reduced(self, i: int, m: Members) -> sp.csr_array:
-        """What a class of tables weighs in a class of sectors: its tables in one such sector, over all its tables."""
+        """Return the weight of a class of tables in a class of sectors: tables in one sector, over all its tables."""
         rows, classes = self.sectors[i], self.tables[m.tables]
         own = m.incidence[rows.first]
         sums = sp.csr_array((1 / classes.counts[classes.of], (np.arange(len(classes.of)), classes.of)))
@@ -125,11 +130,11 @@ class Alike:
 
 
 def _in_words(x: sp.csr_array) -> sp.csr_array:
-    """The incidence as 64-bit words, whose sums wrap."""
+    """Return the incidence as 64-bit words, whose sums wrap."""
     return sp.csr_array((np.ones(x.nnz, np.uint64), x.indices, x.indptr), shape=x.shape)
 
 
 def _row_colours(rows: Floats) -> Classes:
-    """Equal rows are one class."""
+    """Return the partition into equal rows."""
     raw = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1] * 8))).ravel()
     return Classes.by(raw)

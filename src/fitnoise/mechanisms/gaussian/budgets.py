@@ -1,4 +1,4 @@
-"""What others would spend who give each table of levels of places a budget by hand, beside the plan made here."""
+"""The cost of budgets that a publisher sets for tables of levels of places, for comparison with the plan."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 
 
 def by_hand(part: TablePart) -> dict[str, float]:
-    """ρ at which the targets of a plan are met by noise on each number of its own; nothing where none is known.
+    """Return ρ at which separate noise on each number meets the targets of a plan; empty if no such ρ is known.
 
-    Tables as they are; and likewise, but made one by least squares, for budgets by the targets, equal ones, and the
-    best there are. Known of levels of one tree of places shown value by value, with targets for every number and for
-    neighbours that add or remove a record, or as many as a unit has; budgets where nothing else keeps these apart.
+    The first entry is for the tables as they are. The other entries make the tables consistent by least squares, with
+    budgets by the targets, equal budgets, and the best budgets. The comparison needs levels of one tree of places,
+    shown value by value, with targets for every number. The neighbours add or remove a record, or all of a unit.
+    Budgets are compared only if no other assumption separates records of a unit.
 
     Args:
-        part: with Gaussian noise, whatever planned it.
+        part: A part with Gaussian noise, from any planner.
     """
     asked = part.publication
     if not _compared(asked):

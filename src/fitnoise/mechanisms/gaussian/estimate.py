@@ -1,4 +1,4 @@
-"""Sectors from their own noisy answers. Post-processing."""
+"""Estimation of sectors from their own noisy answers. This module only post-processes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from fitnoise.kernel.designs.linear import axis_rows
 from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
 
 _INVERSES: WeakKeyDictionary[StrategyGroup, NDArray[np.float64]] = WeakKeyDictionary()
-"""Of groups that are in use: a plan is rounded, compared and rebuilt from with the same ones."""
+"""Inverses by group in use: a plan is rounded, compared and rebuilt with the same groups."""
 
 
 def gains(sizes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Π g_a along the last axis, g_a that of H_aᵀH_a = g_a (I − J/n_a): n_a², or 2 for n_a = 2."""
+    """Return Π g_a along the last axis, with g_a from H_aᵀH_a = g_a (I − J/n_a): n_a², or 2 for n_a = 2."""
     return np.asarray(np.where(sizes == 2, 2.0, sizes.astype(np.float64) ** 2).prod(axis=-1))
 
 
@@ -34,10 +34,10 @@ def uncentre(answers: NDArray[np.float64], axis: int, n: int) -> NDArray[np.floa
 
 
 def inverse(group: StrategyGroup) -> NDArray[np.float64]:
-    """A_S⁻¹ of every sector in floating point, (K, k, k).
+    """Return A_S⁻¹ of every sector in floating point, (K, k, k).
 
     Raises:
-        SingularStrategy: doubles cannot hold an A_S, or cannot invert it.
+        SingularStrategy: Doubles cannot hold an A_S, or cannot invert it.
     """
     known = _INVERSES.get(group)
     if known is None:
@@ -51,7 +51,7 @@ def _inverse(group: StrategyGroup) -> NDArray[np.float64]:
         found = 1 / a if group.rank == 1 and a.all() else np.asarray(np.linalg.inv(a))
     except np.linalg.LinAlgError:
         found = np.full_like(a, math.nan)
-    held = bool((a.astype(group.mixing.dtype) == group.mixing).all())  # 64-bit ones are below 2⁶², others exact
+    held = bool((a.astype(group.mixing.dtype) == group.mixing).all())  # 64-bit entries are below 2⁶², others exact
     if not held or not np.isfinite(found).all() or np.abs(a @ found - np.eye(group.rank)).max() > 1e-7:
         raise SingularStrategy(
             "singular-sector",
@@ -68,7 +68,7 @@ def covariance(
     f: Mapping[tuple[int, int], NDArray[np.float64]],
     h: Mapping[tuple[int, int], NDArray[np.float64]],
 ) -> float:
-    """Of combinations Σ_S ⟨f_S, θ_S⟩ of sectors that are independent, each W Wᵀ: Σ_S ⟨f_S W, h_S W⟩."""
+    """Return the covariance of combinations Σ_S ⟨f_S, θ_S⟩ of independent sectors, each W Wᵀ: Σ_S ⟨f_S W, h_S W⟩."""
     own = {place: x @ whiteners[place[0]][place[1]] for place, x in f.items()}
     other = own if h is f else {place: x @ whiteners[place[0]][place[1]] for place, x in h.items()}
     return float(sum((x * other[place]).sum() for place, x in own.items() if place in other))
@@ -77,31 +77,31 @@ def covariance(
 def moved(
     whiteners: Sequence[NDArray[np.float64]], f: Mapping[tuple[int, int], NDArray[np.float64]]
 ) -> dict[tuple[int, int], NDArray[np.float64]]:
-    """How each sector's estimate varies with Σ_S ⟨f_S, θ_S⟩, of sectors that are independent: f_S W Wᵀ, f_S centred."""
+    """Return f_S W Wᵀ, the covariance of each estimate with Σ_S ⟨f_S, θ_S⟩: independent sectors, f_S centred."""
     return {place: x @ whiteners[place[0]][place[1]] @ whiteners[place[0]][place[1]].T for place, x in f.items()}
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class SectorEstimation:
-    """Every sector from its own answers: θ_S = (⊗ H_aᵀ/g_a ⊗ A_S⁻¹) y_S. Post-processing."""
+    """The estimation of every sector from its own answers: θ_S = (⊗ H_aᵀ/g_a ⊗ A_S⁻¹) y_S."""
 
     strategy: Strategy
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """How many noisy answers each group of sectors has."""
+        """The number of noisy answers of each group of sectors."""
         return self.strategy.lengths
 
     @cached_property
     def whiteners(self) -> list[NDArray[np.float64]]:
-        """σ_S Π g_a^(−½) A_S⁻¹ by group, (K, k, k): L times it has rows whose squares sum to a sector's variances."""
+        """σ_S Π g_a^(−½) A_S⁻¹ by group, (K, k, k): the squares of a row of L times it sum to the sector's variance."""
         return [
             np.asarray(inverse(g) * (g.scales / np.sqrt(gains(g.sizes)))[:, None, None]) for g in self.strategy.groups
         ]
 
     def estimates(self, answers: Sequence[Exact], group: int, sectors: NDArray[np.intp]) -> NDArray[np.float64]:
-        """θ_S of some sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""
+        """Return θ_S of some sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""
         g = self.strategy.groups[group]
         sizes = g.sizes[sectors[0]].tolist()
         shape = [axis_rows(n) for n in sizes]
@@ -115,9 +115,9 @@ class SectorEstimation:
     def covariance(
         self, f: Mapping[tuple[int, int], NDArray[np.float64]], h: Mapping[tuple[int, int], NDArray[np.float64]]
     ) -> float:
-        """Of two combinations of what sectors are estimated to be."""
+        """Return the covariance of two combinations of sector estimates."""
         return covariance(self.whiteners, f, h)
 
     def moved(self, f: Mapping[tuple[int, int], NDArray[np.float64]]) -> dict[tuple[int, int], NDArray[np.float64]]:
-        """How each sector's estimate varies with a combination of them: cov(θ) f."""
+        """Return cov(θ) f: the covariance of each sector's estimate with a combination of the estimates."""
         return moved(self.whiteners, f)

@@ -1,8 +1,8 @@
-"""From a publication in sectors to the problem a solver minimises, and from its weights back to covariances.
+"""The convex problem of a publication in sectors, and the covariances from the solver's weights.
 
-Number j stands for n_A published numbers of its table. Scaled by 1/√c_j and 1/n_A its lift makes the problem's
-variances the ratios var_j/c_j; cells count with g²/r_o, so that the problem's cost is the protected unit's. Tables and
-sectors that cannot be told apart are solved for once.
+Number j stands for n_A published numbers of its table. Its lift is scaled by 1/√c_j and 1/n_A, so that the problem's
+variances are the ratios var_j/c_j. Cells have the weight g²/r_o, so that the problem's cost is the protected unit's.
+Equivalent tables and sectors are solved once.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ from fitnoise.solving.problems import Block, Pairwise, Problem, Shared, Source
 from fitnoise.solving.sectors import Decomposition, SectorGroup, afford
 
 MAX_KINDS = 2**21
-"""Kinds of pairs held at once, for replace-one neighbours."""
+"""Most kinds of pairs in memory, for replace-one neighbours."""
 
 MAX_PAIRED_SECTORS = 4096
-"""Sectors planned for replace-one neighbours: each has its own matrix of pairs."""
+"""Most sectors under replace-one neighbours: each has its own matrix of pairs."""
 
 FADED = 2e-8
-"""Part of all weights together that may be left out of the evidence with the pairs of least weight; the bound falls by
-about as much."""
+"""Share of all weights, in the pairs of least weight, that the evidence may omit; the bound falls by about as much."""
 
 
 @final
@@ -42,14 +41,14 @@ class AllPairs:
     """All kinds of pairs of records of a decomposition.
 
     Args:
-        d: the decomposition.
-        alone: whether a single record may also come or go.
+        d: The decomposition.
+        alone: True if a single record may also come or go.
 
     Raises:
-        WorkloadError: there are too many sectors.
+        WorkloadError: There are too many sectors.
 
-    complete: whether these are all. With more than MAX_KINDS only pairs that differ in every exchangeable attribute, or
-        in all but one, are kept; beyond that, only the former: the plan is then the best for those.
+    complete: True if these are all kinds. Above MAX_KINDS, only pairs that differ in every exchangeable attribute, or
+    in all except one, are kept. If these are too many, only the former are kept. The plan is then optimal for those.
     """
 
     def __init__(self, d: Decomposition, *, alone: bool) -> None:
@@ -75,11 +74,11 @@ class AllPairs:
         self._shapes = Pairs.of((t, 0, 0) for t in self.patterns)
 
     def chi(self, attributes: tuple[int, ...], sizes: tuple[int, ...]) -> Floats:
-        """χ_S of every pattern, for the sector of these attributes."""
+        """Return χ_S of every pattern, for the sector of these attributes."""
         return self._shapes.chi(attributes, sizes)
 
     def evidence(self, p: Floats, q: Floats) -> Evidence:
-        """The weights of the pairs that matter."""
+        """Return the evidence with the pairs that have weight."""
         first, second = self.kinds.pairs
         order = np.argsort(p)
         kept = np.sort(order[np.cumsum(p[order]) > FADED * p.sum()])
@@ -98,19 +97,21 @@ class Formulation:
     """The problem of a decomposed workload.
 
     Args:
-        decomposition: the workload in sectors, with its targets.
-        terms: the objective, the relative budgets and the unit.
-        pairs: for replace-one neighbours; None for add-or-remove-one.
-        together: sets of records of one unit, where the terms say in what they differ. A sector in which they cost f
-            times as much as one record counts √f times: for its covariance, over √f, both costs and variances are then
-            those of a problem about single records.
-        sets: of records of one unit, where the terms say which there are. They are the problem's cells, then. In a
-            sector where all of one have the same values its column is the sum of theirs, elsewhere each has its own.
-        backend: where matrices live.
+        decomposition: The workload in sectors, with its targets.
+        terms: The objective, the relative budgets and the unit.
+        pairs: The kinds of pairs for replace-one neighbours; None for add-or-remove-one.
+        together: Sets of records of one unit, if the terms state the attributes by which they differ. A sector in which
+            they cost f times as much as one record has the weight √f. With its covariance divided by √f, both costs
+            and variances are those of a problem on single records.
+        sets: Sets of records of one unit, if the terms state the possible ones. They are then the problem's cells. In
+            a sector in which all records of a set have equal values, its column is the sum of theirs. In other sectors
+            each record has its own column.
+        backend: The backend of the matrices.
 
     Attributes:
-        problem: what solvers minimise. Its numbers are classes of alike ones, each with the weight of all of them.
-        alike: the classes.
+        problem: The problem of the solvers. Its numbers are classes of equivalent numbers, with the sum of their
+            weights.
+        `alike`: The classes.
     """
 
     def __init__(
@@ -164,12 +165,12 @@ class Formulation:
         )
 
     def by_period(self, period: Indices) -> Problem:
-        """The same problem for sets of records, with independent noise on the cells of each period.
+        """Return the problem for sets of records, with independent noise on the cells of each period.
 
         Args:
-            period: of every structured cell, (n_o,).
+            period: The period of every structured cell, (n_o,).
         """
-        blocks, mine = [], self._columns  # one column a cell where there are no sets
+        blocks, mine = [], self._columns  # one column a cell if there are no sets
         for block, columns, (i, here) in zip(self.problem.blocks, self._bases, self._made, strict=True):
             whole = np.eye(len(period)) if mine is None else mine.of(self._free_of(i, here))
             asked = [_written(s.lifts, block.frame) for s in block.sources]
@@ -182,7 +183,7 @@ class Formulation:
         return Problem(blocks, self.problem.numbers, cells=self._owners)
 
     def _blocks(self, i: int, group: SectorGroup) -> list[Block]:
-        """Blocks for the classes of sectors of a group, those together that look at cells in the same way."""
+        """Return blocks for the classes of sectors of a group; classes with equal use of cells share a block."""
         triangle, columns = _orthonormal(group)
         classes = self.alike.sectors[i]
         multiplicity = self._multiplicity[i][classes.first] * classes.counts
@@ -210,11 +211,11 @@ class Formulation:
         return out
 
     def _free_of(self, i: int, here: Indices) -> Free:
-        """What some classes of a group's sectors, of one block, look at that is not fixed."""
+        """Return the free attributes that some classes of a group's sectors, of one block, show."""
         return self._free[i][int(self.alike.sectors[i].first[here[0]])]
 
     def _sources(self, i: int, group: SectorGroup, triangle: Floats, here: Indices) -> tuple[Source, ...]:
-        """What some classes of a group's sectors answer."""
+        """Return the sources of a block: the answers of some classes of a group's sectors to the tables."""
         d, out = self.decomposition, []
         for m in group.members:
             tables, classes = d.tables[m.tables], self.alike.tables[m.tables]
@@ -232,21 +233,22 @@ class Formulation:
         return tuple(out)
 
     def fold(self, q: Floats) -> Floats:
-        """Weights of all numbers as weights of their classes."""
+        """Return the weights of all numbers as weights of their classes."""
         return np.bincount(self.alike.number, q, minlength=len(self.alike.counts)).astype(np.float64)
 
     def unfold(self, q: Floats) -> Floats:
-        """Weights of classes, shared out among their numbers."""
+        """Return the weights of classes, split among their numbers."""
         return np.asarray((q / self.alike.counts)[self.alike.number])
 
     def precision_factors(self, p: Floats, q: Floats) -> list[Floats]:
-        """F_S with F_SᵀF_S = Σ_S⁻¹ in the integer bases, scaled to meet the worst constraint: (K, k, k) by group."""
+        """Return F_S with F_SᵀF_S = Σ_S⁻¹ in the integer bases, scaled to the worst constraint: (K, k, k) by group."""
         return self.in_basis([z for _, z in self.problem.covariance_factors(p, q)])
 
     def products(self, p: Floats, q: Floats) -> dict[Free, Floats]:
-        """X of two records in structured cells, (n_o, n_o), scaled to meet the worst constraint, in parts.
+        """Return X of two records in structured cells, (n_o, n_o), scaled to meet the worst constraint, in parts.
 
-        By what sectors look at that is not fixed: of two records each counts times their χ.
+        Each part belongs to the free attributes that its sectors show. For two records, a part is multiplied by their
+        χ.
         """
         out = {free: np.zeros((self.decomposition.cells,) * 2) for free in self._kinds}
         factors = [z for _, z in self.problem.covariance_factors(p, q)]
@@ -256,14 +258,14 @@ class Formulation:
         return out
 
     def evidence(self, sets: Sets, p: Floats, q: Floats) -> Evidence:
-        """The weights of the sets that matter."""
+        """Return the evidence with the sets that have weight."""
         order = np.argsort(p)
         kept = np.sort(order[np.cumsum(p[order]) > FADED * p.sum()]).tolist()
         some = Sets(tuple(sets.cells[i] for i in kept), tuple(sets.alike[i] for i in kept))
         return Evidence(p[kept], q, sets=some)
 
     def in_basis(self, factors: Sequence[Floats]) -> list[Floats]:
-        """Factors of Σ_S⁻¹ in the problem's coordinates, block by block, as factors in the sectors' integer bases.
+        """Return factors of Σ_S⁻¹ in the problem's coordinates, by block, as factors in the sectors' integer bases.
 
         B x = Rᵀ y where the problem's coordinates are y = Q x, so Σ⁻¹ = R⁻¹ ZᵀZ R⁻ᵀ.
         """
@@ -283,9 +285,9 @@ class Formulation:
 
 @final
 class _Columns:
-    """Sets of records as columns: of each one for every part of it whose records have the same values.
+    """Sets of records as columns: a set has one column for every part of it whose records have equal values.
 
-    In a sector these are mixed so that their squares add up to what the set is there in the mean.
+    In a sector the columns are mixed so that their squares add up to the mean cost of the set there.
     """
 
     def __init__(self, sets: Sets, cells: int) -> None:
@@ -299,7 +301,7 @@ class _Columns:
             self._single[part, i] = 1
 
     def of(self, free: Free) -> Floats:
-        """In sectors that look at these of what is not fixed, (n_o, columns)."""
+        """Return the columns in sectors that show these free attributes, (n_o, columns)."""
         out, at = self._single.copy(), 0
         for i, parts in enumerate(self._parts):
             here, first = slice(at, at + len(parts)), [part[0] for part in parts]
@@ -310,12 +312,12 @@ class _Columns:
         return out
 
     def shared(self, factor: float) -> Shared:
-        """The weights of sets as those of columns."""
+        """Return the weights of sets as those of columns."""
         return Shared(self._owner, np.full(len(self._owner), factor), len(self._sets))
 
 
 def _written(lifts: Floats | Operator, frame: Floats | None) -> Floats:
-    """The lifts of a source row by row."""
+    """Return the lifts of a source row by row."""
     if isinstance(lifts, np.ndarray):
         return lifts
     rows = lifts.mv(np.eye(lifts.shape[1]))
@@ -323,18 +325,18 @@ def _written(lifts: Floats | Operator, frame: Floats | None) -> Floats:
 
 
 def _orthonormal(group: SectorGroup) -> tuple[Floats, Floats]:
-    """(R, Q) with B = Rᵀ Q, Q of orthonormal rows and R triangular."""
+    """Return (R, Q) with B = Rᵀ Q, Q of orthonormal rows and R triangular."""
     if group.is_identity:
         eye = np.eye(len(group.basis))
         return eye, eye
     q, r = sl.qr(group.basis.T.astype(np.float64), mode="economic")
     rows = np.ascontiguousarray(q.T, dtype=np.float64)
-    rows[:, ~group.basis.any(axis=0)] = 0  # cells no row reaches: not even rounding does
+    rows[:, ~group.basis.any(axis=0)] = 0  # no row reaches these cells, so their rounding error is removed
     return np.asarray(r, dtype=np.float64), rows
 
 
 def _free_first(columns: Floats, triangle: Floats) -> tuple[Floats, Floats, bool]:
-    """Rotate coordinates so that the first is the number of records, if these rows tell it: (Q, R, whether they do)."""
+    """Rotate coordinates so that the first is the number of records, if these rows span it: (Q, R, True if so)."""
     n = columns.shape[1]
     towards = columns.sum(axis=1) / math.sqrt(n)
     if abs(float(towards @ towards) - 1) > 1e-9:

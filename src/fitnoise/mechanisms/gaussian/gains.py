@@ -1,4 +1,4 @@
-"""What planning the periods of a series together gains over planning each on its own. Nothing is proven here."""
+"""The saving of a joint plan for the periods of a series over separate plans. This module proves nothing."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from fitnoise.mechanisms.tables import TablePart
 
 GAP = 1e-4
-"""Of what periods on their own cost."""
+"""Gap of the solver for the cost of separate plans."""
 
 CELLS = 128
-"""Structured cells up to which that is solved for, in seconds."""
+"""Most structured cells for which that cost is computed, in seconds."""
 
 
 AS_GOOD = 1e-3
-"""By how much periods on their own may be dearer and still be told to be as good."""
+"""Relative excess cost of separate plans up to which the report calls them as good."""
 
 
 def gained(part: TablePart) -> Section:
-    """What a common plan gains over one for each period."""
+    """Return the section on the saving of a joint plan over one plan for each period."""
     rho = apart(part)
     if rho is None:
         return Section("series", values=(Value("periods_rho", None),))
@@ -45,13 +45,14 @@ def gained(part: TablePart) -> Section:
 
 
 def apart(part: TablePart) -> float | None:
-    """ρ that noise drawn for each period on its own, as well as can be, costs at least, at the same targets.
+    """Return a lower bound on ρ of independent, optimal noise for each period, at the same targets.
 
-    Running totals and changes are then added up from periods. Of the sets of records the plan's own evidence is about,
-    and those that it begins with: so it is no more than they cost. None where it is not about series, or too large.
+    Running totals and changes are then sums over periods. The bound covers only the sets of records in the plan's
+    evidence and the first sets of the search. It is therefore at most the true cost. Return None if the plan is not for
+    a series with targets, or is too large.
     """
     d, terms, sets = part.decomposition, part.terms, part.evidence.sets
-    asked = part.publication.budget is None and terms.weights is None  # every target, as it was asked for
+    asked = part.publication.budget is None and terms.weights is None  # every target at its requested value
     if terms.sets is None or sets is None or not asked or d.cells > CELLS:
         return None
     first = Dear(terms.sets).first()

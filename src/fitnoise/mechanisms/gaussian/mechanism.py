@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Sectors(TableMechanism):
-    """What all Gaussian noise on sectors has in common, whatever chose it."""
+    """The common part of all Gaussian noise on sectors, for any choice of the noise."""
 
     privacy = Privacy.ZCDP
     normal = True
@@ -56,38 +56,39 @@ class Sectors(TableMechanism):
             raise other_sectors()
 
     def decomposition(self, part: TablePart) -> Decomposition:
-        """Over the strategy's own bases."""
+        """Return the workload over the strategy's own bases."""
         bases = [g.basis for g in part.strategy.groups]
         return decompose(part.publication.workload, bases, apart=part.publication.apart)
 
     def estimation(self, part: TablePart) -> Estimation:
-        """Every sector from its own answers."""
+        """Return the estimation of every sector from its own answers."""
         return SectorEstimation(part.strategy)
 
     def relaxation(self, part: TablePart) -> float:
-        """Largest achieved variance over target, or of the weighted totals."""
+        """Return the largest ratio of achieved variance to target, or the ratio of the weighted totals."""
         return relaxation(part.decomposition, part.terms, part.variances)
 
     def half_widths(
         self, part: TablePart, group: TableGroup, i: int, confidence: float, row: int | None = None
     ) -> Floats:
-        """Normal quantiles times the standard error."""
+        """Return normal quantiles times the standard errors."""
         numbers = part.variances[group.numbers[i]]
         return np.asarray(z_score(confidence) * np.sqrt(numbers if row is None else numbers[row : row + 1]))
 
     def between(self, one: Numbers, other: Numbers) -> Floats:
-        """Sector by sector."""
+        """Return covariances of pairs of numbers, sector by sector."""
         return by_sector(one, other)
 
     def sums(self, one: Weighted, other: Weighted, length: int) -> Floats | None:
-        """Likewise."""
+        """Return covariances of sums of numbers, sector by sector."""
         return sums_by_sector(one, other, length)
 
     def separate_rho(self, part: TablePart) -> float:
-        """Of independent Gaussian noise with the variances asked, each table on its own.
+        """Return ρ of independent Gaussian noise with the target variances, with a separate plan for each table.
 
-        m records that differ in what a table shows share none of its cells: they cost m times one there, elsewhere m².
-        Of sets of records in different structured cells the dearest that is found costs so much.
+        m records that differ in attributes of a table are in different cells, and cost m times as much as one record.
+        In other tables they cost m² times as much. Among sets of records in different structured cells, the costliest
+        found set determines the cost.
         """
         d, unit, total, apart = part.decomposition, part.publication.unit, 0.0, part.terms.apart
         dear = None if part.terms.sets is None else Dear(part.terms.sets)
@@ -114,15 +115,15 @@ class Sectors(TableMechanism):
         return total / 2
 
     def write(self, part: TablePart) -> Any:
-        """Group by group."""
+        """Return the strategy, group by group."""
         return sectors_document(part.strategy)
 
     def read(self, document: Any, over: Cells) -> Strategy:
-        """The strategy that `write` wrote."""
+        """Return the strategy that `write` wrote."""
         return read_sectors(document, over)
 
     def describe(self, part: TablePart) -> dict[str, Any]:
-        """The name, and the noise scale of every sector."""
+        """Return the name, and the noise scale of every sector."""
         names = np.array(part.decomposition.exchangeable, dtype=object)
         return {
             "name": self.name,
@@ -139,7 +140,7 @@ class Sectors(TableMechanism):
         }
 
     def known(self, part: TablePart) -> dict[str, Any]:
-        """What else release.json says before the noise."""
+        """Return further entries of release.json before the noise."""
         del part
         return {}
 
@@ -154,12 +155,12 @@ class Gaussian(Sectors):
     optimal = True
 
     def value(self, part: TablePart) -> float:
-        """Δ², relative to cell budgets; of a hybrid with λ Σ ω var."""
+        """Return Δ², relative to cell budgets; for a hybrid objective plus λ Σ ω var."""
         cost = rounded_up(part.exact_weighted_cost)
         return cost if part.terms.trade is None else cost + traded(part.terms, part.variances)
 
     def certificate(self, part: TablePart) -> Certificate:
-        """The dual bound at the evidence."""
+        """Return the dual bound at the evidence."""
         if (part.evidence.pairs is not None) != (part.publication.unit.neighbours is Neighbours.REPLACE_ONE):
             raise PlanError(
                 "evidence-of-other-neighbours",
@@ -171,14 +172,14 @@ class Gaussian(Sectors):
         return dual_certificate(part)
 
     def unbiased_bound(self, part: TablePart) -> float:
-        """ρ ≥ ½ log(1 + ν²), of a hybrid for those with no larger total error; relative to cell budgets, r ≤ 1."""
+        """Return ½ log(1 + ν²), the least ρ, relative to cell budgets, r ≤ 1; for a hybrid at no larger total error."""
         proven = part.bound
         if part.terms.trade is not None:
             proven = max(0.0, proven - traded(part.terms, part.variances))
         return math.log1p(proven) / 2 * (1 - UNBIASED_ROUNDING)
 
     def proof(self, part: TablePart) -> Iterator[Section]:
-        """The cost, or what was minimised, and its bound."""
+        """Yield the sections on the cost, or on the objective, and its bound."""
         terms, error = part.terms, None
         if terms.trade is not None and terms.weights is not None:
             error = float(terms.weights @ part.variances)
@@ -188,12 +189,12 @@ class Gaussian(Sectors):
             yield gained(part)
 
     def beyond(self, part: TablePart) -> Section:
-        """What no unbiased mechanism at all is below."""
+        """Return the section on the least ρ of any unbiased mechanism."""
         hybrid = part.terms.trade is not None
         return unbiased(self.unbiased_bound(part), float(part.exact_weighted_cost) / 2, hybrid=hybrid)
 
     def prices(self, part: TablePart) -> Floats:
-        """From the dual weights, or the weights of the total."""
+        """Return prices from the dual weights, or from the weights of the total."""
         t, q = part.terms, part.evidence.numbers
         check_evidence(part.decomposition, part.evidence, t)
         if t.weights is None:
@@ -205,7 +206,7 @@ class Gaussian(Sectors):
 
 
 def dual_certificate(part: TablePart) -> Certificate:
-    """Value, and the dual bound at the evidence, divided by what a budget bought."""
+    """Return the value, and the dual bound at the evidence, divided by the relaxation under a budget."""
     bound = lower_bound(part.decomposition, part.evidence, part.terms)
     bought = 1.0 if part.publication.budget is None else part.relaxation
     return Certificate(value=part.value, bound=bound / bought)
@@ -223,9 +224,9 @@ def other_sectors() -> PlanError:
 
 
 def _dearest_pair(queries: Any, precision: Floats, *, alone: bool) -> float:
-    """Of independent noise on one table's numbers, for replace-one neighbours whose records differ in structured cells.
+    """Return the cost of independent noise on one table's numbers if the records of a pair differ in structured cells.
 
-    The largest squared distance of two columns; `alone`, at least that of one column to 0.
+    It is the largest squared distance of two columns. With `alone`, it is at least that of one column to 0.
     """
     gram = _gram(np.unique(queries, axis=1) if isinstance(queries, np.ndarray) else queries, precision)
     own = gram.diagonal()
@@ -234,7 +235,7 @@ def _dearest_pair(queries: Any, precision: Floats, *, alone: bool) -> float:
 
 
 def _gram(queries: Any, precision: Floats) -> Floats:
-    """Qᵀ diag(precision) Q."""
+    """Return Qᵀ diag(precision) Q."""
     if isinstance(queries, np.ndarray):
         scaled = queries * np.sqrt(precision)[:, None]
         return np.asarray(scaled.T @ scaled)

@@ -1,10 +1,12 @@
 """Tables by levels of trees: noise scales by class of place, and weighted sums of places (`kernel/designs/trees.py`).
 
-The sums U_g = Σ k_h U_h of a set T of attributes beside the tree, estimated by H⁺ y/m_T, are of precision
+For a set T of attributes outside the tree, H⁺ y/m_T estimates the sums U_g = Σ k_h U_h with precision x_g:
 
     x_g = m_T² Π g_a/σ²,    X_T θ_T = Σ_g x_g U_gᵀ ŷ_g,    X_T = Σ_g x_g U_gᵀ U_g,
 
-in the letters of `solving/weighted_trees.py`, where r = k. Untrusted: a mistake here costs accuracy.
+in the letters of `solving/weighted_trees.py`, where r = k.
+
+**Trust.** This module is untrusted: a mistake here costs accuracy.
 """
 
 from __future__ import annotations
@@ -38,24 +40,25 @@ if TYPE_CHECKING:
     from fitnoise.mechanisms.tables import TablePart
 
 BITS, WIDE, FEWER = (16, 14, 12, 10, 8), (12, 11, 10, 9, 8, 7, 6), (7, 6, 5, 4)
-"""Of the largest k among the places of one place: tried in turn where sums take no more than 64 bits; then in whole
-numbers of any size, which are counted more slowly; then again within 64 bits. Below 8 bits, k so rough lose much."""
+"""Bits of the largest k among the places of one place. BITS are tried while sums take at most 64 bits. WIDE follows, in
+integers of any size, which are slower to count; then FEWER within 64 bits. Below 8 bits, the rounding of k costs much.
+"""
 
 ROOM, PARTS_ROOM = 2**8, 2**12
-"""What sums are taken to be multiplied by later, so that noise is no less than 2¹⁰: of records, and of their parts."""
+"""Reserve for the later multiplication of sums that raises noise to 2¹⁰ or more: for records, and for parts of them."""
 
 NOTHING = 2.0**-30
-"""Of the largest weight: what has no more tells nothing."""
+"""Share of the largest weight below which a weight carries no information."""
 
 REACH = MAX_SCALE / 2 ** (LEAST_EXPONENT + 1)
-"""Times the smallest noise scale, the largest that can be drawn beside it."""
+"""Largest ratio of a noise scale to the smallest one of the same set that can be drawn."""
 
 MOST_CLASSES = 350_000
-"""Of places, in all, that are planned: in a minute or two, and a gigabyte or so."""
+"""Most classes of places, in all: planning takes a minute or two, and about a gigabyte."""
 
 
 def refuse_endless_classes(asked: ByLevel) -> None:
-    """Raise WorkloadError where too many places differ from all others."""
+    """Raise WorkloadError if too many places differ from all others."""
     classes = sum(map(len, asked.tree.counts))
     if classes > MOST_CLASSES:
         raise WorkloadError(
@@ -69,19 +72,19 @@ def refuse_endless_classes(asked: ByLevel) -> None:
 
 
 def rounded(asked: ByLevel, d: Decomposition, weights: Weighting, records: int, parts: int) -> TreeStrategy:
-    """Integers for weights of classes, of as many bits as lose next to nothing.
+    """Return integers for the weights of classes, with enough bits to lose almost nothing.
 
-    records: at most so many are counted. parts: of each.
-    What costs and variances are moved by is put right by x once more, k as it is.
+    records: Most records that are counted. parts: Number of parts of each record. Rounding changes costs and variances,
+    so x is optimised once more for the rounded k.
 
     Raises:
-        PlanError: a scale outside what the exact sampler can draw.
+        PlanError: A scale is outside the range of the exact sampler.
     """
     unlike = any((a != 1).any() for r in weights.r for a in r)
     ways = [*((bits, WRAP) for bits in BITS), *((bits, math.inf) for bits in WIDE), *((bits, WRAP) for bits in FEWER)]
     for bits, most in ways if unlike else ways[:1]:
         found = [_integers(asked.tree, x, r, bits) for x, r in zip(weights.x, weights.r, strict=True)]
-        with contextlib.suppress(PlanError):  # more bits need scales further apart
+        with contextlib.suppress(PlanError):  # more bits need scales of a larger ratio
             if _largest(_assembled(asked, d, found), ROOM if parts == 1 else PARTS_ROOM) * records * parts < most:
                 break
     if unlike:
@@ -92,7 +95,7 @@ def rounded(asked: ByLevel, d: Decomposition, weights: Weighting, records: int, 
 
 
 def _largest(strategy: TreeStrategy, room: int) -> int:
-    """The largest entry of what one record adds, with some room for what is multiplied later."""
+    """Return the largest entry of one record's contribution, times a reserve for later multiplication."""
     sizes = strategy.sizes
     return max(
         room * math.prod(max(sizes[a] - 1, 1) for a in g.attributes) * math.prod(int(k.max()) for k in g.factors)
@@ -101,7 +104,7 @@ def _largest(strategy: TreeStrategy, room: int) -> int:
 
 
 def _assembled(asked: ByLevel, d: Decomposition, found: Sequence[tuple[list[Floats], tuple[Any, ...]]]) -> TreeStrategy:
-    """What is measured beside every set of attributes, of weights of integer sums and their k."""
+    """Return the design for every set of attributes, from weights of integer sums and their k."""
     sizes, groups = np.array(d.sizes), []
     for beside, i in asked.homes.items():
         each, (x, k) = sizes[list(beside)], found[i]
@@ -117,10 +120,10 @@ def _assembled(asked: ByLevel, d: Decomposition, found: Sequence[tuple[list[Floa
 
 
 def _of_use(x: Sequence[Floats], k: Sequence[NDArray[np.int64]]) -> dict[int, Floats]:
-    """Weights of integer sums by level, without levels that tell nothing beside the others.
+    """Return weights of integer sums by level, without levels that carry no information.
 
-    A search comes as near to 0 as it likes, and no noise is as large as that asks for. Raised to NOTHING of the
-    largest, both for sums whose largest entry is 1, a weight costs nothing that could be measured.
+    A search approaches the weight 0, which would need unbounded noise. Weights are raised to NOTHING times the largest,
+    both for sums whose largest entry is 1. Such a weight costs no measurable privacy.
     """
     deep = len(x) - 1
     sizes = [math.prod(int(own.max()) for own in k[level:]) ** 2 for level in range(len(x))]
@@ -132,7 +135,7 @@ def _of_use(x: Sequence[Floats], k: Sequence[NDArray[np.int64]]) -> dict[int, Fl
 def _integers(
     tree: Quotient, x: Sequence[Floats], r: Sequence[Floats], bits: int
 ) -> tuple[list[Floats], tuple[Any, ...]]:
-    """Weights of integer sums, by level, and k: in each place the largest k has so many bits, or all are 1."""
+    """Return weights of integer sums, by level, and k: in each place the largest k has `bits` bits, or all are 1."""
     deep = len(x) - 1
     size, out, factors = np.ones(len(x[deep])), [x[deep]], list[Any]()
     for level in range(deep, 0, -1):
@@ -149,10 +152,10 @@ def _integers(
 
 
 def rescaled(strategy: TreeStrategy, factor: float, *, up: bool) -> TreeStrategy:
-    """Multiply every σ by a factor, cut it to 32 bits (up or down), and multiply what is measured so that 2¹⁰ ≤ σ.
+    """Multiply every σ by a factor, cut it to 32 bits (up or down), and multiply the sums so that 2¹⁰ ≤ σ.
 
     Raises:
-        PlanError: a scale outside what the exact sampler can draw.
+        PlanError: A scale is outside the range of the exact sampler.
     """
     groups = []
     for g in strategy.groups:
@@ -169,16 +172,16 @@ def rescaled(strategy: TreeStrategy, factor: float, *, up: bool) -> TreeStrategy
 
 @final
 class PlaceEstimation(TreeEstimation):
-    """From weighted sums of places."""
+    """The estimation from weighted sums of places."""
 
     @cached_property
     def tree(self) -> Quotient:
-        """By the classes of the strategy."""
+        """The tree by the classes of the strategy."""
         return classes(self.strategy)
 
     @property
     def whiteners(self) -> list[Floats]:
-        """Of every sector as all answers tell it, at the place where it varies most."""
+        """Whiteners of every sector from all answers, at the place of the largest variance."""
         out = [np.zeros((len(g), 1, 1)) for g in self.decomposition.groups]
         for margin in self.margins.values():
             values = margin.known.variances
@@ -188,12 +191,12 @@ class PlaceEstimation(TreeEstimation):
 
     @cached_property
     def measured(self) -> dict[tuple[int, ...], tuple[int, MeasuredTree]]:
-        """What is measured, by the attributes beside the tree, with its number."""
+        """Number and design of each measured tree, by the attributes outside the tree."""
         return {g.attributes: (i, g) for i, g in enumerate(self.strategy.groups)}
 
     @cached_property
     def margins(self) -> dict[tuple[int, ...], Margin]:
-        """The sectors of attributes beside the tree, by these."""
+        """The sectors of attributes outside the tree, by these attributes."""
         return {beside: self._margin(beside, places) for beside, places in self.sectors.items()}
 
     def _margin(self, beside: tuple[int, ...], places: dict[int, Any]) -> Margin:
@@ -227,10 +230,10 @@ class PlaceEstimation(TreeEstimation):
 
 
 def classes(strategy: TreeStrategy) -> Quotient:
-    """The tree of a strategy by its classes.
+    """Return the tree of a strategy by its classes.
 
     Raises:
-        PlanError: places of one class have other places in them, or classes are in another order than those above.
+        PlanError: Places of one class contain different places, or classes are not in the order of those above.
     """
     above, copies = [], []
     for up, own, parents in zip(strategy.classes, strategy.classes[1:], strategy.above, strict=False):
@@ -261,7 +264,7 @@ class Places(Levels):
     alike = "every record counts as one of the dearest place"
 
     def check(self, part: TablePart) -> None:
-        """Raise PlanError unless it is for levels of a tree, and the strategy measures the sectors they need."""
+        """Raise PlanError unless the tables are by levels of a tree, and the strategy measures their sectors."""
         if not possible(part.publication) or not isinstance(part.strategy, TreeStrategy):
             raise PlanError(
                 "places-without-tree",
@@ -288,27 +291,27 @@ class Places(Levels):
         _ = classes(own)
 
     def over(self, asked: Publication) -> Cells:
-        """Every level as an attribute of its own."""
+        """Return every level as an attribute of its own."""
         return super().over(asked)
 
     def decomposition(self, part: TablePart) -> Decomposition:
-        """Likewise."""
+        """Return the workload in sectors, with every level as an attribute of its own."""
         return decompose(part.publication.workload, by_level=True)
 
     def estimation(self, part: TablePart) -> TreeEstimation:
-        """Every sector from the answers of all levels."""
+        """Return the estimation of every sector from the answers of all levels."""
         return PlaceEstimation(problem(part.publication, part.decomposition), part.strategy, part.decomposition)
 
     def write(self, part: TablePart) -> Any:
-        """The tree, its classes, then what is measured."""
+        """Return the tree, its classes, then the measured sums."""
         return trees_document(part.strategy)
 
     def read(self, document: Any, over: Cells) -> Any:
-        """The strategy that `write` wrote."""
+        """Return the strategy that `write` wrote."""
         return read_trees(document, over)
 
     def describe(self, part: TablePart) -> dict[str, Any]:
-        """The name, and the noise scale of every class of places."""
+        """Return the name, and the noise scale of every class of places."""
         own = part.strategy
         names = own.over.names
         return {

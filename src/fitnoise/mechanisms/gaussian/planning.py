@@ -1,7 +1,10 @@
-"""Fit-for-use planning: targets in, certified integer plan out (Xiao, Ding, Wang, Zhang, Kifer, PVLDB 2021).
+"""Fit-for-use planning: it turns targets into a certified integer plan.
 
-Prioritise accuracy (Problem 1): meet every target at the least privacy cost. Prioritise privacy (Problem 2): with a
-budget, the smallest factor k with every variance ≤ k times its target; the same covariance up to a scalar (Theorem 5).
+Accuracy first (Problem 1): meet every target at the least privacy cost. Privacy first (Problem 2): with a budget, find
+the smallest factor k with every variance ≤ k times its target. Both have the same optimal covariance up to a scalar
+(Theorem 5).
+
+**Source.** Xiao, Ding, Wang, Zhang and Kifer, PVLDB 2021.
 """
 
 from __future__ import annotations
@@ -64,80 +67,80 @@ from fitnoise.solving.weighted_trees import Weighting
 DEFAULT_GAP = 1e-6
 
 ONE_THREAD = 512
-"""Structured cells up to which solving keeps to one BLAS thread: on small matrices more take many times longer."""
+"""Most structured cells for one BLAS thread: on small matrices, more threads take many times longer."""
 
 TOGETHER = 128
-"""Leaves up to which levels are planned as one structured attribute, to any gap, in seconds."""
+"""Most leaves of levels that are planned as one structured attribute, to any gap, in seconds."""
 
 PATIENT = 1024
-"""The same where one weight a level is too far from the best there is: in minutes."""
+"""Most leaves for such a plan if one weight a level is too far from the optimum: it takes minutes."""
 
 LEVEL_GAP = 1e-2
-"""Aimed at where places have different numbers of places, and are many. Beyond 1.5 times it, and where a smaller one is
-asked for, up to `PATIENT` of them are planned as one structured attribute."""
+"""Target gap for many places with different numbers of places. If the gap exceeds 1.5 times it, or the request asks a
+smaller one, up to `PATIENT` places are planned as one structured attribute."""
 
 REPLACED_GAP = 0.1
-"""The same where records are replaced: as one structured attribute that takes hours."""
+"""Largest gap under replace-one neighbours before a plan as one structured attribute, which takes hours."""
 
 LEVEL_ITERATIONS = 200
-"""Of the ascent to its bound."""
+"""Most iterations of the ascent to its bound."""
 
 LEVEL_WORK = 10_000_000
-"""Classes of places of all sectors times these iterations, at most: some ten seconds. They are all made, as the bound
-may rise again after dozens of them that raised it by nothing."""
+"""Largest product of classes of places, over all sectors, and these iterations: about ten seconds. All iterations are
+run, because the bound can rise again after dozens without progress."""
 
 CLOSE, NEAR, MANY = 2e-4, 0.4, 1000
-"""Gap at which looking for better scales by class of place ends; beyond so many classes, share of the one aimed at."""
+"""CLOSE: gap at which the search for scales by class of place ends. Above MANY classes: NEAR times the target gap."""
 
 NEAR_ENOUGH = 3e-3
-"""Gap up to which one noise scale for each level and margin is kept: it is the simplest."""
+"""Largest gap for one noise scale for each level and margin, which is the simplest plan."""
 
 Solve = Callable[[Formulation, Weights | None, float], Solution]
-"""Solves a problem, from weights on where there are some, to a gap."""
+"""Function that solves a problem to a gap, from starting weights if they are given."""
 
 SECTIONS = 8
-"""Numbers of records of one unit, and mixtures, that are planned for one after the other."""
+"""Number of plans for different numbers of records of one unit, and for mixtures."""
 
 SETS_GAP = 1e-4
-"""Aimed at where records of one unit lie in different structured cells: each more digit takes more sets of them."""
+"""Target gap if records of one unit lie in different structured cells: each further digit needs more sets of them."""
 
 SETS_CELLS = 256
-"""Structured cells up to which sets of records are planned for, within a minute or two; beyond, single records are."""
+"""Most structured cells for plans on sets of records, which take a minute or two; above it, on single records."""
 
 SETS_ROUNDS = 60
-"""How often the dearest sets of records are added to those that are planned for."""
+"""Most rounds that add the costliest sets of records to the planned ones."""
 
 LOOSE = 2e-3
-"""Gap to which is solved at first: the sets that are dear then are far dearer than those that are known."""
+"""First gap of the solver: the costliest sets at that point exceed the known sets by far more."""
 
 EARLY = 4
-"""How many times nearer than by how much dearer sets were found."""
+"""Ratio of the excess cost of the found sets to the next gap of the solver."""
 
 EVEN = 1e-4
-"""By how much targets may be missed by what is the same for all exchanges of periods, for it to be tried."""
+"""Largest relative violation of targets by a strategy that is averaged over exchanges of periods."""
 
 MORE_SETS = 20
-"""So many at once."""
+"""Number of sets of records to add in one round."""
 
 MANY_SECTORS = 2**12
-"""Beyond, they are two."""
+"""Number of sectors above which `SECTIONS` falls to two."""
 
 DENSE = 1024
-"""Joint cells of several structured attributes up to which they are planned together, to any gap, within a minute or
-some. Beyond, product form takes seconds; up to `MAX_STRUCTURED_CELLS` they are where a smaller gap is asked for."""
+"""Most joint cells of several structured attributes for a joint plan, to any gap, in about a minute. Above it, product
+form takes seconds. If the request asks a smaller gap, the joint plan is used up to `MAX_STRUCTURED_CELLS` cells."""
 
 WORTH = 2048
-"""The same where product form is further than `PRODUCT_GAP` from the best there is: in minutes."""
+"""Most joint cells for a joint plan if product form exceeds the gap `PRODUCT_GAP`: it takes minutes."""
 
 PRODUCT_GAP = 5e-2
-"""What product form may lose there without a gap that is asked for: of several views of several attributes it does."""
+"""Largest gap of product form without a requested gap: several views of several attributes can exceed it."""
 
 PRODUCT_BITS = (16, 13, 10, 8)
-"""Bits of the factors of a product, the first with which the exact sampler can draw the noise: entries multiply."""
+"""Bits of the factors of a product, tried until the exact sampler can draw the noise: entries multiply."""
 
 BITS = (20, 24, 28, 32, 36)
-"""Bits of the integer strategy, tried in turn until rounding takes no more than its part of the gap: b bits cost about
-3·2⁻ᵇ to 7·2⁻ᵇ of Δ², so those that would cost more than the gap are not tried."""
+"""Bits of the integer strategy, tried until rounding takes no more than its part of the gap. b bits cost about 3·2⁻ᵇ to
+7·2⁻ᵇ of Δ², so bits that would cost more than the gap are skipped."""
 
 
 def plan(
@@ -150,35 +153,36 @@ def plan(
     max_iterations: int = 2000,
     progress: Callable[[int, float], None] | None = None,
 ) -> TablePart:
-    """Find the Gaussian noise that meets every target at the least privacy cost, with proof. Data-free.
+    """Find the Gaussian noise that meets every target at the least privacy cost, with proof. Reads no data.
 
     Args:
-        publication: what is asked, with ρ-zCDP for its promise.
-        gap: relative distance value/bound − 1 that must be certified. Default: the publication's; without one, aim at
-            1e-6 and report what was reached.
-        refine: of all plans of the least cost, take the one whose privacy profile is lexicographically least (Theorem
-            11): every record as private as the targets allow. Worth it where `slack` is not 0; costs some solves more.
-        start: a plan for tables like these, whose weights to start from. Changes the time taken, not the result.
-        device: where dense matrices live: None for NumPy, otherwise a PyTorch device such as "cuda".
-        max_iterations: of the solver.
-        progress: called with the iteration and the relative gap so far.
+        publication: A publication with ρ-zCDP as its privacy.
+        gap: Relative distance value/bound − 1 that the plan must certify. Default: the publication's gap. Without one,
+            the planner aims at 1e-6 and reports the gap it reached.
+        refine: True to choose, among the plans of least cost, the one of lexicographically least privacy profile
+            (Theorem 11). Every record is then as private as the targets allow. It helps if `slack` is not 0, and takes
+            some more solves.
+        start: A plan for similar tables, whose weights are the start. It changes the time, not the result.
+        device: The device of dense matrices: None for NumPy, otherwise a PyTorch device such as "cuda".
+        max_iterations: Most iterations of the solver.
+        progress: A callback with the iteration and the relative gap so far.
 
     Returns:
-        A plan whose integer strategy meets all targets (relaxed by one common factor under a budget; in total, for the
-        total-error objective).
+        A plan whose integer strategy meets all targets. Under a budget, one common factor relaxes the targets. For the
+        total-error objective, the total meets its target.
 
     Raises:
-        GapNotReached: the certified gap is above the one asked for.
-        CapExceeded: the plan costs more than the cap.
-        WorkloadError, SpecError: the request cannot be planned.
-        PlanError: the targets are out of reach of exact 64-bit noise, or the device is not there.
+        GapNotReached: The certified gap exceeds the requested gap.
+        CapExceeded: The plan costs more than the cap.
+        WorkloadError, SpecError: The request cannot be planned.
+        PlanError: Exact 64-bit noise cannot meet the targets, or the device does not exist.
 
     **Guarantees**
-        * no data are read;
-        * every variance, recomputed from the integers, is at most its target;
-        * the cost is computed from the integers, the bound from the problem; neither comes from the solver.
+        * The planner reads no data.
+        * Every variance, recomputed from the integers, is at most its target, in the sense of Returns.
+        * The cost is computed from the integers, and the bound from the problem. Neither comes from the solver.
 
-    Source: Problems 1 and 2, section 3; the solver and the certificate are ours.
+    **Source.** Problems 1 and 2, section 3; the solver and the certificate are this project's.
     """
     gap = publication.gap if gap is None else gap
     many = places(publication) if possible(publication) and publication.series is None else 0
@@ -259,11 +263,11 @@ def _together(
     made: TablePart,
     solved: Callable[[Kinds], Ideal],
 ) -> TablePart:
-    """The least that is charged among optima for sets of records of one unit, and the best bound that these prove.
+    """Return the strategy of least charge among optima for sets of records of one unit, with the best bound of all.
 
-    Of m records in m cells of what they differ in, with all else alike or each on its own: by golden section over m,
-    real numbers standing for a mixture of the two whole ones beside, and over the mixture of both. Begins with what was
-    made for single records.
+    The sets are m records in m cells of the attributes by which they differ. Their other values are all equal, or
+    differ independently. A golden-section search runs over m, and then over the mixture of both kinds. A real m stands
+    for a mixture of the two neighbouring integers. The search starts with the plan for single records.
     """
     most, best, proven = (asked.apart.most if asked.apart else 1), made, made
     sections = SECTIONS if sum(map(len, decomposition.groups)) <= MANY_SECTORS else 2
@@ -296,10 +300,11 @@ def _together(
 def _in_sets(
     decomposition: Decomposition, asked: Terms, publication: Publication, made: TablePart, goal: float, solved: Solve
 ) -> TablePart:
-    """Planned for sets of records that one unit can have, of all of which it is charged the dearest.
+    """Return a plan for the sets of records that one unit can have, charged for the costliest of them.
 
-    Solved for some of them; those that then cost more than all of these are added, and it is solved again, until none
-    are found that do. Kept is what was `made` for single records, where it costs less, or proves more.
+    The plan is solved for some sets. Sets that then cost more than all of these are added, and the plan is solved
+    again, until no such set is found. The plan `made` for single records keeps its strategy if that costs less, and its
+    evidence if that proves more.
     """
     if asked.sets is None:
         return made
@@ -351,10 +356,10 @@ def _in_sets(
 
 
 def _even(decomposition: Decomposition, asked: Terms, ideal: Ideal, publication: Publication) -> Iterator[Strategy]:
-    """The same in the mean over exchanges of periods within blocks of them, and of blocks, that leave the tables alone.
+    """Yield the strategy averaged over exchanges of periods within blocks, and of blocks, that preserve the tables.
 
-    Covariances are a convex set, and so are costs: it costs no more, and its charge is bounded by blocks. Of tables
-    that do not stay the same it would miss targets, and is left out.
+    Covariances form a convex set, and so do costs. The mean therefore costs no more, and its charge is bounded by
+    blocks. If the exchanges change the tables, the mean misses targets, and it is left out.
     """
     n = decomposition.cells
     if any(len(g.basis) < n for g in decomposition.groups) or np.prod(decomposition.shape) != max(decomposition.shape):
@@ -376,7 +381,7 @@ def _even(decomposition: Decomposition, asked: Terms, ideal: Ideal, publication:
 
 
 def _highest(f: Callable[[float], float], low: float, high: float, places: int) -> float:
-    """Where a concave function is about highest: the best of so many places, at least 2."""
+    """Return the approximate maximum point of a concave function: the best of `places` points, at least 2."""
     part = (5**0.5 - 1) / 2
     left, right = high - part * (high - low), low + part * (high - low)
     at_left, at_right = f(left), f(right)
@@ -413,7 +418,7 @@ def gap_not_reached(made: TablePart, gap: float, status: str, reason: str, more:
 
 
 def _settled(made: TablePart, gap: float | None, reason: str, more: str = "") -> TablePart:
-    """The plan, unless it misses the gap that was asked for, or costs more than the cap."""
+    """Return the plan, or raise if it misses the requested gap or exceeds the cap."""
     if gap is not None and made.gap > gap:
         raise gap_not_reached(made, gap, made.status, reason, more)
     cap = made.publication.cap
@@ -430,7 +435,7 @@ def _settled(made: TablePart, gap: float | None, reason: str, more: str = "") ->
 
 
 def _by_level(publication: Publication, goal: float, enough: float, *, refine: bool) -> TablePart:
-    """Tables by levels of a tree with too many leaves for a plan of all mechanisms."""
+    """Return the plan of tables by levels of a tree that has too many leaves for one structured attribute."""
     if refine:
         raise PlanError(
             "refine-by-level",
@@ -456,7 +461,7 @@ def _by_level(publication: Publication, goal: float, enough: float, *, refine: b
         status = "one noise scale for each level and margin; the bound is for all mechanisms of its kind"
         made = TablePart(LEVELS, publication, strategy, evidence, status)
         refuse_pointless(made.exact_cost)
-    near = 2 * LEVEL_GAP if asked.replaced else enough  # what records that are replaced cost by place is a bound
+    near = 2 * LEVEL_GAP if asked.replaced else enough  # the costs by place of replaced records are only a bound
     if made is None or (made.gap > near and not publication.adjacency.pattern):
         near = CLOSE if sum(map(len, asked.tree.counts)) <= MANY else max(CLOSE, NEAR * goal)
         found = _by_place(publication, asked, decomposition, evidence, weights, near)
@@ -473,9 +478,9 @@ def _by_place(
     weights: Sequence[Floats] | None,
     near: float,
 ) -> TablePart:
-    """Tables by levels with scales by class of place; never dearer than noise on every number of its own.
+    """Return the plan of tables by levels with scales by class of place, at most the cost of noise on every number.
 
-    weights: one a level, to start from where they are known. near: gap at which it ends to look for better ones.
+    weights: One weight a level, as a start, if known. near: Gap at which the search for better scales ends.
     """
     cells = np.sqrt(asked.relative / decomposition.variances)
     with one_thread():
@@ -503,7 +508,7 @@ def _by_place(
 
 
 def _by_axis(publication: Publication, *, refine: bool, progress: Callable[[int, float], None] | None) -> TablePart:
-    """Tables of many joint cells of several structured attributes, in product form."""
+    """Return the plan of tables with many joint cells of several structured attributes, in product form."""
     if refine:
         raise PlanError(
             "refine-in-product-form",
@@ -543,7 +548,7 @@ def _by_axis(publication: Publication, *, refine: bool, progress: Callable[[int,
 def _in_integers(
     publication: Publication, asked: Products, d: Decomposition, form: Form | JointForm
 ) -> ProductStrategy:
-    """Integers of a form, of as many bits as are within reach."""
+    """Return the integers of a form, with the most bits that the sampler can draw."""
     for bits in PRODUCT_BITS[:-1]:
         with contextlib.suppress(PlanError, SingularStrategy):
             return _of_axes(publication, asked, d, form, bits)
@@ -553,7 +558,7 @@ def _in_integers(
 def _of_axes(
     publication: Publication, asked: Products, d: Decomposition, form: Form | JointForm, bits: int
 ) -> ProductStrategy:
-    """Integers of a form, scaled to targets or a budget."""
+    """Return the integers of a form, scaled to targets or a budget."""
     strategy = rounded(asked, d, form, bits)
     if publication.budget is not None:
         scaled = rescaled(strategy, _spending(publication, strategy, publication.budget.gaussian_rho), up=True)
@@ -564,14 +569,14 @@ def _of_axes(
 
 
 def allowance(decomposition: Decomposition) -> str:
-    """Return the sentence that says why no smaller gap may be proven; nothing where no reason is known."""
+    """Return the sentence on the reason against a smaller gap; an empty string if no reason is known."""
     if all(x.moved is None for x in decomposition.tables):
         return ""
     return "The queries are real numbers of deficient rank, answered to 26 bits, and the gap includes this error."
 
 
 def planned(asked: Publication, effort: Effort) -> TablePart:
-    """The part for some tables, as a mechanism plans it."""
+    """Return the part for some tables, as the registry calls it."""
     if effort.seconds is not None:
         raise PlanError(
             "seconds-with-gaussian-noise",
@@ -593,10 +598,10 @@ def planned(asked: Publication, effort: Effort) -> TablePart:
 
 @dataclass(frozen=True, eq=False)
 class Ideal:
-    """What the solver found.
+    """The result of the solver.
 
-    factors: F_S with F_SᵀF_S = Σ_S⁻¹ in the integer bases, (K, k, k) by group. evidence: weights. gap: of the solver.
-    status: how it ended.
+    factors: F_S with F_SᵀF_S = Σ_S⁻¹ in the integer bases, (K, k, k) by group. evidence: The dual weights. gap: The gap
+    of the solver. status: One sentence on the end of the search.
     """
 
     factors: list[Floats]
@@ -620,7 +625,7 @@ def ideal(
     """Solve the convex problem of a publication: ideal factors, and weights that prove a bound to about `goal`.
 
     Raises:
-        PlanError: refining was asked for where it cannot be, or the device is not there.
+        PlanError: `refine` is not possible for this request, or the device does not exist.
     """
     backend = NUMPY if device is None else torch_backend(device)
     pairs = None
@@ -648,7 +653,7 @@ def ideal(
     p, q = solution.dual
     said = _said(asked, form, q)
     evidence = Evidence(p, said, together=together) if pairs is None else pairs.evidence(p, said)
-    personal = asked.relative is not None and asked.weights is None  # what is charged would not be settled
+    personal = asked.relative is not None and asked.weights is None  # otherwise the charge would not be unique
     status = str(solution.status)
     if refine or (personal and lexicographic.affordable(form.problem)):
         try:
@@ -664,16 +669,16 @@ def ideal(
 
 
 def _said(asked: Terms, form: Formulation, q: Floats) -> Floats:
-    """What evidence says of the weights of numbers: nothing for total error."""
+    """Return the weights of numbers for the evidence: an empty array for total error."""
     return form.unfold(q) if asked.weights is None or asked.trade is not None else q[:0]
 
 
 def _weights_of(plan: TablePart | None, form: Formulation) -> tuple[Floats, Floats] | None:
-    """Weights to start from, if the plan's fit this problem."""
+    """Return the start weights of a plan, or None if they do not fit this problem."""
     if plan is None or plan.evidence.pairs is not None:
         return None
     p, q = plan.evidence.cells, plan.evidence.numbers
-    if not q.size:  # total error: one constraint, whose weight is no choice
+    if not q.size:  # total error has one constraint, whose weight is fixed
         q = np.ones(1)
     elif q.shape == form.alike.number.shape:
         q = form.fold(q)
@@ -684,7 +689,7 @@ def _weights_of(plan: TablePart | None, form: Formulation) -> tuple[Floats, Floa
 def _rounded(
     decomposition: Decomposition, asked: Terms, ideal: Ideal, publication: Publication, goal: float
 ) -> Strategy:
-    """The integer strategy of the fewest bits that reaches at most 1 + goal times the bound, or of the most bits."""
+    """Return the integer strategy of the fewest bits that reaches at most 1 + goal times the bound, or of most bits."""
     bound = lower_bound(decomposition, ideal.evidence, asked)
     found: Strategy | None = None
     for bits in [b for b in BITS[:-1] if 2.0**-b <= goal / 3] + [BITS[-1]]:
@@ -709,7 +714,7 @@ def _rounded(
 
 
 def _reached(decomposition: Decomposition, asked: Terms, strategy: Strategy, publication: Publication) -> float:
-    """What a strategy reaches of what is minimised, at the targets as they were asked; 0 where it costs nothing."""
+    """Return the objective of a strategy at the requested targets; 0 for a strategy without cost."""
     cost = float(weighted_cost(publication, strategy))
     if asked.trade is None and publication.budget is None:
         return cost
@@ -725,9 +730,9 @@ def scaled(
     publication: Publication,
     achieved: Floats | None = None,
 ) -> Strategy:
-    """Scale all noise so that the worst target holds, or the budget does, or a hybrid is at its best.
+    """Scale all noise so that the worst target holds, or the budget does, or a hybrid objective is at its minimum.
 
-    achieved: its variances, where not those of sectors on their own.
+    achieved: The variances of the strategy; None computes them from its sectors.
     """
     if publication.budget is None:
         achieved = variances(decomposition, strategy) if achieved is None else achieved
@@ -743,7 +748,7 @@ def scaled(
 
 
 def _spending(publication: Publication, strategy: Design, allowed: Fraction) -> float:
-    """By what noise is multiplied so that a budget is spent, and no more."""
+    """Return the factor of the noise that spends a budget, and no more."""
     spent = weighted_cost(publication, strategy) / 2
     refuse_pointless(2 * spent)
     return math.sqrt(spent / allowed) * (1 + 1e-12)
@@ -762,7 +767,7 @@ def _refuse_spent(publication: Publication, strategy: Design) -> None:
 
 
 def _least(plan: TablePart) -> str:
-    """Return the sentence about the bound on ρ; nothing where the bound is not about the cost only."""
+    """Return the sentence on the bound on ρ, or an empty string if the bound covers more than the cost."""
     if plan.terms.relative is not None or plan.terms.trade is not None:
         return ""
     return f"No mechanism of its kind meets the targets below ρ = {plan.bound / 2:.6g}."

@@ -1,4 +1,4 @@
-"""What is said of Gaussian noise on tables: what a record pays, and what no mechanism of its kind can be below."""
+"""The report's sections on Gaussian noise on tables: the cost of a record, and the bound for all such mechanisms."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from fitnoise.request.publication import Publication
 from fitnoise.solving.certificates import Certificate
 
 SLACK = 1e-6
-"""A cell pays less than the dearest where its price is below that by more than this part of it."""
+"""Relative amount by which the cost of a cell must fall below the largest cost to count as slack."""
 
 
 def profile(prices: Floats, slack: Floats, unit: PrivacyUnit, *, told: bool, alike: str) -> Section:
-    """What one record costs by its cell: for programs Δ², for people ρ, if they are told. Replace-one prices pairs.
+    """Return the section on the cost of one record by its cell: Δ² as a value, and ρ in the text.
 
-    What several records of one unit cost that keep to a pattern, no cell says on its own: then people are not told.
-    alike: what is said where no cell is cheaper than another.
+    Under replace-one neighbours pairs have costs, so cells have none. If records of one unit keep to a pattern, no
+    single cell determines the cost of several records, and the text is left out. `told`: True to include the text.
+    `alike`: The statement for a profile in which all cells have the same cost.
     """
     if unit.neighbours is Neighbours.REPLACE_ONE:
         return Section("profile", values=(Value("profile", None),))
@@ -45,14 +46,10 @@ def profile(prices: Floats, slack: Floats, unit: PrivacyUnit, *, told: bool, ali
 def proof(
     publication: Publication, certificate: Certificate, cost: float, dearest: float, error: float | None
 ) -> Iterator[Section]:
-    """What was minimised, what was reached of it, and what nothing can beat.
+    """Yield the sections on the objective, its value, and its bound.
 
-    Args:
-        publication: what was asked for.
-        certificate: what was reached of it, and its bound.
-        cost: Δ², relative to cell budgets where there are any.
-        dearest: Δ².
-        error: of a hybrid, its total of all variances.
+    publication: The requested publication. certificate: The value and its bound. cost: Δ², relative to cell budgets if
+    there are any. `dearest`: Δ². error: The total of all variances, for a hybrid objective.
     """
     objective, budgets = publication.objective, publication.cell_budgets
     value = Value("value", certificate.value, Kind.OPTIMUM)
@@ -89,7 +86,7 @@ def proof(
 
 
 def unbiased(least: float, rho: float, *, hybrid: bool) -> Section:
-    """What no unbiased mechanism at all is below. rho: of the plan."""
+    """Return the section on the least ρ of any unbiased mechanism. rho: The ρ of the plan."""
     told = "no unbiased mechanism, linear or not, has these accuracies below rho = {least}; this one takes {more} more"
     if hybrid:
         told = (

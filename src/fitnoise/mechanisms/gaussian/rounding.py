@@ -1,9 +1,11 @@
-"""From the ideal covariances to an integer strategy. Untrusted: mistakes here cost accuracy, never privacy.
+"""Rounding of the ideal covariances to an integer strategy.
 
 The ideal strategy of sector S has A_SᵀA_S/σ_S² = (n_S / Π g_a) Σ_S⁻¹. Its triangular factor is scaled by a power of two
-so that its largest entry has `bits` bits, or more where rows of the basis are of very different size, and rounded. All
-scales are then multiplied by one factor, so that the worst target holds (or the budget does), and cut to 32 bits of
-mantissa so that exact prices stay short.
+and rounded. The largest entry then has `bits` bits, or more if rows of the basis differ much in size. All scales are
+then multiplied by one factor, so that the worst target holds (or the budget does). They are cut to 32 bits of mantissa
+so that exact prices stay short.
+
+**Trust.** This module is untrusted: a mistake here costs accuracy, never privacy.
 """
 
 from __future__ import annotations
@@ -24,31 +26,31 @@ from fitnoise.mechanisms.gaussian.estimate import SectorEstimation, gains
 from fitnoise.solving.sectors import Decomposition, SectorGroup
 
 LEAST_EXPONENT = 11
-"""Scales are at least 2¹⁰. Noise on a coarse lattice misses its margins: an interval of ±1.96 σ holds 93.5 % at σ = 4,
-and 95 % less 0.06/σ in general. Finer lattices cost bits only."""
+"""Least binary exponent, so that scales are at least 2¹⁰. Noise on a coarse lattice misses its margins: an interval of
+±1.96 σ holds 93.5 % at σ = 4, and 95 % less 0.06/σ in general. Finer lattices cost bits only."""
 
 CHUNK = 2**24
-"""Entries of a tall table's product with A⁻¹ held at once."""
+"""Largest number of entries of a tall table's product with A⁻¹ in memory."""
 
 NEAR = 2**18
-"""The same of a table by structure, which is summed up as it is made: as many as a processor keeps near are several
-times faster."""
+"""Largest number of entries of that product for a table by structure, which is summed as it is computed. A block that
+fits the processor's cache is several times faster."""
 
 _MANTISSA = 32
 
 _MORE = 25
-"""Bits that entries of A may have beyond those asked for, which are 36 at most: 64-bit integers hold them all."""
+"""Additional bits of the entries of A above the requested bits, which are at most 36: 64-bit integers hold them all."""
 
 _MAX_EXPONENT = 52
-"""A basis of 26-bit integers makes A small; beyond this power of two the noise would outgrow 64 bits instead."""
+"""Largest shift of A. A basis of 26-bit integers makes A small; above this shift the noise would exceed 64 bits."""
 
 
 def round_strategy(
     decomposition: Decomposition, factors: Sequence[Floats], bits: int, *, in_time: bool = False
 ) -> Strategy:
-    """Integers for F_S with F_SᵀF_S = Σ_S⁻¹, (K, k, k) by group; the largest entry of each has so many bits.
+    """Return integers for F_S with F_SᵀF_S = Σ_S⁻¹, (K, k, k) by group; the largest entry of each has `bits` bits.
 
-    in_time: as lower triangles, so that every row takes no later part of a basis that is in order of time.
+    in_time: True for lower triangles, so that no row uses a later part of a basis that is in order of time.
     """
     groups = []
     for group, f in zip(decomposition.groups, factors, strict=True):
@@ -69,9 +71,10 @@ def round_strategy(
 
 
 def _reach(triangles: Floats, group: SectorGroup) -> NDArray[np.int64]:
-    """Powers of two of the largest entries of A, (K,): less those by which rounding A moves A B more than A itself.
+    """Return powers of two of the largest entries of A, (K,), reduced if the rounding of A changes A B more than A.
 
-    A row of the basis with large entries has small ones in A, whose rounding it multiplies: there A B needs the bits.
+    A row of the basis with large entries has small entries in A, and it multiplies their rounding. There A B needs the
+    bits.
     """
     own = np.asarray(np.frexp(np.abs(triangles).max(axis=(1, 2)))[1], dtype=np.int64)
     largest = int(np.abs(group.basis).max())
@@ -85,7 +88,7 @@ def _reach(triangles: Floats, group: SectorGroup) -> NDArray[np.int64]:
 
 
 def variances(decomposition: Decomposition, strategy: Strategy) -> Floats:
-    """An upper bound on the variance of every table row (M,), from the integers.
+    """Return an upper bound on the variance of every table row (M,), from the integers.
 
     var_{A,j} = Σ_{S⊆A} σ_S² [Π_{a∈S} (1 − 1/n_a)/g_a] [Π_{a∈A∖S} n_a⁻²] ‖A_S⁻ᵀ l_{A,S,j}‖²; the discrete Gaussian's own
     variance is at most σ².
@@ -94,7 +97,7 @@ def variances(decomposition: Decomposition, strategy: Strategy) -> Floats:
 
 
 def variances_of(decomposition: Decomposition, whiteners: Sequence[Floats]) -> Floats:
-    """The same from what is known of each sector: its whiteners, (K, k, k) by group."""
+    """Return the variances of all table rows from the whiteners of the sectors, (K, k, k) by group."""
     out = np.zeros(decomposition.rows)
     for group, whitened in zip(decomposition.groups, whiteners, strict=True):
         share = (1 - 1 / group.sizes).prod(axis=1) * group.volume**2
@@ -106,7 +109,7 @@ def variances_of(decomposition: Decomposition, whiteners: Sequence[Floats]) -> F
 
 
 def rows_of(decomposition: Decomposition, factor: Floats) -> Floats:
-    """Σ_c (W F)_jc² for every table row j (M,), where there is one sector and F (r, c) is written over its basis."""
+    """Return Σ_c (W F)_jc² for every table row j (M,), for a single sector and F (r, c) over its basis."""
     out = np.zeros(decomposition.rows)
     (group,) = decomposition.groups
     for m in group.members:
@@ -115,11 +118,11 @@ def rows_of(decomposition: Decomposition, factor: Floats) -> Floats:
 
 
 def _row_squares(a: Floats | Operator, b: Floats) -> Floats:
-    """Σ_c (A B)_jc² for every row j and every B of a stack, (K, m); some of them, or of their columns, at a time."""
+    """Return Σ_c (A B)_jc² for every row j and every B of a stack, (K, m), in batches of matrices or of columns."""
     m, k = a.shape
     if isinstance(a, np.ndarray):
         step = max(1, CHUNK // (m * k))
-        with np.errstate(over="ignore"):  # beyond doubles, as only a damaged plan is: no target is met
+        with np.errstate(over="ignore"):  # only a damaged plan exceeds doubles, and it meets no target
             return np.concatenate([((a @ b[i : i + step]) ** 2).sum(axis=2) for i in range(0, len(b), step)])
     out, step = np.zeros((len(b), m)), max(1, NEAR // m)
     for i, x in enumerate(b):
@@ -133,7 +136,7 @@ def rescale(strategy: Strategy, factor: float, *, up: bool) -> Strategy:
     """Multiply every σ by a factor, cut it to 32 bits (up or down), and shift A so that 2¹⁰ ≤ σ.
 
     Raises:
-        PlanError: a scale outside what the exact sampler can draw.
+        PlanError: A scale is outside the range of the exact sampler.
     """
     groups = []
     for g in strategy.groups:
@@ -152,7 +155,7 @@ def rescale(strategy: Strategy, factor: float, *, up: bool) -> Strategy:
 
 
 def out_of_reach() -> PlanError:
-    """Of scales, or integers, that the exact sampler cannot draw, or 64 bits do not hold."""
+    """Return the error for scales, or integers, that the exact sampler cannot draw or 64 bits do not hold."""
     return PlanError(
         "noise-out-of-reach",
         "The targets differ too much in size, or are too loose, for exact 64-bit noise.",
@@ -163,7 +166,7 @@ def out_of_reach() -> PlanError:
 
 
 def cut(x: Floats, *, up: bool) -> Floats:
-    """The nearest numbers of 32 bits of mantissa that are no smaller, or no larger."""
+    """Return the nearest numbers of 32 bits of mantissa that are at least x (up), or at most x."""
     mantissa, exponent = np.frexp(x)
     scaled = np.ldexp(mantissa, _MANTISSA)
     return np.asarray(np.ldexp(np.ceil(scaled) if up else np.floor(scaled), exponent - _MANTISSA))

@@ -1,4 +1,4 @@
-"""What a publication minimises, in the letters of certificates, and how near an achieved accuracy comes."""
+"""The objective of a publication, in the letters of certificates, and the distance of achieved accuracy from it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fitnoise.solving.sectors import Decomposition
 
 
 def terms(publication: Publication, decomposition: Decomposition) -> Terms:
-    """What a publication minimises, in the letters of certificates."""
+    """Return the objective of a publication, in the letters of certificates."""
     objective, budgets = publication.objective, publication.cell_budgets
     weights = relative = None
     if objective.goal is not Goal.FIT_FOR_USE:
@@ -32,11 +32,12 @@ def terms(publication: Publication, decomposition: Decomposition) -> Terms:
 
 
 def _along(publication: Publication, d: Decomposition) -> tuple[int, Admissible] | None:
-    """Which sets of records one unit can have that differ by structured attributes, and k² for k records in each cell.
+    """Return k² for k records in each cell, and the sets of records of one unit that differ by structured attributes.
 
-    Caps of one record that are shown in full, along structured attributes alone, keep records apart there; of any other
-    no more are told of than may be alike in it. Where there is none, but one cap of several records, each cell has as
-    many as it may. None where all that is known is told by exchangeable attributes, or by no attribute that is shown.
+    A cap of one record separates records if it is shown in full, along structured attributes only. For any other cap,
+    sets have no more records than agree in it. Without such a cap of one, but with one cap of several records, each
+    cell has as many as the cap allows. Return None if the caps are on exchangeable attributes only, or on attributes
+    that no table shows.
     """
     of, axes = publication.adjacency, (*d.exchangeable, *d.structured)
     found = [(*of.along(axes, names), names, most) for names, most in of.pattern.caps]
@@ -61,11 +62,12 @@ def _along(publication: Publication, d: Decomposition) -> tuple[int, Admissible]
 
 
 def _together(publication: Publication, d: Decomposition) -> tuple[int, Apart | None]:
-    """What every strategy charges at least: for k records in one cell k², and for sets of such in different cells.
+    """Return the least charge of every strategy: k² for k records in one cell, and sets of them in different cells.
 
-    All g are in one cell where nothing keeps them apart. Where at most so many have a joint cell of some attributes in
-    common, and nothing else keeps them apart, so many are; times the cells of those that no table shows. Sets of them
-    are known in different cells of attributes that are all exchangeable. Otherwise a single record is.
+    Without caps, all g records are in one cell. Suppose that a cap allows k records in a joint cell of some attributes,
+    and nothing else separates them. Then k records are in one cell, times the cells of those attributes that no table
+    shows. Sets of such records in different cells are known if the attributes of the cap are all exchangeable. In all
+    other cases, the charge is that of a single record.
     """
     of, axes = publication.adjacency, (*d.exchangeable, *d.structured)
     pattern, best = of.pattern, 1
@@ -75,7 +77,7 @@ def _together(publication: Publication, d: Decomposition) -> tuple[int, Apart | 
         measured, alike = of.along(axes, names)
         far = any(n > 1 for _, n in pattern.separation) and (len(pattern.caps) > 1 or bool(measured))
         if far or alike is None or not set(measured) <= set(names):
-            continue  # not all sets are there, or not in all places alike
+            continue  # This cap gives no bound: a separation rules out some sets, or a place's number of cells varies.
         total = min([of.records, *(n for j, (_, n) in enumerate(pattern.caps) if j != i)])
         k = min(most * alike, total)
         if measured and of.by_cell and set(measured) <= set(d.exchangeable):
@@ -89,22 +91,24 @@ def _together(publication: Publication, d: Decomposition) -> tuple[int, Apart | 
 
 
 def traded(asked: Terms, achieved: Floats) -> float:
-    """λ Σ ω var of a hybrid, otherwise 0."""
+    """Return λ Σ ω var for a hybrid objective, otherwise 0."""
     return 0.0 if asked.trade is None or asked.weights is None else asked.trade * float(asked.weights @ achieved)
 
 
 def relaxation(decomposition: Decomposition, asked: Terms, achieved: Floats) -> float:
-    """What achieved variances are of what was asked: of the worst target, or of the weighted total for total error."""
+    """Return the ratio of achieved variances to targets: the worst one, or that of the totals for total error."""
     if asked.weights is not None and asked.trade is None:
         return float(asked.weights @ achieved) / float(asked.weights @ decomposition.variances)
     return float((achieved / decomposition.variances).max())
 
 
 def weighted_cost(publication: Publication, design: Design) -> Fraction:
-    """Max_o g² prof_o / r_o, exact, for cell budgets r: twice the ρ that a budget limits. Without them, Δ² of the unit.
+    """Return max_o g² prof_o / r_o, exact, for cell budgets r: twice the ρ that a budget limits.
+
+    Without cell budgets it is Δ² of the unit.
 
     Raises:
-        PlanError: the design measures records whose budget is 0.
+        PlanError: The design measures records whose budget is 0.
     """
     budgets = publication.cell_budgets
     axes, shares = ((), ()) if budgets is None else budgets.shares(publication.workload.domain)

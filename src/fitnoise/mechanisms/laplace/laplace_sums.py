@@ -34,9 +34,9 @@ s, since |1 − b²z²|² = ((1 − bc)² + b²s²)((1 + bc)² + b²s²), so |M(
 
 **One large coefficient.** Then M falls slowly, and the line is moved past its simple pole, to 1/b₁ < c < 1/b₂:
 P(X_L > m) = A − R(m), A = ½ exp(−m/b₁) M_Y(1/b₁). Here Y is the sum of all noises but the one of the largest
-coefficient, and M_Y its moment generating function. R(m) = E[cosh((Y − m)/b₁) − 1; Y > m] ≥ 0, and −R is the integral along the moved line. The bound
-0 ≤ R(x) ≤ ½ M_Y(u) exp(−ux) for 1/b₁ ≤ u < 1/b₂ holds for the terms j ≠ 0, which are added here. A single noise needs
-no integral: its discrete tail has a closed form.
+coefficient, and M_Y its moment generating function. R(m) = E[cosh((Y − m)/b₁) − 1; Y > m] ≥ 0, and −R is the integral
+along the moved line. The bound 0 ≤ R(x) ≤ ½ M_Y(u) exp(−ux) for 1/b₁ ≤ u < 1/b₂ holds for the terms j ≠ 0, which are
+added here. A single noise needs no integral: its discrete tail has a closed form.
 
 **Many small coefficients** enter through power sums, −Σ n log(1 − b²z²) = Σ_p z^{2p} Σ n b^{2p} / p. The remainder is
 bounded and added. Rounding is bounded node by node, and added.
