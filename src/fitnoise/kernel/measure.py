@@ -1,16 +1,26 @@
-"""Measuring: the only room that sees a person. Part of the trust kernel.
+"""Measure an order on data: count the records, charge the cost, draw the noise. Part of the trust kernel.
 
-In this order: recompute the price from the integers about to be used; ask the ledger whether it fits; count; charge the
-ledger, durably; draw noise; keep the answers, and name their digest in the ledger; only then hand them out.
-Before the charge no noise is drawn; after it, whatever else fails, the privacy is paid for.
+`measure` takes these steps in this order:
+
+1. Recompute the price from the integers to be used.
+2. Check that the price fits the ledger.
+3. Count.
+4. Charge the ledger, durably.
+5. Draw noise.
+6. Keep the answers, and name their digest in the ledger.
+7. Return the answers.
+
+It draws no noise before the charge. After the charge, the privacy is spent, even if a later step fails.
 
 **A charge that was not finished.** A process that is killed after its charge leaves an entry without answers. Another
 one may count and draw for that entry, at no further charge. The ledger takes one entry of answers for each charge, so
-one output is published at most; and a draw fails independently of its values (:mod:`fitnoise.kernel.kept`). Data may
-have changed since. The published answers are then one output of the mechanism on the data of that draw. Nobody has seen
-another, so for every pair of neighbours the law of what is published is that of one measurement.
+at most one output is published. A draw fails independently of its values (:mod:`fitnoise.kernel.kept`). The data may
+have changed since. The published answers are then one output of the mechanism on the data of that draw. No one has seen
+another output. So for every pair of neighbours the law of the published answers is that of one measurement.
 
-What is counted may travel before it is charged: `sealed` counts, and hands out a file for whoever measures elsewhere.
+**Counts from elsewhere.** `sealed` counts, and returns a file for a publisher who measures on another machine.
+
+**Trust.** A mistake here can release a number without its charge, or noise that does not match the charge.
 """
 
 from __future__ import annotations
@@ -40,16 +50,18 @@ from fitnoise.kernel.ledger import Entry, Ledger, Price
 from fitnoise.kernel.order import Order, axis_key
 
 _Wanted = Mapping[Margin, Sequence[tuple[str, tuple[str, ...]]]]
-"""Margins, and by which attributes and levels records are counted for each (`Domain.counted`)."""
+"""The margins, each with the attributes and levels by which records are counted for it (`Domain.counted`)."""
 
 
 @final
 @dataclass(eq=False)
 class Stages:
-    """The stages that a measurement has passed: the source of all that is said of them afterwards.
+    """The stages that a measurement has passed: the source of later statements about it.
 
-    salt: of the charge that is about to be written; of a period of a series, the digest of its counts. charge: its
-    entry, once it is known to be written. answers: the entry that names the answers, likewise.
+    Attributes:
+        salt: The salt of the next charge; for a period of a series, the digest of its counts.
+        charge: The entry of the charge, once it is known to be written.
+        answers: The entry that names the answers, once it is known to be written.
     """
 
     salt: str | None = None
@@ -60,10 +72,11 @@ class Stages:
 @final
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """The noisy answers: all that is ever published of what is counted.
+    """The noisy answers: all that is ever published about the counts.
 
-    answers: of every design, in its own order; where shares of records are counted, in parts of one. charge: what the
-    ledger was charged, the entry as written.
+    Attributes:
+        answers: The answers of every design, in its own order; where shares of records are counted, in parts of one.
+        charge: The ledger's entry of the charge.
     """
 
     answers: tuple[Answers, ...]
@@ -84,38 +97,40 @@ def measure(
     """Measure an order on data, once.
 
     Args:
-        order: what to measure, for whom, and under which limits.
-        counter: the data.
-        ledger: charged with the exact cost before any noise is drawn. The answers are kept beside it
-            (:class:`fitnoise.kernel.kept.Beside`) until the caller removes them.
-        unfinished: a charge of this order whose answers are not named in the ledger: draw for it, at no further charge.
-        once: refuse where the ledger was charged for this plan before.
-        stages: told which stages were passed.
-        progress: told how much of the counting is done, from 0 to 1.
-        door: where chance enters.
+        order: The order: designs, protected unit and limits.
+        counter: The data.
+        ledger: The ledger, charged with the exact cost before any noise is drawn. The answers are kept in a folder next
+            to it (:class:`fitnoise.kernel.kept.Beside`) until the caller removes them.
+        unfinished: A charge of this order whose answers are not named in the ledger. `measure` draws for it, at no
+            further charge.
+        once: True to refuse a plan that was charged to the ledger before.
+        stages: The record of passed stages, which `measure` updates.
+        progress: A callback for the share of the counting that is done, from 0 to 1.
+        door: The source of noise.
 
     Raises:
-        DataError: the data do not fit the domain or the order's policy, or have another number of records than was
+        DataError: The data do not fit the domain or the order's policy, or have another number of records than
             declared; nothing was charged.
-        CapExceeded: the designs cost more than a limit of the order; nothing was read.
-        PlanError: the order is free, or nothing is proven of what it costs, or it stands beside others for neighbours
-            that replace a record; nothing was read.
-        LedgerError: the ledger cannot be used, the order cannot stand beside those it names, or it is meant to be free
-            and would not be; nothing was measured. Or the charge to finish is not one of this order, or has answers, or
-            another process is at work on it; or the answers cannot be kept.
-        BudgetExceeded: the charge does not fit; nothing was read, unless others charged while it was.
+        CapExceeded: The designs cost more than a limit of the order; nothing was read.
+        PlanError: The order is free, or nothing is proven about its cost. Or it names other plans on the same records,
+            and its neighbours replace a record. Nothing was read.
+        LedgerError: The ledger cannot be used, or the order cannot be composed with the plans it names. Or the order is
+            declared free and would not be. Nothing was measured. Or the charge to finish is not one of this order, has
+            answers, or is in use by another process. Or the answers cannot be kept.
+        BudgetExceeded: The charge does not fit. Nothing was read, unless others charged during the counting.
 
     **Guarantees**
-        * for neighbouring data, the exact answers of every design differ by no more than its loss says, in units of the
-          noise that is added to them (:class:`Design`), and what is charged is the sum of these losses, computed here
-          from the integers that are used: for the order's own unit, and for every other one that its account knows;
-          or more for its own, where the order states more;
-        * every draw is independent of all others, and exact;
-        * nothing else in the result, nor which integer width is used, depends on the data, but for the time of the
-          charge, which the ledger keeps. Its digest may be published all the same: the entry holds 128 random bits, its
-          salt, so that nobody finds by trying how long the counting took;
-        * whatever happens after the charge, the charge stays;
-        * answers are returned only after the ledger names their digest, and for each charge it names one.
+        * For neighbouring data, the exact answers of every design differ by at most its loss. The unit is the noise
+          that is added to them (:class:`Design`).
+        * The charge is the sum of these losses, computed here from the integers that are used. This holds for the
+          order's own unit and for every other unit that its account knows. For its own unit the charge is larger where
+          the order states more.
+        * Every draw is independent of all others, and exact.
+        * Nothing else in the result, nor the integer width, depends on the data, except for the time of the charge. The
+          ledger stores this time. The digest of the entry may still be published: its salt of 128 random bits prevents
+          guessing the time that the counting took.
+        * Nothing that happens after the charge removes the charge.
+        * Answers are returned only after the ledger names their digest, and for each charge it names one.
     """
     order, stages = order.afresh(), stages or Stages()
     _refuse(order, counter)
@@ -136,7 +151,8 @@ def measure(
     beside, wanted = Beside(ledger), _wanted(order)
     with beside.room(salt) as room:
         if unfinished is not None:
-            _refuse_other(order, ledger, unfinished)  # once more: no other process is at work on it from here on
+            # Checked again: from here on no other process can finish this charge.
+            _refuse_other(order, ledger, unfinished)
         exact = _exact(order, wanted, *_counted(order, wanted, counter, progress))
         length = room_for(exact)
         if room is not None:
@@ -155,24 +171,27 @@ def measure(
 def sealed(
     order: Order, counter: Counter, key: str | PathLike[str] | None, *, progress: Progress | None = None
 ) -> bytes:
-    """Count for an order that is measured elsewhere: a file with what `measure` would count, exact, and nothing else.
+    """Return a file with the exact counts of an order that is measured elsewhere, and nothing else.
 
     Nothing is charged, since nothing is published. The file is as confidential as the records.
 
     Args:
-        order: what is to be measured.
-        counter: the data.
-        key: file with the public key for which the counts are sealed; None leaves them readable to everyone.
-        progress: told how much of the counting is done, from 0 to 1.
+        order: The order to be measured.
+        counter: The data.
+        key: The file with the public key for which the counts are sealed; None leaves them readable to everyone.
+        progress: A callback for the share of the counting that is done, from 0 to 1.
 
     Raises:
-        DataError: as of :func:`measure`; or there is no such key.
-        CapExceeded, PlanError: as of :func:`measure`.
+        DataError: The data do not fit, as in :func:`measure`, or there is no such key.
+        CapExceeded: A limit is exceeded, as in :func:`measure`.
+        PlanError: The order cannot be measured, as in :func:`measure`.
 
     **Guarantees**
-        * `measure` takes the file (:class:`SealedCounter`) for an order of the same plan, domain, conditions, bound,
-          rule for what is outside, and margins, and for no other; it then charges and draws as it does of the data;
-        * without the private key nothing of the counts is told but by the plan: the length of the file follows from it.
+        * `measure` takes the file (:class:`SealedCounter`) for the same order, and for no other. Orders are the same if
+          plan, domain, conditions, bound, rule for values outside, and margins agree. It then charges and draws as it
+          does for the data.
+        * Without the private key, the file reveals nothing about the counts except what follows from the plan, such as
+          its length.
     """
     order = order.afresh()
     _refuse(order, counter)
@@ -181,18 +200,18 @@ def sealed(
 
 
 def is_unfinished(ledger: Ledger, entry: Entry) -> bool:
-    """Return True for a charge that :func:`measure` wrote, and of which the ledger names no answers.
+    """Return True for a charge that :func:`measure` wrote, and for which the ledger names no answers.
 
     Args:
-        ledger: that was charged.
-        entry: the charge.
+        ledger: The ledger that was charged.
+        entry: The charge.
     """
     salted = re.fullmatch("[0-9a-f]{32}", str(entry.detail.get("salt")))  # the name of a file begins with it
     return salted is not None and entry.drawn is None and ledger.answered(entry) is None
 
 
 def _refuse_other(order: Order, ledger: Ledger, entry: Entry) -> None:
-    """Raise unless an entry is the unfinished charge of this very order, at this very price for every unit."""
+    """Raise unless an entry is the unfinished charge of this order, at its current price for every unit."""
     costs = {entry.account: order.charged()} | order.also(a for a in entry.prices if a != entry.account)
     same = entry in ledger.charges(order.account, order.plan) and entry.beside == order.beside
     if not same or {a: Price.of(x) for a, x in costs.items()} != entry.prices or not is_unfinished(ledger, entry):
@@ -206,7 +225,7 @@ def _refuse_other(order: Order, ledger: Ledger, entry: Entry) -> None:
 
 
 def _refuse(order: Order, counter: Counter) -> None:
-    """Raise before anything is read, where an order cannot be measured, or not on these data."""
+    """Raise before any data are read if the order cannot be measured, or not on these data."""
     if counter.drops != order.adjacency.drops:
         raise DataError(
             "drops-differ",
@@ -281,14 +300,15 @@ def _refuse(order: Order, counter: Counter) -> None:
 def _counted(
     order: Order, wanted: _Wanted, counter: Counter, progress: Progress | None, times: int = 1
 ) -> tuple[Margins, int | None]:
-    """The margins that all designs need; and of how many units records are left out, where one asks.
+    """Return the margins of all designs; and the number of units with left-out records, if a design requests it.
 
-    times: number of periods whose counts are added up.
+    The counts of `times` periods are added up.
     """
     sizes, asked = order.domain.sizes, _asked(wanted)
     counter.check(sorted({a for m in asked for a in m}))
     drops = order.domain.drops_values(order.source, order.unit.bound) and counter.of is None
-    margins = counter.count(asked or [()] * drops, progress)  # who asks for no table is told of what is dropped, too
+    # Without a table, the counter still needs one count, so that it reports dropped records.
+    margins = counter.count(asked or [()] * drops, progress)
     if any(counts.shape != tuple(sizes[a] for a in m) for m, counts in margins.items()):
         raise DataError(
             "counts-of-another-domain",
@@ -349,7 +369,10 @@ def _refuse_dropped(order: Order, counter: Counter) -> None:
 
 
 def _exact(order: Order, wanted: _Wanted, margins: Margins, left_out: int | None, times: int = 1) -> list[Answers]:
-    """The exact answers of every design. times: how often records were counted, at most so many as the source has."""
+    """Return the exact answers of every design.
+
+    The counts are those of `times` periods, each with at most `max_records` records.
+    """
     counted = Tally(margins)
     along = {m: _along(counted, found, m, order.domain.sizes) for m, found in wanted.items()}
     tally = Tally(along, left_out)
@@ -358,7 +381,7 @@ def _exact(order: Order, wanted: _Wanted, margins: Margins, left_out: int | None
 
 
 def _of(order: Order) -> str:
-    """What the counts for an order are counts of: SHA-256 of the plan, and of all that decides what is counted."""
+    """Return the identity of counts for an order: SHA-256 of the plan and of all that determines the counts."""
     told = {
         "plan": order.plan,
         "cells": [axis_key(order.domain, a) for a in order.domain],
@@ -371,17 +394,17 @@ def _of(order: Order) -> str:
 
 
 def _wanted(order: Order) -> _Wanted:
-    """The largest margins of all designs, and by which attributes and levels records are counted for each."""
+    """Return the largest margins of all designs, each with the attributes and levels of its counts."""
     return {m: order.domain.counted(m) for m in maximal(_needed(order))}
 
 
 def _asked(wanted: _Wanted) -> list[Margin]:
-    """The margins that are asked of a counter, sorted."""
+    """Return the margins that the counter must count, sorted."""
     return maximal([tuple(a for a, _ in found) for found in wanted.values()])
 
 
 def _needed(order: Order) -> Collection[Margin]:
-    """All margins of all designs, each in the order of the domain."""
+    """Return all margins of all designs, each in the order of the domain."""
     place = {a: i for i, a in enumerate(order.domain.sizes)}
     return {tuple(sorted(m, key=place.__getitem__)) for d in order.designs for m in d.margins()}
 
@@ -389,7 +412,7 @@ def _needed(order: Order) -> Collection[Margin]:
 def _along(
     counted: Counts, found: Sequence[tuple[str, tuple[str, ...]]], margin: Margin, sizes: Mapping[str, int]
 ) -> NDArray[Any]:
-    """Counts over a margin, from those over the attributes and levels by which records are counted for it."""
+    """Return counts over a margin, from counts over the attributes and levels by which records are counted for it."""
     names = tuple(name for _, axes in found for name in axes)
     counts = counted[tuple(a for a, _ in found)].reshape([sizes[name] for name in names])
     return counts if names == margin else summed(counts, names, margin)

@@ -1,4 +1,7 @@
-"""An order: what is to be measured, for whom, and under which limits. All that `measure` is told. Trust kernel."""
+"""Define an order: the designs to measure, their protected unit and their limits. Part of the trust kernel.
+
+An order holds all that `measure` knows of a measurement, apart from the data and the ledger.
+"""
 
 from __future__ import annotations
 
@@ -24,26 +27,31 @@ from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.kernel.units import Account, Adjacency, DataSource, PrivacyUnit
 
 WHAT: Final = ("cap", "budget")
-"""Kinds of limits."""
+"""The kinds of limits."""
 
 ENOUGH: Final = 2**31
-"""A plan that counts this many records exactly asks for no smaller public bound on their number."""
+"""The number of records above which a plan needs no smaller public bound on their number to count exactly."""
 
 
 @final
 @dataclass(frozen=True)
 class Limit:
-    """What some or all designs may cost together.
+    """A limit on the cost of some or all designs together.
 
-    what: "cap" or "budget". rho: at most this, or, where `at` is given, what stays within it whatever the noise.
-    epsilon: where it is one on pure ε, at most this, and nothing else counts: its ρ is what follows from it.
-    designs: which of the order's; None for all. axes, shares: relative budgets of the joint cells of some attributes,
-    in C order; without any, all cells have the same. at: (ε, δ), kept by a larger ρ where Gaussian noise is fine.
+    Attributes:
+        what: The kind, "cap" or "budget".
+        rho: The largest ρ. With `at`, it is the ρ that keeps (ε, δ) for any noise. A loss may exceed it if its own
+            curve keeps (ε, δ).
+        epsilon: The largest ε of a limit on pure ε. Then nothing else counts, and ρ is the value that follows from ε.
+        designs: The positions of the order's designs; None for all.
+        axes: The attributes with relative budgets by joint cell, in C order; without any, all cells have one budget.
+        shares: The relative budgets of the joint cells of `axes`, from 0 to 1.
+        at: A pair (ε, δ), which allows a larger ρ where Gaussian noise is fine.
 
     Raises:
-        PlanError: another `what`; ρ or ε that is no Fraction of at least 0; designs that are not different positions;
-            shares that are not one a joint cell, from 0 to 1 and not all 0; or (ε, δ) that is no pair of an ε above 0
-            and a δ from 0 to below 1.
+        PlanError: `what` is unknown. ρ or ε is not a Fraction of at least 0. The designs are not different positions.
+            The shares are not one for each joint cell, from 0 to 1 and not all 0. Or (ε, δ) is not a pair with ε above
+            0 and δ from 0 to below 1.
     """
 
     what: str
@@ -110,11 +118,11 @@ class Limit:
                 )
 
     def counted(self, loss: Loss) -> Loss:
-        """What a loss counts, relative to the budgets of cells."""
+        """Return the loss that counts for the limit, relative to the budgets of cells."""
         return loss.relative(self.axes, self.shares)
 
     def allows(self, loss: Loss) -> bool:
-        """Whether a loss is within it."""
+        """Return True if a loss is within the limit."""
         if self.epsilon is not None:
             return loss.epsilon is not None and loss.epsilon <= self.epsilon
         counts = self.counted(loss)
@@ -124,10 +132,14 @@ class Limit:
 @final
 @dataclass(frozen=True)
 class Size:
-    """How many records the data are declared to have. exactly: or at most.
+    """The declared number of records of the data.
+
+    Attributes:
+        records: The number of records, at least 0.
+        exactly: True if the data have exactly this number, and False if it is a bound.
 
     Raises:
-        PlanError: a number of records that is no whole number of at least 0, or `exactly` that is neither yes nor no.
+        PlanError: The number is not a whole number of at least 0, or `exactly` is not a boolean.
     """
 
     records: int
@@ -144,7 +156,7 @@ class Size:
             )
 
     def refuse(self, records: int) -> None:
-        """Raise DataError for data of another size, without saying how many records there are."""
+        """Raise DataError for data of another size; the message does not give their number of records."""
         if records > self.records or (self.exactly and records != self.records):
             raise DataError(
                 "size-misfits-data",
@@ -160,24 +172,31 @@ class Size:
 @final
 @dataclass(frozen=True, eq=False)
 class Order:
-    """What is to be measured.
+    """All that `measure` needs to know of a measurement.
 
-    domain: of the records. source: the data, as publicly known. unit: who is protected. designs: what is measured.
-    plan: the hash by which later orders can name this one. mechanism: what it is called in a ledger.
-    limits: what it may cost. sizes: how many records there may be.
-    beside: hashes of plans measured on the very same records, with which it is composed. free: whether it must not
-    raise what is spent there. units: further ones that are charged, each on an account of its own.
+    Attributes:
+        domain: The domain of the records.
+        source: The public description of the data.
+        unit: The protected unit.
+        designs: The designs to measure.
+        plan: The hash by which later orders can name this one.
+        mechanism: The name of the mechanism in a ledger.
+        limits: The limits on the cost.
+        sizes: The declared numbers of records.
+        `beside`: The hashes of plans measured on the same records, with which this one is composed.
+        free: True if the charge must be 0: the order must not raise the cost of the plans on the same records.
+        units: Further units that are charged, each on an account of its own.
 
-    An order checks every field when it is made, and believes none.
+    An order checks every field when it is made, and trusts none.
 
     Raises:
-        PlanError: a field of another type, a subclass of one, or something inside that can change; no design, or one
-            for another domain; one that asks of whom records are left out, where there is no id; a further unit has an
-            id of its own; the records of a unit keep to a pattern in what is no attribute of the domain; a limit on
-            designs or cells that are not there; an exact size
-            where neighbours have other numbers of records; a plan that is no hash, or that names itself
-            among the plans it is composed with; or a declared number of records whose counts would not be exact
-            (`max_records`).
+        PlanError: A field has another type, a subclass of its type, or a part that can change. There is no design, or
+            one for another domain. A design requests the number of units with left-out records, and there is no id. A
+            further unit has an id of its own. The pattern of a unit names something that is not an attribute of the
+            domain, or an amount. The key `merge` names something that is not an amount of the domain. A limit names
+            designs or cells that do not exist. There is an exact size, and neighbours have different numbers of
+            records. The plan is not a hash, or names itself among the plans on the same records. Or counts of the
+            declared number of records would not be exact (`max_records`).
     """
 
     domain: Domain
@@ -266,7 +285,7 @@ class Order:
         _ = self.drawn, self.max_records()
 
     def _check_kinds(self) -> None:
-        """Raise PlanError for a field that is not of its type, or that could change once it was checked."""
+        """Raise PlanError for a field that is not of its type, or that could change after its check."""
         kinds = {
             "domain": Domain,
             "source": DataSource,
@@ -327,7 +346,7 @@ class Order:
             )
 
     def _check_limits(self) -> None:
-        """Raise PlanError for a limit on designs or cells that are not there, or an exact size that is not public."""
+        """Raise PlanError for a limit on missing designs or cells, or for an exact size that is not public."""
         for limit in self.limits:
             there = all(self.domain.sizes.get(a) == n for a, n in limit.axes)
             if not there or any(i >= len(self.designs) for i in limit.designs or ()):
@@ -351,12 +370,12 @@ class Order:
     def max_records(self, times: int = 1) -> int | None:
         """Return the largest number of records that is counted exactly; None if every number is.
 
-        A record adds at most the product of the steps of the amounts in a margin to a count, and in shares at most its
-        parts. Counts are 64-bit integers. The number follows from the plan and from `max_records` of the source. Data
-        with more records are refused.
+        A record adds at most the product of the steps of the amounts in a margin to a count. Where shares are counted,
+        this number is multiplied by the parts of a record. Counts are 64-bit integers. The number follows from the plan
+        and from `max_records` of the source. Data with more records are refused.
 
         Args:
-            times: Number of periods whose counts are added up; at least 1.
+            times: The number of periods whose counts are added up; at least 1.
 
         Raises:
             PlanError: The number is below both `max_records` and `ENOUGH`.
@@ -381,21 +400,21 @@ class Order:
 
     @property
     def adjacency(self) -> Adjacency:
-        """When two databases are neighbours."""
+        """The neighbour relation of the order."""
         return self.domain.adjacency(self.source, self.unit)
 
     @cached_property
     def account(self) -> Account:
-        """What it is charged to: its data source and its privacy unit."""
+        """The account that is charged: the data source and the privacy unit."""
         return account(self.source, self.unit, self.domain)
 
     @cached_property
     def drawn(self) -> tuple[Design, ...]:
-        """The designs as they are drawn: where records are counted in parts, noise is as many times as large.
+        """The designs as they are drawn: for records counted in parts, noise is larger by the number of parts.
 
         Raises:
-            PlanError: one measures no shares of records, where these are counted; or something is asked of the number
-                of records, or there is an amount.
+            PlanError: Records are counted in parts, and a design measures no shares of records, the size is declared,
+                or there is an amount.
         """
         if self.unit.parts == 1:
             return self.designs
@@ -410,10 +429,10 @@ class Order:
         return tuple(d.in_parts(self.unit.parts) for d in self.designs)
 
     def afresh(self) -> Self:
-        """Return an order of the same integers, with nothing computed of them before, in read-only arrays.
+        """Return an order of the same integers, without cached results, in read-only arrays.
 
         Raises:
-            PlanError: a design holds what can change, or is not the kernel's own.
+            PlanError: A design holds an object that can change, or is not the kernel's own.
         """
         designs = tuple(d.afresh(self.adjacency) for d in self.designs)
         _refuse_changeable("designs", designs)
@@ -426,17 +445,24 @@ class Order:
 
     @cached_property
     def loss(self) -> Loss:
-        """What all of it is charged for one protected unit, exact."""
+        """The exact cost of all designs for one protected unit."""
         return sum(self.losses, Loss.nothing())
 
     def cost(self, other: PrivacyUnit) -> Loss | None:
-        """What all of it costs another unit, exact, from the same integers; None where nothing bounds it.
+        """Return the exact cost of all designs for another unit, from the same integers; None if nothing bounds it.
 
-        Of a design of which nothing is proven for the other unit, the cost for its own times what
-        :meth:`Adjacency.changes` says. Nothing bounds it for a unit whose records can come or go where data of another
-        number of records are refused: that they were not tells the number; nor for one by an id by which these data
-        are not counted (:meth:`Adjacency.of`). That records of another unit keep to a pattern counts where it is
-        enforced here; otherwise its attributes may be others of their names.
+        If nothing is proven of a design for the other unit, its cost is that for its own unit times
+        :meth:`Adjacency.changes`.
+
+        Two cases have no bound. The first: data of another number of records are refused, and the records of the unit
+        can be added or removed. An accepted measurement then reveals the number. The second: the unit has an id by
+        which these data are not counted (:meth:`Adjacency.of`).
+
+        The pattern of another unit counts only where it is enforced here. Otherwise its attributes may be others of the
+        same names.
+
+        Args:
+            other: The other unit.
         """
         of = self.adjacency.of(other, *self.units)
         if of is None:
@@ -450,12 +476,15 @@ class Order:
         return self._keyed(sum(known, Loss.nothing()))
 
     def also(self, accounts: Iterable[Account]) -> dict[Account, Loss]:
-        """What all of it costs other accounts of its name, where that is bounded.
+        """Return the exact costs for other accounts of the same data source, where they are bounded.
 
-        An account of which the unit is called as its own, and keeps to a pattern in other cells, is one of these.
+        An account whose unit has the order's own name, and a pattern in other cells, is one of these.
+
+        Args:
+            accounts: The accounts of the ledger.
 
         Raises:
-            PlanError: nothing bounds what it costs a further unit of its own.
+            PlanError: Nothing bounds the cost for a further unit of the order.
         """
         own = [account(self.source, unit, self.domain) for unit in self.units]
         others = [a for a in dict.fromkeys([*accounts, *own]) if a.source == self.account.source and a != self.account]
@@ -473,30 +502,30 @@ class Order:
         return {a: loss for a, loss in costs.items() if loss is not None}
 
     def _cost(self, i: int, of: Adjacency) -> Loss | None:
-        """What a design costs a unit of another kind."""
+        """Return the cost of a design for a unit of another kind; None if nothing bounds it."""
         with contextlib.suppress(FitnoiseError):
             return self.designs[i].loss(of)
-        own = self.adjacency.plain  # a change of another unit is none of those that keep to a pattern
+        own = self.adjacency.plain  # A change of another unit does not keep to the pattern.
         times = own.changes(of)
-        if times is None or self.designs[i].asks_left_out:  # records of several persons are no change of one
+        if times is None or self.designs[i].asks_left_out:  # Records of several persons are no change of one.
             return None
         return self.designs[i].loss(own).repeated(times)
 
     def against_limits(self) -> Iterator[tuple[Limit, Loss]]:
-        """Every limit, with the loss that it is about."""
+        """Yield every limit with the loss that it limits."""
         for limit in self.limits:
             over = range(len(self.losses)) if limit.designs is None else limit.designs
             yield limit, sum((self.losses[i] for i in over), Loss.nothing())
 
     def charged(self) -> Loss:
-        """The loss as a ledger keeps it: every axis named by its attribute's whole definition."""
+        """Return the loss as a ledger stores it: each axis is named by the complete definition of its attribute."""
         return self._keyed(self.loss)
 
     def _keyed(self, loss: Loss) -> Loss:
         return loss.named({a: axis_key(self.domain, a) for a, _ in loss.axes})
 
     def detail(self) -> dict[str, Any]:
-        """What a ledger keeps beside the cost: JSON values without floats."""
+        """Return the entries of a ledger other than the cost: JSON values without floats."""
         out: dict[str, Any] = {"plan": self.plan, "mechanism": self.mechanism, "rho": str(self.loss.rho)}
         gaussian = self.loss.gaussian_mu_squared
         out |= {} if gaussian is None else {"gaussian": str(ceil_dyadic(gaussian))}
@@ -507,11 +536,16 @@ class Order:
 
 
 def axis_key(domain: Domain, name: str) -> str:
-    """An attribute's name with the SHA-256 of its whole definition: in two plans the same key, the same cells.
+    """Return an attribute's name with the SHA-256 of its complete definition.
 
-    Cells for missing values are numbered as they are declared, and written as pairs, whose order no sorting changes. In
-    which cell of an amount a record is may go by another attribute: then that belongs to its definition. The column is
-    that of the data: two hierarchies in two columns may have levels of one name.
+    Two plans with the same key have the same cells. Cells for missing values are numbered in the order of their
+    declaration. They are written as pairs, whose order no sorting changes. The cell of an amount may depend on another
+    attribute, which then belongs to its definition. The column is that of the data: two hierarchies in two columns may
+    have levels of one name.
+
+    Args:
+        domain: The domain of the attribute.
+        name: The name of the attribute.
     """
     a = domain[name]
     whole = attribute_document(a) | ({"missing": a.missing} if a.beside else {}) | {"column": domain.column(name)}
@@ -522,7 +556,7 @@ def axis_key(domain: Domain, name: str) -> str:
 
 
 def _refuse_changeable(name: str, value: object) -> None:
-    """Raise PlanError for a value of an order in which something can change, or is not the kernel's own."""
+    """Raise PlanError for a value of an order that has a part that can change, or is not the kernel's own."""
     wrong = changeable(value)
     if wrong is not None:
         raise PlanError(
@@ -546,10 +580,15 @@ def _are_axes(axes: Any) -> bool:
 
 
 def cell_key(domain: Domain, name: str) -> str:
-    """The SHA-256 of all that decides in which cell of an attribute a record is: what a promise about its cells binds.
+    """Return the SHA-256 of all that determines the cell of a record along an attribute.
 
-    That is its kind, column, what is read off a date, its codes or ends in order, a lookup, and what becomes of missing
-    and other values. How cells are called decides nothing: a label may be mended, and the promise is the same.
+    A promise about the cells of the attribute binds this hash. It covers the kind, the column and the part of a date.
+    It also covers the codes or ends in order, a lookup, and the treatment of missing and other values. Names of cells
+    are not covered: a publisher may correct a label, and the promise stays valid.
+
+    Args:
+        domain: The domain of the attribute.
+        name: The name of the attribute.
     """
     a = domain[name]
     said = attribute_document(a) | {"labels": None, "column": domain.column(name)}
@@ -561,12 +600,12 @@ def cell_key(domain: Domain, name: str) -> str:
 
 
 def account(source: DataSource, unit: PrivacyUnit, domain: Domain) -> Account:
-    """The ledger account of the people a data source is about, for a unit whose promises are about cells of a domain.
+    """Return the ledger account of the people in a data source, for a unit whose promises concern cells of a domain.
 
     Args:
-        source: the data, as publicly known.
-        unit: the privacy unit.
-        domain: of the records; it has all attributes of the pattern that is promised.
+        source: The public description of the data.
+        unit: The privacy unit.
+        domain: The domain of the records; it has all attributes of the promised pattern.
     """
     bound = () if unit.id is not None else sorted(unit.pattern.names)
     return Account(source.population, unit, tuple((name, cell_key(domain, name)) for name in bound))

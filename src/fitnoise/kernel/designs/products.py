@@ -1,38 +1,42 @@
-"""Products: what is measured axis by axis, however many joint cells there are, and its exact price. Trust kernel.
+"""Define products: strategies that measure axis by axis, for any number of joint cells, and their price. Trust kernel.
 
 A set T of attributes measures m_T (⊗_{a∈T} H_a ⊗_{a∉T} 1ᵀ) x with independent discrete Gaussian noise of scale σ_T on
-every entry. m_T and H_a are integers, H_a the same in every T: any matrix of the attribute's values, or its centring
-n_a I − J (the row (1, −1) for n_a = 2). So the answers before noise are integers, and one record whose values are i_a
-moves them by
+every entry. m_T and H_a are integers. H_a is the same in every T. It is any matrix of the attribute's values, or its
+centring n_a I − J (the row (1, −1) for n_a = 2). So the answers before noise are integers, and one record whose values
+are i_a moves them by
 
     Σ_T m_T²/σ_T² Π_{a∈T} g_a(i_a) ≤ Δ² = Σ_T m_T²/σ_T² Π_{a∈T} max_i g_a(i),     g_a(i) = ‖column i of H_a‖².
 
-Every term grows with each g_a, so a record that has the dearest value of every attribute pays Δ²: the maximum over all
-joint cells is exact, and takes no array over them. Nothing an optimiser says enters.
+Every term grows with each g_a, so a record with the costliest value of every attribute costs Δ². The maximum over all
+joint cells is exact, and needs no array over them. No result of an optimiser enters.
 
-**A scale for every product of rows.** Where several views of several attributes are asked for, σ_T may vary with the
-rows of the factors, r = (r_a): a record then moves the answers of T by f_T(i) = Σ_r m_T²/σ_T(r)² Π_{a∈T} H_a(r_a, i_a)²
-(of a centring one scale serves all rows, which is as above), and what is dear in one set may be cheap in another. With
-the sets put into clusters C that hold them, and any λ_{C,a} with Σ_C λ_{C,a}(i_a) = 0 for every value,
+**A scale for every product of rows.** With several views of several attributes, σ_T may vary with the rows of the
+factors, r = (r_a). A record then moves the answers of T by f_T(i) = Σ_r m_T²/σ_T(r)² Π_{a∈T} H_a(r_a, i_a)². A centring
+has one scale for all rows, as above. A value that is costly in one set may be of low cost in another. Put the sets into
+clusters C that contain them, and take any λ_{C,a} with Σ_C λ_{C,a}(i_a) = 0 for every value. Then
 
     max_i Σ_T f_T = max_i Σ_C (Σ_{T in C} f_T + Σ_{a∈C} λ_{C,a}) ≤ Σ_C max (Σ_{T in C} f_T + Σ_{a∈C} λ_{C,a}).
 
-Up to CELLS joint cells there is one cluster, and its maximum is that of all cells: of the cells that may be dearest, by
-costs rounded up to 61 bits, all are looked at exactly. Beyond, clusters are the largest sets, and λ evens out between
-them what each value costs at most; what is rounded up so is a bound.
+Up to CELLS joint cells there is one cluster, and its maximum is that of all cells. Costs rounded up to 61 bits select
+the cells that may be costliest, and the module compares these exactly. Beyond CELLS, clusters are the largest sets, and
+λ balances the largest cost of each value between them. The rounded result is a bound.
 
 **A record that is replaced.** Give column i of H_a one entry more, (G_a − g_a(i))^½, G_a = max g_a, in a row of its
-own. Then all columns have the square G_a, two of them still the product they had, and no distance became smaller, as
-entries of ⊗ columns were only added. Two records that differ in the attributes D are now Σ_T m_T²/σ_T² 2 (Π_{a∈T} G_a −
-Π_{a∈T∩D} x_a Π_{a∈T∖D} G_a) apart, x_a the product of their two columns, from κ_a, the least of any two, to G_a. It is
-affine in every x_a, so largest where each is at one of its ends, and x_a = G_a is as if a were not in D:
+own. Then all columns have the square G_a, and two of them keep the product they had. No distance becomes smaller, as
+entries of ⊗ columns are only added. Let two records differ in the attributes D. Let x_a be the product of their two
+columns, from κ_a, the least of any two, to G_a. The squared distance of the records is
+
+    Σ_T m_T²/σ_T² 2 (Π_{a∈T} G_a − Π_{a∈T∩D} x_a Π_{a∈T∖D} G_a).
+
+It is affine in every x_a, so it is largest where each x_a is at one of its ends. x_a = G_a gives the value without a in
+D:
 
     Δ² ≤ max_D 2 Σ_T m_T²/σ_T² (Π_{a∈T} G_a − Π_{a∈T∩D} κ_a Π_{a∈T∖D} G_a),
 
 with equality where all columns of each H_a have one square and all pairs of them one product. Every term is at least 0.
-So attributes with one factor may be taken for each other if, of all sets that this makes alike, each is charged as the
-dearest, measured or not; and the sum is no more than that of every set's own maximum, of which each is at most 4 Π G_a.
-Where σ_T varies with the rows it is ‖x − y‖² ≤ 2 ‖x‖² + 2 ‖y‖², four times the price of one record.
+So attributes with one factor may be exchanged. Then each of the sets that become identical is charged as the costliest
+of them, measured or not. The sum is at most the sum of every set's own maximum, and each maximum is at most 4 Π G_a.
+Where σ_T varies with the rows, the module uses ‖x − y‖² ≤ 2 ‖x‖² + 2 ‖y‖², four times the price of one record.
 """
 
 from __future__ import annotations
@@ -73,21 +77,22 @@ from fitnoise.kernel.designs.parts import (
 from fitnoise.kernel.units import Adjacency, Neighbours
 
 MOST_CHOICES = 2**10
-"""Choices of what two records differ in that are gone through one by one for replace-one neighbours."""
+"""The largest number of sets D of differing attributes that are examined one by one for replace-one neighbours."""
 
 CELLS = 10_000_000
-"""Joint cells that are all looked at where scales vary within sets: 80 MB."""
+"""The largest number of joint cells that are all examined where scales vary within sets: 80 MB."""
 
 ROUNDS = 40
-"""How often beyond them is evened out between clusters what every value costs."""
+"""The number of rounds that balance the cost of every value between clusters, beyond CELLS joint cells."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """What is measured of one attribute.
+    """The queries on one attribute.
 
-    rows: H_a, 64-bit integers, (r_a, n_a); or None for its centring.
+    Attributes:
+        rows: H_a, 64-bit integers, (r_a, n_a); None for the centring of the attribute.
     """
 
     rows: NDArray[np.int64] | None
@@ -108,25 +113,28 @@ class Factor:
         object.__setattr__(self, "rows", rows)
 
     def answers(self, n: int) -> int:
-        """How many answers there are along an axis of n values."""
+        """Return the number of answers along an axis of n values."""
         return axis_rows(n) if self.rows is None else len(self.rows)
 
     def largest(self, n: int) -> int:
-        """The largest entry."""
+        """Return the largest absolute entry, at least 1."""
         return max(n - 1, 1) if self.rows is None else max(largest_entry(self.rows), 1)
 
     def dearest(self, n: int) -> int:
-        """max_i ‖column i‖², in Python's integers: 64 bits would not hold it."""
+        """Return max_i ‖column i‖² in Python's integers: 64 bits would not hold it."""
         if self.rows is None:
             return 1 if n == 2 else n * (n - 1)
         return int((self.rows.astype(object) ** 2).sum(axis=0).max())
 
     def squares(self, n: int) -> Exact:
-        """Of every entry its own, in Python's integers, (r_a, n_a); (1, 1) of a centring, whose columns are alike."""
+        """Return the square of every entry in Python's integers, (r_a, n_a).
+
+        A centring, whose columns have equal squares, gives one number, (1, 1).
+        """
         return np.array([[self.dearest(n)]], dtype=object) if self.rows is None else self.rows.astype(object) ** 2
 
     def nearest(self, n: int) -> int:
-        """Min ⟨column i, column j⟩ of two values, likewise; of one value its square."""
+        """Return the least ⟨column i, column j⟩ of two values; with one value, its square."""
         if self.rows is None:
             return {1: 0, 2: -1}.get(n, -n)
         products = exact_matmul(self.rows.T, self.rows)
@@ -134,7 +142,7 @@ class Factor:
         return int(products.min())
 
     def apply(self, counts: Exact, axis: int) -> Exact:
-        """H along one axis, in the ring of the counts."""
+        """Return H applied along one axis, in the ring of the counts."""
         if self.rows is None:
             return centre(counts, axis)
         first = np.moveaxis(counts, axis, 0)
@@ -145,11 +153,13 @@ class Factor:
 @final
 @dataclass(frozen=True, eq=False)
 class ProductGroup:
-    """Sets of equally many attributes that are measured: K of them.
+    """Measured sets of attributes of equal size: K of them.
 
-    attributes: (K, s), positions among all attributes, increasing along each row. multiples: m_T, 64-bit integers
-    from 1 on, (K,). scales: σ_T > 0, floats, (K,); or of every set one for each product of rows of its factors, in C
-    order, of a centring one for all of its rows.
+    Attributes:
+        attributes: The positions among all attributes, (K, s), increasing along each row.
+        multiples: m_T, 64-bit integers from 1, (K,).
+        scales: σ_T > 0, floats, (K,). Or for every set one scale for each product of rows of its factors, in C order. A
+            centring has one scale for all of its rows.
     """
 
     attributes: NDArray[np.intp]
@@ -193,16 +203,18 @@ class ProductGroup:
 class ProductStrategy(GaussianDesign):
     """All sets of attributes that are measured together.
 
-    over: the attributes, all of them as `exchangeable` ones: their joint cells are never written. factors: of each.
-    groups: the sets, none twice.
+    Attributes:
+        over: The attributes, all as `exchangeable` ones; no array has their joint cells.
+        factors: The factor of each attribute.
+        groups: The sets, none twice.
 
     **Guarantees**
-        * `dearest` is the largest squared column norm of the dense integer strategy divided by σ², exactly; with more
+        * `dearest` is the largest squared column norm of the dense integer strategy divided by σ², exactly. With more
           than EXACT_SCALES different scales it is an upper bound, less than one part in 2⁸⁰ above. Where scales vary
-          within sets it is that up to CELLS joint cells; beyond, it is an upper bound;
-        * `cost_squared` is at least the largest squared distance, in units of the noise, that one neighbouring pair can
-          move the answers, and `dearest` where neighbours add or remove a record; where they replace one, it is at
-          most four times that.
+          within sets, the first two sentences hold up to CELLS joint cells; beyond, it is an upper bound.
+        * `cost_squared` is at least the largest squared distance, in units of the noise, by which one neighbouring pair
+          can move the answers. Where neighbours add or remove a record, it is `dearest`. Where they replace one, it is
+          at most four times `dearest`.
     """
 
     over: Cells
@@ -258,12 +270,12 @@ class ProductStrategy(GaussianDesign):
 
     @cached_property
     def counts(self) -> tuple[NDArray[np.int64], ...]:
-        """How many answers each set has, by group."""
+        """The number of answers of each set, by group."""
         return tuple(np.array([math.prod(x) for x in shapes], dtype=np.int64) for shapes in self.shapes)
 
     @cached_property
     def grids(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
-        """The shape of the scales of every set, by group: along each of its attributes 1 where rows have one scale."""
+        """The shape of the scales of every set, by group; 1 along an attribute whose rows have one scale."""
         rows = [1 if f.rows is None else len(f.rows) for f in self.factors]
         return tuple(
             tuple(tuple(1 if len(g.scales) == len(g) else rows[a] for a in own) for own in g.attributes.tolist())
@@ -272,11 +284,11 @@ class ProductStrategy(GaussianDesign):
 
     @property
     def joint(self) -> bool:
-        """Whether scales vary within a set."""
+        """True if scales vary within a set."""
         return any(len(g.scales) > len(g) for g in self.groups)
 
     def by_set(self, values: Sequence[NDArray[Any]]) -> list[list[NDArray[Any]]]:
-        """What is given for every scale, by group, as one array for each set."""
+        """Return the values of all scales, by group, as one array for each set."""
         out = []
         for x, grids in zip(values, self.grids, strict=True):
             parts = np.split(x, np.cumsum([math.prod(own) for own in grids])[:-1]) if grids else []
@@ -285,7 +297,7 @@ class ProductStrategy(GaussianDesign):
 
     @cached_property
     def runs(self) -> tuple[tuple[Floats, NDArray[np.int64]], ...]:
-        """By group scales, and how many answers in turn have each: one by one where they vary within sets."""
+        """The scales by group, each with its number of consecutive answers: 1 where scales vary within sets."""
         out = []
         for g, sizes, shapes, own in zip(
             self.groups, self.counts, self.shapes, self.by_set([g.scales for g in self.groups]), strict=True
@@ -299,7 +311,7 @@ class ProductStrategy(GaussianDesign):
 
     @cached_property
     def _weighed(self) -> tuple[int, tuple[dict[tuple[int, ...], Exact], ...]]:
-        """By group every set of attributes with m²/σ² in whole numbers of a unit, which is returned first."""
+        """A unit, and by group every set of attributes with m²/σ² as integers in this unit."""
         unit, precisions = exact_precisions([g.scales for g in self.groups])
         out = []
         for g, own in zip(self.groups, self.by_set(precisions), strict=True):
@@ -313,7 +325,7 @@ class ProductStrategy(GaussianDesign):
         return [f.dearest(n) for f, n in zip(self.factors, self.sizes, strict=True)]
 
     def _by_cell(self, own: Sequence[int], precisions: Exact) -> Exact:
-        """f_T of the cells of a set, along each of its attributes of all values, or of 1 where they are alike."""
+        """Return f_T of the cells of a set; an axis has all values of its attribute, or 1 if these cost the same."""
         x = precisions
         for axis, a in enumerate(own):
             squares = self.factors[a].squares(self.sizes[a])
@@ -322,27 +334,30 @@ class ProductStrategy(GaussianDesign):
         return x
 
     def _most(self, own: Sequence[int], precisions: Exact) -> int:
-        """The largest f_T: where scales do not vary, of the dearest value of every attribute."""
+        """Return the largest f_T; where scales do not vary, it is that of the costliest value of every attribute."""
         if precisions.size == 1:
             return int(precisions.item() * math.prod(self._dearest[a] for a in own))
         return int(self._by_cell(own, precisions).max())
 
     @cached_property
     def group_costs(self) -> tuple[Fraction, ...]:
-        """What the sets of each group cost at most, each set the record that pays most for it."""
+        """Bounds on the cost of the sets of each group: the sum, over the sets, of the largest cost of any record."""
         unit, groups = self._weighed
         return tuple(Fraction(sum(self._most(own, x) for own, x in sets.items()), unit) for sets in groups)
 
     @cached_property
     def dearest(self) -> Fraction:
-        """Σ_T m_T²/σ_T² Π max g: what a record with the dearest value of every attribute costs; the bound above."""
+        """The cost Σ_T m_T²/σ_T² Π max g of a record with the costliest value of every attribute.
+
+        Where scales vary within sets, it is the bound in the head of this module.
+        """
         if not self.joint:
             return sum(self.group_costs, Fraction(0))
         unit, groups = self._weighed
         return Fraction(self._no_more({own: self._by_cell(own, x) for sets in groups for own, x in sets.items()}), unit)
 
     def _no_more(self, costs: Mapping[tuple[int, ...], Exact]) -> int:
-        """The largest Σ_T f_T, or with several clusters a number that it is nowhere above."""
+        """Return the largest Σ_T f_T; with several clusters, a bound on it."""
         varying = {own: tuple(a for a, n in zip(own, x.shape, strict=True) if n > 1) for own, x in costs.items()}
         every = tuple(sorted({a for own in varying.values() for a in own}))
         if math.prod(self.sizes[a] for a in every) <= CELLS:
@@ -356,7 +371,8 @@ class ProductStrategy(GaussianDesign):
                 place = larger[place]  # noqa: PLW2901
             homes[own] = place
             clusters[place] = np.zeros([self.sizes[a] for a in place], dtype=np.int64)
-        # sums of what clusters cost, and these less what others have, stay below 2⁶²: no 64-bit integer wraps around
+        # Sums of the costs of clusters, and their differences to those of others, stay below 2⁶²: no 64-bit integer
+        # wraps around.
         most = [int(x.max()) for x in costs.values()]
         shift = max(0, (sum(most) * len(clusters)).bit_length() - 61)
         for own, x in costs.items():
@@ -377,18 +393,22 @@ class ProductStrategy(GaussianDesign):
         return int(np.max(sum(cells)))
 
     def profile(self) -> tuple[Fraction, ...]:
-        """One number, of the dearest joint cell."""
+        """Return one number, the cost of the costliest joint cell."""
         return (self.dearest,)
 
     def cost_squared(self, neighbours: Neighbours) -> Fraction:
-        """Δ² for neighbours that differ in one record: exact, or a bound on it (see above)."""
+        """Return Δ² for neighbours that differ in one record: exact, or the bound in the head of this module."""
         if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
             return self.dearest
         return 4 * self.dearest if self.joint else self._replaced
 
     @cached_property
     def _replaced(self) -> Fraction:
-        """The bound above: by attribute up to MOST_CHOICES sets D, else by factor, or of every set on its own."""
+        """The bound in the head of this module, by sets D.
+
+        Up to MOST_CHOICES, D runs over sets of attributes, else over numbers of attributes of each factor. The result
+        is at most the sum of every set's own maximum.
+        """
         unit, groups = self._weighed
         weights = {own: int(x.item()) for sets in groups for own, x in sets.items()}
         nearest = [f.nearest(n) for f, n in zip(self.factors, self.sizes, strict=True)]
@@ -405,7 +425,7 @@ class ProductStrategy(GaussianDesign):
         return Fraction(2 * apart, unit)
 
     def _alone(self, weights: Mapping[tuple[int, ...], int], nearest: Sequence[int]) -> int:
-        """Half of every set's own maximum over D, all added up."""
+        """Return half of the sum of every set's own maximum over D."""
         total = 0
         for own, x in weights.items():
             least = most = 1
@@ -418,7 +438,7 @@ class ProductStrategy(GaussianDesign):
     def _among(
         self, weights: Mapping[tuple[int, ...], int], nearest: Sequence[int], kinds: Sequence[Sequence[int]]
     ) -> int:
-        """Half of the maximum over D, of which only how many of each kind of attributes it has is looked at."""
+        """Return half of the maximum over D, where D is known only by its number of attributes of each kind."""
         kind = {a: k for k, own in enumerate(kinds) for a in own}
         types: dict[tuple[tuple[int, int], ...], int] = {}
         for own, x in weights.items():
@@ -426,7 +446,7 @@ class ProductStrategy(GaussianDesign):
             types[key] = max(x, types.get(key, 0))
 
         def product(k: int, differ: int, count: int) -> int:
-            """Over all choices of so many of a kind, of which so many differ, of Π κ Π G."""
+            """Return the sum of Π κ Π G over all choices of `count` attributes of a kind with `differ` in D."""
             n, a = len(kinds[k]), kinds[k][0]
             return sum(
                 math.comb(differ, j)
@@ -447,25 +467,25 @@ class ProductStrategy(GaussianDesign):
     # --- as a design ------------------------------------------------------------------------------------
 
     def afresh(self, of: Adjacency) -> ProductStrategy:
-        """The same integers, with nothing computed of them before."""
+        """Return these integers without cached results."""
         del of
         return replace(self, factors=tuple(map(replace, self.factors)), groups=tuple(map(replace, self.groups)))
 
     def in_parts(self, parts: int) -> ProductStrategy:
-        """With noise so many times: as of sectors, squared distances are convex."""
+        """Return the strategy with `parts` times the noise: squared distances are convex, as in `sectors`."""
         return replace(self, groups=tuple(replace(g, scales=g.scales * parts) for g in self.groups))
 
     def margins(self) -> set[Margin]:
-        """The sets of attributes that are measured."""
+        """Return the sets of attributes that are measured."""
         return {m for g in self.groups for m in named(self.over, g.attributes, ())}
 
     def exact(self, counts: Counts, of: Adjacency, records: int) -> Answers:
-        """By group, m_T (⊗_{a∈T} H_a) applied to the counts of T along one axis after the other."""
-        del of  # the integers are the same whoever is protected
+        """Return, by group, m_T (⊗_{a∈T} H_a) applied to the counts of T along one axis after the other."""
+        del of  # The integers do not depend on the protected unit.
         return tuple(self._transformed(g, counts, records) for g in self.groups)
 
     def _transformed(self, group: ProductGroup, counts: Counts, records: int) -> Exact:
-        """Exact integers; modulo 2⁶⁴ where the factors, and the public bound on the number of records, allow int64."""
+        """Return exact integers, modulo 2⁶⁴ where the factors and the public bound on records allow int64."""
         largest = [f.largest(n) for f, n in zip(self.factors, self.sizes, strict=True)]
         sets = list(zip(group.multiples.tolist(), group.attributes.tolist(), strict=True))
         most = max((m * math.prod(largest[a] for a in own) for m, own in sets), default=1)
@@ -479,5 +499,5 @@ class ProductStrategy(GaussianDesign):
         return np.concatenate(out)
 
     def told(self) -> list[tuple[int, list[int]]]:
-        """How many sets of which attributes."""
+        """Return the number of sets of each group, with the positions of their attributes."""
         return [(len(g), np.unique(g.attributes).tolist()) for g in self.groups]

@@ -1,32 +1,41 @@
-"""Trees: what is measured of nested places, with noise scales by class of place, and its exact price. Trust kernel.
+"""Define trees: measurements of nested places, with noise scales by class of place, and their price. Trust kernel.
 
-A set T of attributes beside the places measures, at places g of some levels of a tree,
+A set T of attributes other than the places measures, at places g of some levels of a tree,
 
     m_T (⊗_{a∈T} H_a ⊗_{a∉T} 1ᵀ) ⊗ U_g x,    U_g = Σ k_h U_h over the places h right below g, U of a leaf its own count,
 
-with independent discrete Gaussian noise of scale σ_Tg on every entry. m_T and k are integers, H_a = n_a I − J (for
-n_a = 2 the row (1, −1)); k and σ are the same for all places of a class. The leaves of T are the places of the deepest
-level it measures: all sums are made of their counts, by the tree written here. Sets of different deepest levels are
-priced together as records lie in both, which an order compares with its domain (`nested`). A record of leaf i moves U_g
-by the product of k from i up to below g, and costs
+with independent discrete Gaussian noise of scale σ_Tg on every entry.
+
+| symbol | meaning |
+|---|---|
+| m_T, k | integers; k is the same for all places of a class |
+| H_a | n_a I − J (for n_a = 2 the row (1, −1)) |
+| σ_Tg | noise scale, the same for all places of a class |
+
+The leaves of T are the places of the deepest level that T measures. The tree in the strategy gives all sums of their
+counts. Sets of different deepest levels are priced together: a record lies in a leaf of each. `Order` compares this
+nesting with its domain (`nested`). A record of leaf i moves U_g by the product of k from i up to below g, and costs
 
     prof(i) = Σ_T h_T y_T(i),    h_T = m_T² Π_{a∈T} n_a (n_a − 1) (1 for n_a = 2),
-    y_T(g) = 1/σ_Tg² + k_g² y_T(place above g), 1/σ² being 0 where nothing is measured.
+    y_T(g) = 1/σ_Tg² + k_g² y_T(place above g).
 
-y depends on the class of a place alone, as that tells the class of the place above. Nothing an optimiser says enters.
+1/σ² is 0 where nothing is measured. y depends on the class of a place alone, as the class determines the class of the
+place above. No result of an optimiser enters.
 
 **Replaced.** Records of leaves i and j that meet in g differ in T by
 
     h_T [y_T(i) + y_T(j) − 2 χ_T U_g(i) U_g(j) y_T(g)],    χ_T = Π_{a∈T} (1 where they agree, else −1/(n_a − 1)).
 
-As 2 U_g(i) U_g(j) ≤ U_g(i)² + U_g(j)², the last term is at most |χ_T| (U_g(i)² + U_g(j)²) y_T(g) where χ_T < 0; as no
-U_g is less than the least of them, V_g, it is at most −χ_T (U_g(i) + U_g(j)) V_g y_T(g) elsewhere. So the distance is
-at most half of what stands here for i and half of it for j, whatever they are, where D are the attributes in which they
-differ and g is the place of i of level m, or of T's deepest level, if that is above it (then U and V are 1):
+As 2 U_g(i) U_g(j) ≤ U_g(i)² + U_g(j)², the last term is at most |χ_T| (U_g(i)² + U_g(j)²) y_T(g) where χ_T < 0. Let V_g
+be the least U_g. No U_g is less than V_g, so elsewhere the term is at most −χ_T (U_g(i) + U_g(j)) V_g y_T(g). So the
+distance is at most half of the bracket below for i plus half of it for j. Let D be the attributes in which the records
+differ. Let g be the place of i of level m. If T's deepest level is above m, g is the place of that level (then U and V
+are 1):
 
     Δ² ≤ 2 max_{D, m, i} Σ_T h_T [y_T(i) − χ_T U_g(i) (U_g(i) where χ_T < 0, V_g elsewhere) y_T(g)].
 
-A negative χ_T is at least −1/(n_T − 1), n_T the least n_a of T, and U_g(i)² y_T(g) ≤ y_T(i). Of many D we only take
+A negative χ_T is at least −1/(n_T − 1), n_T the least n_a of T, and U_g(i)² y_T(g) ≤ y_T(i). If there are many D, the
+module only uses
 
     Δ² ≤ 2 max_i Σ_T h_T y_T(i) n_T/(n_T − 1),    that factor 1 for T of no attributes.
 """
@@ -62,18 +71,22 @@ from fitnoise.kernel.immutable import FixedMapping
 from fitnoise.kernel.units import Adjacency, Neighbours
 
 MOST_MEETINGS = 2**24
-"""Sets of attributes that differ, times levels, sets that are measured and classes of leaves, up to which each is
-looked at for records that are replaced, in seconds."""
+"""The largest number of cases for which records that are replaced are examined one by one, in seconds.
+
+A case is a set of differing attributes, a level, a measured set and a class of leaves.
+"""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class MeasuredTree:
-    """What is measured of the places, beside one set of attributes.
+    """The measurement of places for one set of further attributes.
 
-    attributes: positions of these among all, increasing. multiple: m_T ≥ 1. factors: k ≥ 1 of the places of each class,
-    64-bit integers, by level from the one below the top to the deepest. scales: σ > 0 by class, floats, by level that
-    is measured; the deepest is.
+    Attributes:
+        attributes: The positions of the further attributes among all, increasing.
+        multiple: m_T ≥ 1.
+        factors: k ≥ 1 of the places of each class, 64-bit integers, by level from the one below the top to the deepest.
+        scales: σ > 0 by class, floats, by measured level; the deepest level is measured.
     """
 
     attributes: tuple[int, ...]
@@ -126,18 +139,21 @@ class MeasuredTree:
 @final
 @dataclass(frozen=True, eq=False)
 class TreeStrategy(GaussianDesign):
-    """All that is measured of nested places together.
+    """All measurements of nested places together.
 
-    over: the attributes, each level of places as one of its own. levels: positions of the levels among these, from the
-    top down. above: for each level the place above every place, not decreasing; above the first all is one place, the
-    top. classes: of every place, by level from the top on. groups: what is measured, by attributes beside the places,
-    none twice.
+    Attributes:
+        over: The attributes; each level of places is an attribute.
+        levels: The positions of the levels among these, from the top down.
+        above: For each level, the place above every place, not decreasing. Above the first level there is one place,
+            the top.
+        classes: The class of every place, by level from the top on.
+        groups: The measurements by further attributes, none twice.
 
     **Guarantees**
-        * `dearest` is the largest squared column norm of the dense integer strategy divided by σ², exactly; with more
-          than EXACT_SCALES different scales it is an upper bound, less than one part in 2⁸⁰ above;
-        * `cost_squared` is at least the largest squared distance, in units of the noise, that one neighbouring pair can
-          move the answers, and exactly that where neighbours add or remove a record.
+        * `dearest` is the largest squared column norm of the dense integer strategy divided by σ², exactly. With more
+          than EXACT_SCALES different scales it is an upper bound, less than one part in 2⁸⁰ above.
+        * `cost_squared` is at least the largest squared distance, in units of the noise, by which one neighbouring pair
+          can move the answers. It is exactly that where neighbours add or remove a record.
     """
 
     over: Cells
@@ -217,29 +233,29 @@ class TreeStrategy(GaussianDesign):
 
     @cached_property
     def _kinds(self) -> list[int]:
-        """How many classes each level has."""
+        """The number of classes of each level."""
         return [int(own.max()) + 1 for own in self.classes]
 
     @cached_property
     def _above(self) -> list[Indices]:
-        """The class above that of the first place of every class, by level below the top."""
+        """The class of the place above the first place of every class, by level below the top."""
         out = []
         for up, own, parents in zip(self.classes, self.classes[1:], self.above, strict=False):
             out.append(up[parents[np.unique(own, return_index=True)[1]]])
         return out
 
     def rows(self, g: MeasuredTree) -> int:
-        """How many answers there are for each place."""
+        """Return the number of answers for each place."""
         return math.prod(axis_rows(self.sizes[a]) for a in g.attributes)
 
     @cached_property
     def orders(self) -> tuple[Indices, ...]:
-        """The places of every level by class: in the order of their answers."""
+        """The places of every level sorted by class, the order of their answers."""
         return tuple(np.argsort(own, kind="stable") for own in self.classes)
 
     @cached_property
     def counts(self) -> tuple[NDArray[np.int64], ...]:
-        """How many answers each class of places has, by group: level by level from the top."""
+        """The number of answers of each class of places, by group, level by level from the top."""
         each = [np.bincount(own) for own in self.classes]
         return tuple(self.rows(g) * np.concatenate([each[level] for level in g.scales]) for g in self.groups)
 
@@ -249,11 +265,11 @@ class TreeStrategy(GaussianDesign):
 
     @property
     def runs(self) -> list[tuple[Floats, NDArray[np.int64]]]:
-        """By group σ of each class, level by level, and how many answers it has."""
+        """The scale σ of each class, by group and level, with its number of answers."""
         return list(zip(self._scales, self.counts, strict=True))
 
     def _weight(self, g: MeasuredTree, *, replaced: bool) -> int:
-        """h_T, times n_T/(n_T − 1) for records that are replaced."""
+        """Return h_T, times n_T/(n_T − 1) for records that are replaced."""
         out, sizes = g.multiple**2, [self.sizes[a] for a in g.attributes]
         for n in sizes:
             out *= 1 if n == 2 else n * (n - 1)
@@ -263,12 +279,12 @@ class TreeStrategy(GaussianDesign):
 
     @cached_property
     def _deepest(self) -> int:
-        """The deepest level that any group measures: its places are the leaves."""
+        """The deepest level that any group measures; its places are the leaves."""
         return max(g.deep for g in self.groups)
 
     @cached_property
     def _charged(self) -> tuple[int, list[list[Exact]]]:
-        """A unit, and y_T in it, by group and level down to its deepest, of every class of places."""
+        """A unit, and y_T of every class of places as integers in this unit, by group and level down to its deepest."""
         unit, precisions = exact_precisions(self._scales)
         out = list[list[Exact]]()
         for g, own in zip(self.groups, precisions, strict=True):
@@ -280,7 +296,7 @@ class TreeStrategy(GaussianDesign):
         return unit, out
 
     def _carried(self, values: Exact, level: int, factors: Sequence[Exact] = ()) -> Exact:
-        """What leaves of each class have of their place of a level, times the factors of all levels from there down."""
+        """Return the value of each leaf class: that of its place of a level, times the factors from there down."""
         for below in range(level, self._deepest):
             values = values[self._above[below]]
             if below < len(factors):
@@ -289,7 +305,7 @@ class TreeStrategy(GaussianDesign):
 
     @cached_property
     def _prices(self) -> tuple[int, list[Exact]]:
-        """A unit, and y_T in it, by group and class of leaves."""
+        """A unit, and y_T as integers in this unit, by group and class of leaves."""
         unit, charged = self._charged
         return unit, [self._carried(y[-1], g.deep) for g, y in zip(self.groups, charged, strict=True)]
 
@@ -300,29 +316,29 @@ class TreeStrategy(GaussianDesign):
 
     @cached_property
     def dearest(self) -> Fraction:
-        """max_i prof(i): what a record of the dearest place costs."""
+        """The cost max_i prof(i) of a record of the costliest place."""
         return self._largest(replaced=False)
 
     @cached_property
     def group_costs(self) -> tuple[Fraction, ...]:
-        """What each group costs a record of the place where it is dearest."""
+        """The cost of each group for a record of the place where it is largest."""
         unit, prices = self._prices
         pairs = zip(self.groups, prices, strict=True)
         return tuple(Fraction(self._weight(g, replaced=False) * int(y.max()), unit) for g, y in pairs)
 
     def profile(self) -> tuple[Fraction, ...]:
-        """One number, of the dearest place."""
+        """Return one number, the cost of the costliest place."""
         return (self.dearest,)
 
     def cost_squared(self, neighbours: Neighbours) -> Fraction:
-        """Δ² for neighbours that differ in one record: exact, or for replacing a bound (see above)."""
+        """Return Δ² for neighbours that differ in one record: exact, or the bound for replaced records."""
         if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
             return self.dearest
         return 2 * min(self._largest(replaced=True), self._where_they_meet)
 
     @cached_property
     def _where_they_meet(self) -> Fraction:
-        """Half of the first bound above; where it takes too long, of the second."""
+        """Half of the first bound for replaced records in the module head, or of the second to save time."""
         used = sorted({a for g in self.groups for a in g.attributes})
         levels, leaves = range(self._deepest + 1), len(self._prices[1][0])
         if (len(levels) * len(self.groups) * leaves) << len(used) > MOST_MEETINGS:
@@ -336,13 +352,13 @@ class TreeStrategy(GaussianDesign):
                 total = np.zeros(leaves, dtype=object)
                 for g, parts, own in zip(self.groups, shared, kinds, strict=True):
                     more, less = parts[min(level, g.deep)]
-                    times = math.prod(own)  # h_T holds it: these are whole numbers
+                    times = math.prod(own)  # h_T contains it, so these are integers.
                     total = total + parts[-1][0] + (more // times if len(own) % 2 else -(less // times))
                 best = max(best, int(total.max()))
         return Fraction(best, unit)
 
     def _shared(self, g: MeasuredTree, y: Sequence[Exact]) -> list[tuple[Exact, Exact]]:
-        """By level h_T U_g(i)² y_T(g) and h_T U_g(i) V_g y_T(g) of every class of leaves i, and its place g there."""
+        """Return h_T U_g(i)² y_T(g) and h_T U_g(i) V_g y_T(g) by level, for every leaf class i and its place g."""
         weight, k = self._weight(g, replaced=False), [x.astype(object) for x in g.factors]
         least = [np.ones(len(y[-1]), dtype=object)]
         for level in range(g.deep, 0, -1):
@@ -358,12 +374,12 @@ class TreeStrategy(GaussianDesign):
     # --- as a design ------------------------------------------------------------------------------------
 
     def afresh(self, of: Adjacency) -> TreeStrategy:
-        """The same integers, with nothing computed of them before."""
+        """Return these integers without cached results."""
         del of
         return replace(self, groups=tuple(map(replace, self.groups)))
 
     def in_parts(self, parts: int) -> TreeStrategy:
-        """With noise so many times: as of sectors, squared distances are convex."""
+        """Return the strategy with `parts` times the noise: squared distances are convex, as in `sectors`."""
         finer = ({level: x * parts for level, x in g.scales.items()} for g in self.groups)
         return replace(self, groups=tuple(replace(g, scales=x) for g, x in zip(self.groups, finer, strict=True)))
 
@@ -372,21 +388,21 @@ class TreeStrategy(GaussianDesign):
 
     @property
     def nested(self) -> list[tuple[str, str, Indices]]:
-        """Every level but the first in the one above it."""
+        """The nesting of every level except the first in the level above it."""
         names = [self.over.names[a] for a in self.levels]
         return [(up, low, own) for up, low, own in zip(names, names[1:], self.above[1:], strict=False)]
 
     def margins(self) -> set[Margin]:
-        """The attributes of each group, with the deepest level it measures."""
+        """Return the attributes of each group, with the deepest level it measures."""
         return {self._margin(g) for g in self.groups}
 
     def exact(self, counts: Counts, of: Adjacency, records: int) -> Answers:
-        """By group, and level from the top, what is measured of the places class by class."""
-        del of  # the integers are the same whoever is protected
+        """Return the exact answers by group, level from the top, and class of places."""
+        del of  # The integers do not depend on the protected unit.
         return tuple(self._transformed(g, counts, records) for g in self.groups)
 
     def _transformed(self, g: MeasuredTree, counts: Counts, records: int) -> Exact:
-        """Exact integers; modulo 2⁶⁴ where the factors, and the public bound on the number of records, allow int64."""
+        """Return exact integers, modulo 2⁶⁴ where the factors and the public bound on records allow int64."""
         sizes = [self.sizes[a] for a in g.attributes]
         most = g.multiple * math.prod(max(n - 1, 1) for n in sizes) * math.prod(int(x.max()) for x in g.factors)
         dtype: np.dtype[Any] = np.dtype(object) if records * most >= WRAP else np.dtype(np.int64)
@@ -405,14 +421,14 @@ class TreeStrategy(GaussianDesign):
         return np.concatenate(out)
 
     def told(self) -> list[tuple[int, list[int]]]:
-        """How many classes of places are measured, beside which attributes."""
+        """Return the number of measured classes of each group, with the positions of its attributes and levels."""
         levels = ([self.levels[x - 1] for x in g.scales if x] for g in self.groups)
         pairs = zip(self.groups, self._scales, levels, strict=True)
         return [(len(scales), [*g.attributes, *own]) for g, scales, own in pairs]
 
 
 def _kept(values: Any) -> Any:
-    """A copy that nobody changes: a price once computed stays the price of these integers."""
+    """Return a read-only copy: a price once computed stays the price of these integers."""
     out = np.array(values)
     out.setflags(write=False)
     return out
