@@ -107,10 +107,10 @@ def test_the_command_writes_it_once(tmp_path, capfdbinary):
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        (("age", "age=ordered"), "'age' is there twice"),
-        (("age=number",), "there is no type 'number'"),
-        (("std_error",), "std_error"),
-        (("",), "an attribute is named by"),
+        (("age", "age=ordered"), "'age' is named twice"),
+        (("age=number",), "There is no type 'number'"),
+        (("std_error",), "[domain.attribute-name-reserved]"),
+        (("",), "[domain.attribute-name-invalid]"),
         ((), "Missing argument"),
     ],
 )

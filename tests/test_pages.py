@@ -701,7 +701,7 @@ def test_pages_of_what_was_made_of_a_release_are_verified_with_it(tmp_path, caps
         by_command("verify", r, *given, "--report", str(place), "--json")
         assert "differs from this file" in json.loads(capsys.readouterr().out)["checks"][-1]["found"]
         by_command("verify", r, "--report", str(place), "--json")
-        assert "it is of other tables" in json.loads(capsys.readouterr().out)["checks"][-1]["found"]
+        assert "is of other tables" in json.loads(capsys.readouterr().out)["checks"][-1]["found"]
         by_command("export", r, *given, "-o", str(tmp_path / f"{name}_package"), "--table", "state by status")
         described = json.loads((tmp_path / f"{name}_package" / "datapackage.json").read_text(encoding="utf-8"))
         assert [x["name"] for x in described["resources"]] == ["state_by_status"]
