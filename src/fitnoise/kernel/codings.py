@@ -1,19 +1,20 @@
-"""What a value of the data means: the cell it falls into, in plain Python. Part of the trust kernel.
+"""Codings: the cell of each value of the data, in plain Python. Part of the trust kernel.
 
-Every kind of attribute has one of four codings: codes, a range, cuts, or steps; and any of them may have further cells
-beside its own, for what is no value (`Beside`). Whatever counts records translates these, and is tested against the
-definitions here.
+**Purpose.** Every kind of attribute has one of four codings: codes, a range, cuts, or steps. Any of them may have
+missing-value categories, whose cells follow its own (`Beside`). Every counter translates these codings, and is tested
+against the definitions here.
 
-How values are read, the same from every source:
+**Statement.** Values are read by equal rules from every source:
 
-* numbers in double precision; from text (CSV, Python objects) as decimal numbers of the digits 0 to 9, such as 7, -0.5
-  and 1e3, spaces around them ignored. "1_000" and "1,000" are no numbers. Codes that are whole numbers are compared as
-  numbers: "1", "01" and "1.0" are the code 1.
-* text codes letter by letter: capitals and spaces count. A whole number is also its decimal text.
-* true/false from text as true, t, yes, y, 1 and false, f, no, n, 0, whatever their capitals, spaces around ignored.
-* absent: null, NaN, empty text unless "" is a declared code, and of numbers and truth values text of nothing but
-  spaces. In CSV all of these are texts, and what is missing is the empty one. What is no text, number or truth value at
-  all, such as a list, is absent too. Infinite numbers are outside every domain.
+* Numbers have double precision. Text (CSV, Python objects) is read as decimal numbers of the digits 0 to 9, such as 7,
+  -0.5 and 1e3, and spaces around them are ignored. "1_000" and "1,000" are not numbers. Codes that are whole numbers
+  are compared as numbers: "1", "01" and "1.0" are the code 1.
+* Text codes are compared letter by letter: capitals and spaces count. A whole number is also its decimal text.
+* True/false is read from text as true, t, yes, y, 1 and false, f, no, n, 0, in any capitals, and spaces around are
+  ignored.
+* Absent values are null, NaN, and empty text unless "" is a declared code. For numbers and truth values, text of
+  nothing but spaces is absent too. In CSV all of these are texts, and the empty text is the missing value. A value that
+  is not a text, number or truth value, such as a list, is absent too. Infinite numbers are outside every domain.
 """
 
 from __future__ import annotations
@@ -36,21 +37,24 @@ from fitnoise.errors import DomainError
 from fitnoise.kernel.immutable import FixedMapping
 
 Code = str | int | bool
-"""What a column of codes holds."""
+"""The type of a value in a column of codes."""
 
 EXACT = 2**53
 """Whole numbers below this are exact in every format the data may come in."""
 
 SPACES = " \t\n\v\f\r"
-"""What is ignored around numbers and truth values."""
+"""The characters that are ignored around numbers and truth values."""
 
 TRUE = ("true", "t", "yes", "y", "1")
 FALSE = ("false", "f", "no", "n", "0")
 """Texts that are truth values."""
 
 OUTSIDE, DROPPED, REFUSED = -1, -2, -3
-"""In place of a cell, of a value that has none: the source of the data says what becomes of such records; they are left
-out; or the data are refused."""
+"""The results in place of a cell, for a value without a cell.
+
+OUTSIDE: The data source states the action for such records. DROPPED: The records are left out. REFUSED: The data are
+refused.
+"""
 
 FINEST = 2**50
 """Ends and steps of amounts are below this in units of their last decimal place."""
@@ -59,13 +63,13 @@ MOST_CELLS = 10**7
 """Cells of a range, and no more."""
 
 MOST_STEPS = 2**30
-"""Steps of an amount: 32-bit integers hold the number of a step, and of a cell beside the last."""
+"""The largest number of steps of an amount: 32-bit integers hold the number of a step, and of a cell after the last."""
 
 FURTHEST = 2**31
 """Steps from zero to which an amount is cut before it is added to others."""
 
 MOST_RANGES = 100
-"""Different ranges that an amount may have, by the cells of another attribute: engines are told each."""
+"""The largest number of different ranges of an amount, by the cells of another attribute; each adds to a statement."""
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 """Decimal digits of ASCII, a point and an exponent: no underscores between digits, no words, no hexadecimal."""
@@ -139,7 +143,7 @@ class Codes:
         return dict(zip(self.codes, self.cells, strict=True))
 
     def cell(self, value: object) -> int | None:
-        """The cell of the code that a value is; None when it is none."""
+        """Return the cell of the code that a value is; `None` if it is not a code."""
         text = written(value)
         if text is None:
             return None
@@ -208,7 +212,7 @@ class Range:
         return self.high - self.low + 1
 
     def cell(self, value: object) -> int | None:
-        """How far a whole number is above `low`; None when it is not in the range, or no whole number."""
+        """Return the difference of a whole number and `low`; `None` outside the range, or for any other value."""
         x = number(written(value))
         if x is None or x != math.floor(x):
             return None
@@ -223,8 +227,8 @@ class Cuts:
     """Numbers cut at c₁ < c₂ < … < c_k into k + 1 cells: below c₁, [c₁, c₂), …, c_k or more.
 
     Raises:
-        DomainError: no cuts, cuts that are not finite numbers, or not strictly increasing; or a whole number that is no
-            double, so that another one would be the cut.
+        DomainError: There are no cuts, or they are not finite numbers, or not strictly increasing.
+        DomainError: A cut is a whole number that is no double, so that another number would be the cut.
     """
 
     cuts: tuple[float, ...]
@@ -269,7 +273,7 @@ class Cuts:
         return len(self.cuts) + 1
 
     def cell(self, value: object) -> int | None:
-        """How many cuts a number has reached; None for what is no number."""
+        """Return the number of cuts that a number has reached; `None` for a value that is not a number."""
         x = number(written(value))
         return None if x is None else sum(c <= x for c in self.cuts)
 
@@ -298,7 +302,7 @@ class Interval:
         return 1
 
     def cell(self, value: object) -> int | None:
-        """0 of a number between the ends; None for all else."""
+        """Return 0 for a number between the ends; `None` for any other value."""
         x = number(written(value))
         return 0 if x is not None and self.low <= x < self.high else None
 
@@ -306,29 +310,35 @@ class Interval:
 @final
 @dataclass(frozen=True)
 class Steps:
-    """The step of a number: that j from 0 to K = (high − low)/step of which low + j · step is nearest.
+    """The step of a number: the j from 0 to K = (high − low)/step for which low + j · step is nearest.
 
-    A number beyond `low` or `high` is cut to it first; half-way it is the larger j. In doubles, with the decimals
-    low = a/10ᵏ and step = p/10ᵏ, j = ⌊(10ᵏ x − (a − p/2))/p⌋ of x that is cut, and then j is. Every operation is one of
-    IEEE 754, rounded to nearest, so that j is the same wherever it is computed; and what is divided is no smaller than
-    p/4, so that nothing underflows. At either end 10ᵏ x is within ¼ of a whole number, as a/10ᵏ and 10ᵏ x are each off
-    by 2⁻⁵³ of it at most: so j is from 0 to K even if it is not cut.
+    A number outside `low` and `high` is cut to them first; half-way it is the larger j.
 
-    low, high, step: decimal numbers. valid: numbers below the first or above the second are none; None: all are.
-    ceilings: values of steps between low and high. With low and high they are the knots, between which records lie.
-    uncut: whether numbers are to be added up before they are cut (`uncut`). They are cut to 2³¹ steps from zero
-        instead, and there is a cell for each of these: that of n steps is n + 2³¹. They are rounded as before; as all
-        that is computed is below 2³³ p, it is off by 2⁻¹⁸ p at most, and so no j at either end is another.
-    by: another attribute, by whose cell it goes what a step is. Then low and high are whole numbers of steps, each 1.
-    classes: for each cell of that attribute the steps there, all with this K, and low as many steps from zero. A number
-        has a step only where it is known in which cell its record is (`within`).
+    *Arithmetic.* In doubles, with the decimals low = a/10ᵏ and step = p/10ᵏ, j = ⌊(10ᵏ x − (a − p/2))/p⌋. x is cut
+    before, and j after. Every operation is one of IEEE 754, rounded to nearest, so that every computer obtains the same
+    j. The dividend is no smaller than p/4, so that nothing underflows. At either end 10ᵏ x is within ¼ of a whole
+    number. The reason is that a/10ᵏ and 10ᵏ x each have a relative error of 2⁻⁵³ at most. So j is from 0 to K even if
+    it is not cut.
+
+    low, high, step: Decimal numbers.
+    valid: The least and the largest valid number; numbers outside are not amounts. `None`: All are.
+    ceilings: Values of steps between low and high. With low and high they are the knots, between which records lie.
+    uncut: True if numbers are to be added up before they are cut (`uncut`). They are cut to 2³¹ steps from zero
+    instead, and there is a cell for each of these: that of n steps is n + 2³¹. They are rounded as before. All computed
+    numbers are below 2³³ p, so their error is 2⁻¹⁸ p at most, and no j at either end changes.
+    by: Another attribute, on whose cell the size of a step depends. Then low and high are whole numbers of steps, each
+    1.
+    classes: For each cell of that attribute the steps there, all with this K, and low as many steps from zero. A number
+    has a step only where the cell of its record is known (`within`).
 
     Raises:
-        DomainError: no finite decimal numbers of at most 15 places, below 2^50 in units of the last; a step that is not
-            positive or does not divide the range; no range, or one of more than 2^30 steps; no `valid` around it; or
-            ceilings that do not increase between low and high, or are no steps. Of what is to be added up: low that is
-            no whole number of steps, or an end beyond 2^31 steps from zero. Of classes: more than 100 different ones,
-            or ones that are not of as many steps, from as many above zero.
+        DomainError: The numbers are not finite decimals of at most 15 places, below 2^50 in units of the last.
+        DomainError: The step is not positive or does not divide the range.
+        DomainError: The range is empty, or has more than 2^30 steps, or `valid` does not contain it.
+        DomainError: The ceilings do not increase between low and high, or are not steps.
+        DomainError: For numbers to be added up, low is not a whole number of steps, or an end is more than 2^31 steps
+            from zero.
+        DomainError: There are more than 100 different classes, or classes differ in their number of steps or in low.
     """
 
     low: Fraction
@@ -450,23 +460,23 @@ class Steps:
     @property
     def arithmetic(self) -> tuple[float, float, float, float, float]:
         """The doubles that j is computed with: low, high, 10ᵏ, a − p/2 and p. Of one range: see `within`."""
-        assert self.by is None  # noqa: S101 - whoever computes asks for the range of the record's class first
+        assert self.by is None  # noqa: S101 - every caller takes the range of the record's class first
         unit, first = 10**self.digits, self.low - self.step / 2
         low, high = (-FURTHEST * self.step, FURTHEST * self.step) if self.uncut else (self.low, self.high)
         return float(low), float(high), float(unit), float(first * unit), float(self.step * unit)
 
     @property
     def first(self) -> int:
-        """What is added to j to make it a cell: 0, but of what is to be added up."""
+        """The number added to j to make it a cell: 0, except for numbers to be added up."""
         return FURTHEST + self.zero if self.uncut else 0
 
     @property
     def zero(self) -> int:
-        """How many steps `low` is above zero, of what is added up: there it is a whole number."""
+        """The number of steps from zero to `low`, for numbers to be added up: there it is a whole number."""
         return int(self.low / self.step)
 
     def cell(self, value: object) -> int | None:
-        """The cell of j; None of what is no number, or none that is valid."""
+        """Return the cell of j; `None` for a value that is not a number, or not a valid one."""
         x = number(written(value))
         if x is None or (self.valid is not None and not self.valid[0] <= x <= self.valid[1]):
             return None
@@ -476,7 +486,7 @@ class Steps:
 
 
 def _places(x: Fraction) -> int:
-    """Decimal places of a number; DomainError when there are more than 15."""
+    """Return the number of decimal places of a number; raise DomainError if there are more than 15."""
     for digits in range(16):
         if (x * 10**digits).denominator == 1:
             return digits
@@ -490,23 +500,23 @@ def _places(x: Fraction) -> int:
 
 
 Values = Codes | Range | Cuts | Steps
-"""How values become cells. There are no others, so that whatever counts has four cases."""
+"""The four codings of values into cells. There are no others, so every counter has four cases."""
 
 
 @final
 @dataclass(frozen=True)
 class Beside:
-    """A coding of values, and after its cells further ones, for what is no value.
+    """A coding of values, and missing-value categories, whose cells follow its own.
 
-    of: the coding of values.
-    codes: for each further cell, what of the data falls into it: texts, compared letter by letter; of what is read as
-        numbers also whole numbers, compared as numbers. They come before anything else, so before a range clips them.
-    absent: the cell of what is absent; or OUTSIDE, DROPPED or REFUSED.
-    outside: the same, of all else that is no value.
+    of: The coding of values.
+    codes: For each further cell, the data that fall into it. Texts are compared letter by letter. If values are read as
+    numbers, whole numbers are compared as numbers. These codes come before anything else, so before a range clips them.
+    absent: The cell of absent values; or OUTSIDE, DROPPED or REFUSED.
+    outside: The cell of all other values without a cell; or OUTSIDE, DROPPED or REFUSED.
 
     Raises:
-        DomainError: a code that stands for two cells, that is a value itself, or that no such column can hold; or a
-            further cell that nothing can fall into.
+        DomainError: A code stands for two cells, is a value itself, or cannot occur in such a column.
+        DomainError: Nothing can fall into a further cell.
     """
 
     of: Values
@@ -585,7 +595,7 @@ class Beside:
         return self.of.size + len(self.codes)
 
     def place(self, value: object) -> int:
-        """The cell of a value; or OUTSIDE, DROPPED or REFUSED, where it has none."""
+        """Return the cell of a value; or OUTSIDE, DROPPED or REFUSED for a value without a cell."""
         text = written(value)
         coded = None if text is None else self.texts.get(text)
         if coded is None and (x := number(text)) is not None:
@@ -596,17 +606,17 @@ class Beside:
         return self.absent if is_absent(text, read_as(self.of)) else self.outside
 
     def cell(self, value: object) -> int | None:
-        """The cell of a value; None where it has none."""
+        """Return the cell of a value; `None` for a value without a cell."""
         place = self.place(value)
         return place if place >= 0 else None
 
 
 Coding = Values | Beside | Interval
-"""How what a column holds becomes cells, of which that of a condition has one."""
+"""All codings of the content of a column into cells; that of a condition has one cell."""
 
 
 def place(coding: Coding, value: object) -> int:
-    """The cell of a value; where it has none OUTSIDE, or DROPPED or REFUSED where that is declared of it."""
+    """Return the cell of a value; without a cell OUTSIDE, or DROPPED or REFUSED if declared for it."""
     if isinstance(coding, Beside):
         return coding.place(value)
     cell = coding.cell(value)
@@ -614,20 +624,20 @@ def place(coding: Coding, value: object) -> int:
 
 
 def without_cell(coding: Coding) -> set[int]:
-    """What there is of OUTSIDE, DROPPED and REFUSED."""
+    """Return those of OUTSIDE, DROPPED and REFUSED that the coding uses."""
     return {x for x in (coding.absent, coding.outside) if x < 0} if isinstance(coding, Beside) else {OUTSIDE}
 
 
 def dropped(coding: Coding, *, drop: bool) -> set[int]:
-    """Which of OUTSIDE, DROPPED and REFUSED are left out, where the source does or does not drop what is outside."""
+    """Return those of OUTSIDE, DROPPED and REFUSED that are left out. drop: True if the source drops values outside."""
     return without_cell(coding) & ({OUTSIDE, DROPPED} if drop else {DROPPED})
 
 
 def uncut(coding: Coding) -> Coding:
-    """The coding of an amount that is yet to be added up: steps from zero, and after these the cells beside.
+    """Return the coding of an amount that is yet to be added up: steps from zero, then the missing-value categories.
 
     Raises:
-        DomainError: it is none, or one that cannot be added up (`Steps`).
+        DomainError: The coding is not that of an amount, or of one that cannot be added up (`Steps`).
     """
     if isinstance(coding, Beside):
         values = uncut(coding.of)
@@ -648,27 +658,28 @@ def uncut(coding: Coding) -> Coding:
 
 
 def range_of(coding: Coding) -> tuple[int, int]:
-    """Of an amount that is added up `low`, in steps from zero, and K."""
+    """Return `low`, in steps from zero, and K, for an amount that is added up."""
     values = values_of(coding)
     assert isinstance(values, Steps)  # noqa: S101 - nothing else is (`uncut`)
     return values.zero, values.most
 
 
 def values_of(coding: Coding) -> Values | Interval:
-    """The coding of values, without cells beside."""
+    """Return the coding of values, without missing-value categories."""
     return coding.of if isinstance(coding, Beside) else coding
 
 
 def classified_by(coding: Coding) -> str | None:
-    """The attribute by whose cell it goes what a step of an amount is; None of all else."""
+    """Return the attribute on whose cell the size of an amount's step depends; `None` for other codings."""
     values = values_of(coding)
     return values.by if isinstance(values, Steps) else None
 
 
 def within(coding: Coding, cell: int) -> Coding:
-    """How a record is read that is in a cell of the attribute by which an amount goes; itself, where it goes by none.
+    """Return the coding for a record in a cell of the attribute on which an amount depends.
 
-    A record without such a cell is none that is counted: it is read as one in the first.
+    A coding that depends on no attribute is returned itself. A record without such a cell is not counted: it is read as
+    one in the first.
     """
     if classified_by(coding) is None:
         return coding
@@ -681,9 +692,9 @@ def within(coding: Coding, cell: int) -> Coding:
 
 
 def ranges_of(coding: Coding) -> list[tuple[Coding, list[int]]]:
-    """The different codings of an amount that goes by an attribute, each with the cells of it in which it holds.
+    """Return the different codings of an amount that depends on an attribute, each with the cells of that attribute.
 
-    The first holds for records without such a cell, too (`within`).
+    The first also applies to records without such a cell (`within`).
     """
     values = values_of(coding)
     assert isinstance(values, Steps)  # noqa: S101 - nothing else goes by an attribute
@@ -694,7 +705,10 @@ def ranges_of(coding: Coding) -> list[tuple[Coding, list[int]]]:
 
 
 def is_value(values: Values, code: object) -> bool:
-    """Whether a code is a value itself: of what is clipped before it is; of cuts, of which any number is one, never."""
+    """Return True if a code is a value itself.
+
+    For a clipped range, the test is before clipping. For cuts, where any number is a value, the result is False.
+    """
     if isinstance(values, Steps):
         x = number(written(code))
         own = (values,) if values.by is None else values.classes
@@ -704,30 +718,30 @@ def is_value(values: Values, code: object) -> bool:
 
 
 def steps_of(coding: Coding) -> tuple[int, ...]:
-    """K_s of an amount, from each of its knots to the next; none of all else."""
+    """Return K_s of an amount, from each of its knots to the next; empty for other codings."""
     values = values_of(coding)
     return values.pieces if isinstance(values, Steps) else ()
 
 
 def cells_of(coding: Coding) -> int:
-    """Cells in which records are counted: of an amount its knots, and those beside it."""
+    """Return the number of cells in which records are counted: for an amount its knots, and the cells after them."""
     pieces = steps_of(coding)
     return coding.size - sum(pieces) + len(pieces)
 
 
 def read_as(coding: Coding) -> type[Code]:
-    """What a column is read as: texts, numbers or truth values."""
+    """Return the type as which a column is read: texts, numbers or truth values."""
     values = values_of(coding)
     return values.kind if isinstance(values, Codes) else int
 
 
 def is_absent(text: str | None, kind: type[Code]) -> bool:
-    """Whether nothing is there: no value, or a text in which nothing is written."""
+    """Return True if the value is absent: missing, or a text with nothing in it."""
     return not (text or "" if kind is str else (text or "").strip(SPACES))
 
 
 def written(value: object) -> str | None:
-    """A value as CSV would hold it; None when it is missing, or nothing that is text, number or truth value."""
+    """Return a value as CSV would hold it; `None` if it is missing, or is not a text, number or truth value."""
     if isinstance(value, str):
         return value if encodable(value) else None
     if isinstance(value, (bool, np.bool_)):
@@ -743,26 +757,26 @@ def written(value: object) -> str | None:
 
 
 def number(text: str | None) -> float | None:
-    """A decimal number, in double precision; None for other texts, and for numbers that are too large."""
+    """Return a decimal number, in double precision; `None` for other texts, and for numbers that are too large."""
     digits = (text or "").strip(SPACES)
     x = float(digits) if _NUMBER.fullmatch(digits) else math.inf
     return x if math.isfinite(x) else None
 
 
 def truth(text: str) -> bool | None:
-    """A truth value; None for other texts."""
+    """Return a truth value; `None` for other texts."""
     word = text.strip(SPACES).lower()
     return True if word in TRUE else False if word in FALSE else None
 
 
 def plain(code: object) -> Code:
-    """NumPy scalars as plain Python values; anything else unchanged, to be judged by the caller."""
+    """Return a NumPy scalar as a plain Python value; anything else unchanged, to be judged by the caller."""
     scalar = hasattr(code, "item") and getattr(code, "ndim", 0) == 0
     return code.item() if scalar else code  # type: ignore[attr-defined, return-value]  # judged by the caller
 
 
 def encodable(text: str) -> bool:
-    """Whether a text can be written at all: half of a surrogate pair cannot."""
+    """Return True if a text can be encoded: half of a surrogate pair cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -796,7 +810,7 @@ def refuse_repeated(what: str, names: tuple[object, ...]) -> None:
 
 
 def _is_number(text: str) -> bool:
-    """Whether a text may be read as a number somewhere, if an infinite one, NaN, or one in digits of another script."""
+    """Return True if a text may be read as a number somewhere: also infinite, NaN, or in digits of another script."""
     try:
         return float(text) is not None
     except ValueError:
@@ -804,7 +818,7 @@ def _is_number(text: str) -> bool:
 
 
 def _double(x: float | numbers.Real) -> float:
-    """A number in double precision; infinite when it is too large."""
+    """Return a number in double precision; infinite when it is too large."""
     try:
         return float(x)
     except OverflowError:

@@ -23,7 +23,10 @@ Margin = tuple[str, ...]
 Margins = dict[Margin, NDArray[Any]]
 
 Progress = Callable[[float], None]
-"""Told how much of the counting is done, from 0 to 1, rising. It follows the number of records: for a console only."""
+"""A function that receives the counted fraction, from 0 to 1, rising.
+
+The fraction depends on the number of records: show it only on a console.
+"""
 
 
 @final
@@ -57,7 +60,7 @@ class Dropped:
         return self.dropped > Fraction(str(share)) * self.records
 
     def __str__(self) -> str:
-        """A sentence for the operator."""
+        """Return a sentence for the operator."""
         told = f"{self.dropped:,} of {self.records:,} records are left out of every table, outside the declared domain"
         return f"{told}{f': by attribute {self.by}' if self.dropped else ''}. This is for you, and is not published."
 
@@ -103,40 +106,41 @@ class Counter(abc.ABC):
     """A source of records that can be counted over a declared domain.
 
     **Guarantees**
-        * every array has the shape of its attributes, int64, in the order asked;
-        * all margins are of the same records;
-        * a record that does not meet the conditions is as one that is not there: it is neither counted nor told of, and
-          takes no other's place;
-        * without a bound, one record more in the data adds one to exactly one cell of every margin (or to none, when
-          the record is outside the domain and the source says to drop it);
-        * along an amount that is 1 − j to the first end and j to the other, 0 ≤ j ≤ K, in products of several, and all
-          counts are whole numbers modulo 2⁶⁴ (:class:`fitnoise.kernel.domain.Amount`);
-        * with a bound g, what is counted of each unit is a function of its own records, and at most g of them, or of
-          what they become where amounts are added up: a unit more, with any number of records, adds what at most g
-          records add to every margin, the same of them to all;
-        * with a bound in shares (None), all counts are in parts of a record, and a unit more, with any number of
-          records, adds as many parts for each that is inside to one cell of every margin, together at most PARTS;
-        * nothing stays open or locked between calls, which may come in any order and again.
+        * Every array has the shape of its attributes, int64, in the requested order.
+        * All margins are of the same records.
+        * A record that does not meet the conditions has no effect: it is neither counted nor reported, and takes no
+          other record's place.
+        * Without a bound, one more record in the data adds one to exactly one cell of every margin. It adds to none if
+          it is outside the domain and the source drops such records.
+        * Along an amount, a record adds 1 − j to the first end and j to the other, 0 ≤ j ≤ K, in products of several
+          amounts. All counts are whole numbers modulo 2⁶⁴ (:class:`fitnoise.kernel.domain.Amount`).
+        * With a bound g, the counted records of each unit are a function of its own records. They are at most g of
+          them, or of the merged records where amounts are added up. One more unit, with any number of records, adds to
+          every margin the contribution of at most g records, the same records for all margins.
+        * With a bound in shares (`None`), all counts are in parts of a record. One more unit, with any number of
+          records, adds equal parts for each of its records inside, each to one cell of every margin. These parts are at
+          most PARTS in each margin.
+        * Nothing stays open or locked between calls, which may come in any order and repeatedly.
     """
 
     @property
     @abc.abstractmethod
     def drops(self) -> bool:
-        """Whether records outside the domain are left out, rather than refused: it decides what neighbours can do."""
+        """True if records outside the domain are left out, rather than refused; neighbours depend on it."""
 
     @property
     def bound(self) -> Bound | None:
-        """By which column it is told whose a record is, and how many of one person's are counted; None: all are."""
+        """The bound on counted records of a person, with the column of the id; `None` counts all."""
         return None
 
     @property
     def where(self) -> tuple[Condition, ...]:
-        """What records must meet to be counted, all of it."""
+        """The conditions that a record must meet to be counted, all of them."""
         return ()
 
     @property
     def of(self) -> str | None:
-        """What alone it has counts of (:func:`fitnoise.kernel.measure.sealed`); None: of whatever is asked."""
+        """The digest of the only counts it has (:func:`fitnoise.kernel.measure.sealed`); `None` if it has all."""
         return None
 
     @property
@@ -146,15 +150,15 @@ class Counter(abc.ABC):
 
     @abc.abstractmethod
     def check(self, attributes: Sequence[str]) -> None:
-        """Raise DataError unless these attributes can be counted, as far as the schema tells; reads no record."""
+        """Raise DataError unless these attributes can be counted, as far as the schema shows; read no record."""
 
     def left_out(self) -> int:
-        """Of how many units some records are inside and not counted, since one has more than the bound allows.
+        """Return the number of units of which some records inside are not counted, because the bound excludes them.
 
-        A unit more or less, with any number of records, changes it by one at most.
+        One more or one less unit, with any number of records, changes the result by one at most.
 
         Raises:
-            DataError: these data do not tell; or as :meth:`count`.
+            DataError: These data do not hold the number; or see :meth:`count`.
         """
         raise DataError(
             "left-out-not-counted",
@@ -166,27 +170,28 @@ class Counter(abc.ABC):
 
     @abc.abstractmethod
     def count(self, margins: Sequence[Margin], progress: Progress | None = None) -> Margins:
-        """Counts over each set of attributes, in one pass over the records.
+        """Return counts over each set of attributes, in one pass over the records.
 
-        Memory is bounded by the counts, eight bytes each, some hundred bytes a margin, and a working memory that grows
-        with neither.
+        Memory is bounded by the counts, eight bytes each, some hundred bytes a margin, and a constant working memory.
 
         Args:
-            margins: sets of attributes; one that is given twice is counted once.
-            progress: told how much is done, rising, a hundred times at most; 1 only when all is counted. What it
-                raises is passed on, and nothing is counted.
+            margins: Sets of attributes; a set that is given twice is counted once.
+            progress: A function that receives the counted fraction, rising, a hundred times at most; 1 only when all is
+                counted. If it raises, the exception is passed on, and nothing is counted.
 
         Raises:
-            DataError: records outside the domain, where the source says to refuse them: how many, in which columns;
-                or counts that exceed the memory of the machine, before a record is read.
+            DataError: Records are outside the domain, and the source refuses them. The text has their number and
+                columns.
+            DataError: The counts exceed the memory of the machine; no record was read.
         """
 
 
 class DeclaredCounter(Counter):
-    """Counts by a declared domain, and says what this, the source and the bound say.
+    """Counts by a declared domain, with the properties that the domain, the source and the bound imply.
 
-    domain: the declared domain. source: what to do with records outside it, and which are counted at all. bound: how
-    many records of a person are counted, and by which column it is told whose they are; None: all.
+    domain: The declared domain.
+    source: The data source, with the action for records outside the domain, and the conditions.
+    bound: The bound on counted records of a person, with the column of the id; `None` counts all.
     """
 
     def __init__(self, domain: Domain, source: DataSource, bound: Bound | None) -> None:
@@ -206,26 +211,26 @@ class DeclaredCounter(Counter):
 
     @property
     def drops(self) -> bool:
-        """As the domain and the source say."""
+        """True if records outside are left out, by the domain and the source."""
         return self._domain.leaves_out(self._source, self._bound)
 
     @property
     def bound(self) -> Bound | None:
-        """As it was told."""
+        """The bound that was given."""
         return self._bound
 
     @property
     def where(self) -> tuple[Condition, ...]:
-        """As the source says."""
+        """The conditions of the source."""
         return self._source.conditions
 
 
 @final
 class Gauge:
-    """Passes on how much is done when that has risen by a hundredth; 1 is passed on once, at the end.
+    """A gauge that passes on the counted fraction when it has risen by a hundredth; it passes on 1 once, at the end.
 
     Args:
-        tell: who wants to know; None for nobody.
+        tell: The function that receives the fraction; `None` for none.
     """
 
     STEP = 0.01
@@ -235,13 +240,13 @@ class Gauge:
         self._told = 0.0
 
     def __call__(self, fraction: float) -> None:
-        """So much is done, as far as can be told: a rough figure neither falls nor claims the end."""
+        """Pass on the fraction, as a rough figure: it neither falls nor reaches 1."""
         fraction = min(fraction, 1 - self.STEP)
         if self._tell is not None and fraction >= self._told + self.STEP:
             self._told = fraction
             self._tell(fraction)
 
     def finish(self) -> None:
-        """All is done."""
+        """Pass on 1: all records are counted."""
         if self._tell is not None:
             self._tell(1.0)

@@ -132,8 +132,10 @@ _SIZES = {"SMALLINT": 2**15, "INTEGER": 2**31, "BIGINT": 2**63}
 """Integers, with the number of cells that they hold."""
 
 _LISTED = 64
-"""Codes that are looked through one by one. A join takes less time for more, but 5 MB and a copy of all columns: with a
-hundred joins that does not fit 500 MB."""
+"""The largest number of codes that are looked through one by one.
+
+A join takes less time for more, but 5 MB and a copy of all columns. With a hundred joins that does not fit 500 MB.
+"""
 
 _SINGLE = float(np.finfo(np.float32).max)
 
@@ -150,7 +152,7 @@ _T = TypeVar("_T")
 
 
 class _Held(Enum):
-    """What a column holds: text from which numbers and truth values are to be read, integers of 64 bits, or else."""
+    """The content of a column: text from which numbers and truth values are read, integers of 64 bits, or others."""
 
     UNTYPED = "untyped"
     WHOLE = "whole"
@@ -158,7 +160,7 @@ class _Held(Enum):
 
 
 def _state(path: Path) -> tuple[int, ...] | None:
-    """Which file is there, how long it is and when it was written to; None where there is none."""
+    """Return device, inode, length and time of change of the file at a path; `None` without a file."""
     with contextlib.suppress(OSError):
         told = path.stat()
         return told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns
@@ -176,12 +178,13 @@ class DuckCounter(DeclaredCounter):
     Nothing is held open between calls: an engine is started for each and closed, with every file, at its end.
 
     Args:
-        records: where they come from.
-        domain: the declared domain.
-        source: what to do with records outside the domain.
-        bound: how many records of a person are counted, and by which column it is told whose they are; None: all.
-        memory_limit: of the engine, such as "4GB"; default 80 % of the machine. Records stream through it:
-            it need not hold them, and what does not fit is refused. With a bound it holds them, coded.
+        records: The source of the records.
+        domain: The declared domain.
+        source: The data source, with the action for records outside the domain.
+        bound: The bound on counted records of a person, with the column of the id; `None` counts all.
+        memory_limit: The memory limit of the engine, such as "4GB"; default 80 % of the machine. Records stream through
+            the engine, which need not hold them; records that do not fit are refused. With a bound it holds them,
+            coded.
     """
 
     def __init__(
@@ -228,9 +231,9 @@ class DuckCounter(DeclaredCounter):
         self._safely(partial(self._check, attributes))
 
     def count(self, margins: Sequence[Margin], progress: Progress | None = None) -> Margins:
-        """All margins in one pass; beside the counts and the memory allowed to the engine it takes about 300 MB.
+        """Return all margins in one pass; this takes the counts, the engine's memory limit and about 300 MB.
 
-        Records that several readers cannot read side by side are read once more, by one.
+        Records that several readers cannot read in parallel are read once more, by one.
         """
         self._dropped = None
         if not margins:
@@ -241,16 +244,16 @@ class DuckCounter(DeclaredCounter):
         return counts
 
     def left_out(self) -> int:
-        """In one pass more; persons are held, coded."""
+        """Return the number of units with records left out, in one more pass; the counter holds persons, coded."""
         bound = self._bound
         if bound is None or bound.most is None:
             return super().left_out()
         return self._read(lambda own: own._uncounted(bound))
 
     def _read(self, action: Callable[[DuckCounter], _T]) -> _T:
-        """What is done with the records; once more, by one reader, where several cannot read them.
+        """Return the result of an action on the records; repeat it with one reader where several cannot read them.
 
-        DataError if a file is not what it was before.
+        Raise DataError if a file changed meanwhile.
         """
         with standing(self._records.what, lambda: [*map(_state, self._records.files)]):
             try:
@@ -278,7 +281,7 @@ class DuckCounter(DeclaredCounter):
         return {m: counts[m] for m in margins}, lost
 
     def _lost(self, names: Sequence[str], bound: Bound) -> Lost:
-        """The records that are dropped, in one pass more: with a bound the engine does not hand them over."""
+        """Return the dropped records, in one more pass: with a bound the engine does not hand them over."""
         drop = self._source.drops
         out = {a: dropped(self._domain[a].coding, drop=drop) for a in names}
 
@@ -298,7 +301,7 @@ class DuckCounter(DeclaredCounter):
         return self._row(used, lambda sql, every: _beyond(sql, every, self._domain, bound))[0]
 
     def _row(self, used: Sequence[str], asked: Callable[[str, Mapping[str, str]], str]) -> list[int]:
-        """The numbers in the one row of a statement about the cells of all records (`_cells`)."""
+        """Return the numbers in the single row of a statement about the cells of all records (`_cells`)."""
         with engine(self._memory_limit) as connection:
             for setting in _SETTINGS:
                 connection.execute(f"SET {setting}")
@@ -317,9 +320,9 @@ class DuckCounter(DeclaredCounter):
     def _relation(
         self, connection: duckdb.DuckDBPyConnection, attributes: Sequence[str], *, schema: bool = False
     ) -> tuple[str, list[_Held]]:
-        """SQL for the columns of these attributes as k0, k1, …, of the conditions, last the id; and what they hold.
+        """Return SQL for the columns of these attributes as k0, k1, …, of the conditions, and the id; and the contents.
 
-        DataError for a wrong type.
+        Raise DataError for a wrong type.
         """
         attributes = [a for a in attributes if a != PERSON]
         positions = [self._records.place(self._domain, a) for a in attributes]
@@ -366,13 +369,13 @@ class DuckCounter(DeclaredCounter):
         return relation, held
 
     def _codings(self, attributes: Sequence[str]) -> list[Coding]:
-        """Of these, and of the conditions; of amounts that are yet to be added up, uncut."""
+        """Return the codings of these attributes, and of the conditions; uncut for amounts to be added up."""
         added = () if self._bound is None else self._bound.merge
         own = ((a, self._domain[a].coding) for a in attributes)
         return [*(uncut(coding) if a in added else coding for a, coding in own), *(c.coding for c in self.where)]
 
     def _stream(self, used: Sequence[str], *, informed: bool) -> Generator[_Chunk]:
-        """The cells of all records, some thousands at a time; the engine reads on meanwhile, but not far."""
+        """Yield the cells of all records, some thousands at a time; the engine reads a little ahead meanwhile."""
         with engine(self._memory_limit) as connection:
             for setting in _SETTINGS:
                 connection.execute(f"SET {setting}")
@@ -402,16 +405,16 @@ class DuckCounter(DeclaredCounter):
                     yield {a: windows[a].places(*c) if a in windows else c[0] for a, c in found.items()}, some, read
 
     def _windows(self, used: Sequence[str], held: Sequence[_Held]) -> dict[str, Window]:
-        """Where cells are looked up here: the engine hands over the numbers."""
+        """Return the attributes whose cells this process looks up: the engine hands over the numbers."""
         found = {a: Window.of(self._domain[a].coding) for a, own in zip(used, held, strict=False) if own is _Held.WHOLE}
         return {a: window for a, window in found.items() if window is not None}
 
     def _cells(
         self, used: Sequence[str], relation: str, held: Sequence[_Held], windows: Collection[str] = ()
     ) -> tuple[str, dict[str, str], dict[str, Any]]:
-        """SQL for the cells of all records, with the id; the columns of cells, by attribute; and what it calls by name.
+        """Return SQL for the cells of all records and the id; the columns of cells, by attribute; named parameters.
 
-        relation, held: as of `_relation`. windows: attributes of which the numbers are wanted, not the cells.
+        relation, held: See `_relation`. windows: Attributes whose numbers, not cells, are returned.
         """
         codings = self._codings(used)
         fields, met = [], []
@@ -445,22 +448,25 @@ class DuckCounter(DeclaredCounter):
 
 
 def _framed(result: duckdb.DuckDBPyConnection, pieces: int) -> Generator[tuple[list[Column], int]]:
-    """What `handed` yields, of columns without missing values, so many pieces of 2,048 records at a time."""
+    """Yield the output of `handed`, for columns without missing values, in pieces of 2,048 records.
+
+    pieces: The number of pieces at a time.
+    """
     while len(frame := result.fetch_df_chunk(pieces)):
         yield [(frame[name].to_numpy(), None) for name in frame.columns], len(frame)
 
 
 def _bounded(records: str, every: Mapping[str, str], domain: Domain, bound: Bound, *, told: bool) -> str:
-    """SQL for the first records of each person (`persons`), or for all with their shares.
+    """Return SQL for the first records of each person (`persons`), or for all with their shares.
 
-    And, where some may be told, for all that are outside.
+    If `told` is set, the SQL also returns all records outside.
 
     Args:
-        records: a statement for their cells, below 0 outside, and the bytes of the id, p.
-        every: the columns of cells that are wanted, by attribute.
-        domain: by whose attributes records of a person are put in order.
-        bound: how many of each are counted, and which together.
-        told: whether records outside are wanted too.
+        records: A statement for their cells, below 0 outside, and the bytes of the id, p.
+        every: The columns of cells to return, by attribute.
+        domain: The domain by whose attributes records of a person are put in order.
+        bound: The number of counted records of each person, and their pattern.
+        told: True to return records outside too.
     """
     person = f"CAST(CASE WHEN {_NAMED} THEN 0 ELSE -1 END AS SMALLINT) AS person"
     if bound.most is None:
@@ -474,22 +480,22 @@ def _bounded(records: str, every: Mapping[str, str], domain: Domain, bound: Boun
 
 
 def _beyond(records: str, every: Mapping[str, str], domain: Domain, bound: Bound) -> str:
-    """SQL for the number of persons of whom fewer records are counted than are inside."""
+    """Return SQL for the number of persons of whom fewer records are counted than are inside."""
     lined, _ = _lined(records, every, domain, bound, more=", count(*) OVER (PARTITION BY inside, p) AS whole")
     taken = f"SELECT p FROM ({lined}) lined WHERE inside AND turn <= {bound.most}"
     return f"SELECT count(*) FROM ({taken} GROUP BY p HAVING count(*) < max(whole)) persons"
 
 
 _NAMED = f"octet_length(p) BETWEEN 1 AND {LONGEST}"
-"""Whether p is an id."""
+"""SQL that is true if p is an id."""
 
 
 def _lined(
     records: str, every: Mapping[str, str], domain: Domain, bound: Bound, more: str = ""
 ) -> tuple[str, Mapping[str, str]]:
-    """SQL for all records, whether they are inside, and of those that keep to the pattern their turn; and the columns.
+    """Return SQL for all records, with `inside` and, for records that keep to the pattern, their turn; and the columns.
 
-    more: what is asked of all records of a person beside.
+    more: Further columns over all records of a person.
     """
     coded, codings = _inside(records, every), {a: domain[a].coding for a in bound.merge}
     if codings:
@@ -508,15 +514,15 @@ def _lined(
 
 
 def _inside(records: str, every: Mapping[str, str]) -> str:
-    """SQL for all records, and whether they are inside."""
+    """Return SQL for all records, with a column that is true for records inside."""
     inside = " AND ".join([*(f"{c} >= 0" for c in every.values()), f"coalesce({_NAMED}, false)"])
     return f"SELECT *, {inside} AS inside FROM ({records}) coded"
 
 
 def _read(column: str, described: str, kind: type[Code] | None, read: Read | None) -> str:
-    """SQL for what a column of a type is read as: what is read off dates, numbers of many digits as doubles, or itself.
+    """Return SQL for the values read from a column of a type: parts of dates, long numbers as doubles, or the column.
 
-    kind: as what it is read; None of ids.
+    kind: The type as which it is read; `None` for ids.
     """
     if read is not None:
         return _derived(read, column, _kind(described))
@@ -555,7 +561,7 @@ def _refuse_unless_right(connection: duckdb.DuckDBPyConnection, tried: _Tried) -
 
 
 def _values_of_type(described: str, held: _Held) -> list[tuple[str | None, Any]]:
-    """Known values of a type, as texts that are cast to it; and what they are."""
+    """Return known values of a type, as texts that are cast to it, each with its value."""
     kind, decimal = _kind(described), _DECIMAL.fullmatch(described)
     values: list[Any]
     if kind in _BITS:
@@ -577,12 +583,12 @@ def _values_of_type(described: str, held: _Held) -> list[tuple[str | None, Any]]
 
 
 def _text(x: Any) -> str:
-    """A value as a text that is cast to it."""
+    """Return a value as a text that is cast to its type."""
     return x if isinstance(x, str) else f"{x:f}" if isinstance(x, Decimal) else str(x).lower()
 
 
 def _dates_of_type(described: str, read: Read) -> list[tuple[str | None, str | None]]:
-    """Known dates, at the first and the last moment of a day that a type holds."""
+    """Return known dates, at the first and the last moment of a day that a type holds."""
     kind = _kind(described)
     ends = {"DATE": None, "TIMESTAMP_S": "", "TIMESTAMP_MS": ".999", "TIMESTAMP": ".999999"}
     last = ends.get(kind, ".999999999")
@@ -592,9 +598,9 @@ def _dates_of_type(described: str, read: Read) -> list[tuple[str | None, str | N
 
 
 def _derived(read: Read, column: str, kind: str) -> str:
-    """SQL for what is read off a column: NULL where nothing is there, infinite where there is no such number.
+    """Return SQL for the part read off a column: NULL for absent values, infinite for dates without such a number.
 
-    Of a time the day is that in which it lies. The engine itself would round nanoseconds to microseconds first.
+    For a time, the day is that in which it lies. The engine itself would round nanoseconds to microseconds first.
     """
     if kind in _NOTHING | {"VARCHAR"}:
         text = f"trim(CAST({column} AS VARCHAR), '{SPACES}')"
@@ -623,12 +629,12 @@ def _derived(read: Read, column: str, kind: str) -> str:
 
 
 def _kind(described: str) -> str:
-    """A type without its lengths, or the values of its enumeration."""
+    """Return a type without its lengths, or the values of its enumeration."""
     return "LIST" if described.endswith("]") else described.split("(")[0].strip('"')
 
 
 def _cell(coding: Coding, i: int, *, csv: bool, held: _Held) -> tuple[str, str]:
-    """SQL for the cell of column k{i}, below 0 where it has none, and for what has to be joined to tell."""
+    """Return SQL for the cell of column k{i}, below 0 without a cell, and for the join that it needs."""
     if not isinstance(coding, Beside):
         return _value_cell(coding, i, csv=csv, held=held)
     column, kind = f"people.k{i}", read_as(coding)
@@ -653,14 +659,17 @@ def _cell(coding: Coding, i: int, *, csv: bool, held: _Held) -> tuple[str, str]:
 
 
 def _cell_by(at: str, own: Sequence[tuple[str, Sequence[int]]]) -> str:
-    """The same of an amount whose range goes by a cell: `at`, and what holds in which; the first where it is none."""
+    """Return SQL for the cell of an amount with a range by the cell `at`; the first range without a cell.
+
+    own: SQL for the cell in each range, with the cells `at` for which it holds.
+    """
     (first, _), *others = own
     when = " ".join(f"WHEN ({at}) IN ({', '.join(map(str, cells))}) THEN {cell}" for cell, cells in others)
     return f"CASE {when} ELSE {first} END"
 
 
 def _value_cell(coding: Values | Interval, i: int, *, csv: bool, held: _Held) -> tuple[str, str]:
-    """The same of values alone: −1 for what is none."""
+    """Return SQL for the cell of values without missing-value categories: −1 for other values."""
     column = f"people.k{i}"
     if isinstance(coding, Codes):
         code = _code(coding, column, csv=csv, held=held)
@@ -691,7 +700,7 @@ def _value_cell(coding: Values | Interval, i: int, *, csv: bool, held: _Held) ->
 
 
 def _number(column: str, held: _Held) -> str:
-    """SQL for a column as a double, NULL if it holds no number, by the rule of `codings.number`.
+    """Return SQL for a column as a double, NULL if it holds no number, by the rule of `codings.number`.
 
     The engine itself would also read digits that are grouped by underscores, and a minus after a plus.
     """
@@ -701,7 +710,7 @@ def _number(column: str, held: _Held) -> str:
 
 
 def _range(coding: Range, column: str, held: _Held) -> str:
-    """SQL for the cell of a range: its ends are exact in doubles, so integers of 64 bits need no other rule."""
+    """Return SQL for the cell of a range: its ends are exact in doubles, so integers of 64 bits need no other rule."""
     below, above = (0, coding.size - 1) if coding.clip else (-1, -1)
     if held is _Held.WHOLE:
         n = f"CAST({column} AS BIGINT)"
@@ -717,12 +726,12 @@ def _range(coding: Range, column: str, held: _Held) -> str:
 
 
 def _double(x: float) -> str:
-    """SQL for a double."""
+    """Return SQL for a double."""
     return f"CAST('{float(x)!r}' AS DOUBLE)"
 
 
 def _code(coding: Codes, column: str, *, csv: bool, held: _Held) -> str:
-    """What of a record is compared with the codes: a record equals at most one code, or it would count twice."""
+    """Return SQL for the value that is compared with the codes: it equals at most one code, or it would count twice."""
     if coding.kind is str:
         text = f"CAST({column} AS VARCHAR)"
         if csv and "" in coding.codes:
@@ -738,7 +747,7 @@ def _code(coding: Codes, column: str, *, csv: bool, held: _Held) -> str:
 
 
 def _lists(coding: Coding, i: int, *, untyped: bool) -> dict[str, Any]:
-    """What the SQL for a cell of column k{i} calls by name: codes, and the cells of codes."""
+    """Return the named parameters of the SQL for a cell of column k{i}: codes, and the cells of codes."""
     if isinstance(coding, Beside):
         lists = _lists(coding.of, i, untyped=untyped)
         if coding.texts and (untyped or read_as(coding) is str):
@@ -752,5 +761,5 @@ def _lists(coding: Coding, i: int, *, untyped: bool) -> dict[str, Any]:
 
 
 def _codes(coding: Codes) -> list[bytes | float | bool]:
-    """The codes as `_code` has them."""
+    """Return the codes in the form of `_code`."""
     return [c.encode() if isinstance(c, str) else c if isinstance(c, bool) else float(c) for c in coding.codes]
