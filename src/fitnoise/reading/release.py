@@ -1,28 +1,31 @@
-"""Releases: tables with an error bar on every number, on disk and in memory.
+"""Releases: tables with an error for every number, on disk and in memory.
 
 A release directory holds
 
-    release.json           what was published, by which mechanism, at which price, with which noise; which entry of a
-                           ledger charged it
-    finite.csv, .parquet   answers to questions with finitely many results, where there are any; what was drawn for each
-    plan.json              the whole plan, to be checked by anyone
+    release.json           the published tables, the mechanism, the price and the noise; the ledger entry of the charge
+    finite.csv, .parquet   answers to questions with finitely many results, if there are any; the drawn outputs
+    plan.json              the complete plan, which anyone can check
     measurements.parquet   the noisy answers, from which every table is rebuilt
-    tables/NAME.csv, .parquet   columns: the table's attributes, value, std_error, moe; of all tables, or those chosen
-                                of means: the table's other attributes, value, low, high
-    tables/NAME-counts_at_ends.csv, .parquet   of means: the counts of records that the mean is made of
-    histogram.csv, .parquet     of small databases: a synthetic histogram, of which the biased values are the tables
+    tables/NAME.csv, .parquet   columns: the table's attributes, value, std_error, moe; for all tables, or chosen ones;
+                                for means: the table's other attributes, value, low, high
+    tables/NAME-counts_at_ends.csv, .parquet   for means: the counts of records from which the mean is made
+    histogram.csv, .parquet     for small databases: a synthetic histogram, whose tables are the biased values
 
-Of a small database the columns of tables are biased_value and simulated_rmse, and beside them unbiased_value, std_error
-and moe, of the same measurement. The simulated error is that on public histograms; no standard error belongs to it.
+For a small database the columns of tables are biased_value and simulated_rmse. From the same measurement come the
+columns unbiased_value, std_error and moe. The simulated error is the error on public histograms. It is no standard
+error.
 
-In CSV files an apostrophe goes before a label that a spreadsheet would take for a formula, or that begins with one: the
-label is what is left without the first. Parquet files hold labels as they are.
+In CSV files an apostrophe precedes a label that a spreadsheet would take for a formula, or that starts with an
+apostrophe. A reader removes the first apostrophe to get the label. Parquet files hold labels as they are.
 
-Nothing in it depends on the data but the noisy answers. It is written beside its place and moved there whole. Before
-anything is charged it is written once with zeros: what cannot be rebuilt or written is found out while that is free.
-Its release.json is put there last of all, after the charge: what a killed process leaves is no release.
+Only the noisy answers in a release depend on the data. fitnoise writes the release into a folder next to its place, and
+moves the complete folder there. Before the charge, fitnoise writes a release of zeros once, so that an error in
+rebuilding or writing costs nothing. It writes release.json last, after the charge, so a killed process leaves no
+release.
 
-(A little longer than other rooms: what a release says and how it reaches the disk belong together.)
+(This module is longer than others, because the content of a release and its way to the disk depend on each other.)
+
+Trust: a mistake here can publish a number that is not the estimate, or a margin that is too small.
 """
 
 from __future__ import annotations
@@ -90,17 +93,19 @@ from fitnoise.request.workloads import table as ask
 MEASUREMENTS = "measurements.parquet"
 
 OUTPUTS, ANSWERS = "finite.parquet", "finite.csv"
-"""What was drawn for finite questions, and the answers that this says."""
+"""File names for the drawn outputs of finite questions, and for the answers."""
 
 HISTOGRAM = "histogram"
-"""Files of the synthetic histogram of a small database."""
+"""The name of the files with the synthetic histogram of a small database."""
 
 GAP = 1e-5
-"""Gap up to which a histogram counts as the best, as part of its squared distance from the noisy answers; and of 1e-5
-of their own squared length."""
+"""The gap up to which a histogram counts as the best, relative to a sum of two squares.
+
+They are the squared distance from the noisy answers, and 1e-5 of the answers' squared length.
+"""
 
 MAX_FILES = 5_000
-"""Tables written as files without being named one by one."""
+"""The largest number of tables that are written as files without a list of names."""
 
 _UNSUMMED = "Nothing was added up."
 
@@ -111,14 +116,14 @@ class FiniteAnswer:
     """The published answer to a question with finitely many results.
 
     Attributes:
-        value: the answer: a number, several as a tuple, or a label.
-        output: which output was drawn, from 0.
-        moe: whatever the true answer is, with a probability of `confidence` or more every part of `value` is
-            within this of it; None where results are no numbers.
-        hit_rate: the probability of having published the true answer, on average over the question's prior.
-        rank_moe: of a median or quantile by ranks, in place of both: with a probability of `confidence` or
-            more, `value` has at most this many records too many below it, and at most this many too few at or
-            below it.
+        value: The answer: a number, a tuple of several numbers, or a label.
+        output: The index of the drawn output, from 0.
+        moe: With a probability of `confidence` or more, every part of `value` is within this distance of the true
+            answer, for any true answer. None where results are not numbers.
+        hit_rate: The probability that the true answer is published, on average over the question's prior.
+        rank_moe: The error of a median or quantile by ranks, in place of `moe` and `hit_rate`. With a probability of
+            `confidence` or more, `value` has at most this many records too many below it, and at most this many too few
+            at or below it.
     """
 
     name: str
@@ -136,7 +141,7 @@ class FiniteAnswer:
 
 
 class Charge(Protocol):
-    """What a ledger says of the charge of a release: as much of its entry as one can ask for without the ledger."""
+    """The statements of a ledger about the charge of a release that need no ledger class."""
 
     @property
     def sequence(self) -> int:
@@ -144,15 +149,15 @@ class Charge(Protocol):
 
     @property
     def rho(self) -> Fraction:
-        """What was charged, exactly."""
+        """The exact charge ρ."""
 
     @property
     def epsilon(self) -> Fraction | None:
-        """The pure ε that was charged; None of a charge of ρ alone."""
+        """The charged pure ε; None for a charge of ρ only."""
 
     @property
     def time(self) -> str:
-        """When, in UTC."""
+        """The time of the charge, in UTC."""
 
     @property
     def digest(self) -> str:
@@ -164,23 +169,23 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
     """Consistent tables by name, and answers to further linear questions about them.
 
     Args:
-        plan: the plan that was measured.
-        answers: the noisy answers of its tables, per group of sectors or measured margin, part after part.
-        charge: the ledger's entry, when this release was just made.
-        entry: which one it is, of a release that was read; None where that is not known.
-        outputs: what was drawn for each question with finitely many answers.
-        histograms: of parts for small databases, by place among the plan's parts for tables, as they were released;
-            others are computed from the answers.
+        plan: The plan that was measured.
+        answers: The noisy answers of its tables, for each group of sectors or measured margin, part after part.
+        charge: The ledger's entry, if this call made the release.
+        entry: The number and digest of the entry, for a release that was read; None if they are unknown.
+        outputs: The drawn output of each question with finitely many answers.
+        histograms: The released histograms of parts for small databases, by index among the plan's parts for tables.
+            Other histograms are computed from the answers.
 
     **Guarantees**
-        * each value is an unbiased estimate (and may therefore be negative or not whole); of a small database each
-          `unbiased_value` is, and the biased ones are counts of one nonnegative histogram;
-        * `std_error` is exact for Gaussian noise of the stated scales, and at least the discrete noise's own;
-        * of a pure plan `moe` comes from the exact distribution of sums of Laplace noise, and is never too small;
-        * a table of means has the means, each with the ends of its interval, `low` and `high`; the counts of records
-          at the ends of the range, of which it is made, are `counts_at_ends`;
-        * any two tables agree on what they share, up to floating point;
-        * `read` of a directory equals the release that `write` wrote there: same plan, same noisy answers.
+        * each value is an unbiased estimate, and may be negative or not an integer. For a small database each
+          `unbiased_value` is unbiased, and the biased values are counts of one nonnegative histogram;
+        * `std_error` is exact for Gaussian noise of the stated scales, and at least that of the discrete noise;
+        * for a pure plan, `moe` comes from the exact distribution of sums of Laplace noise, and is never too small;
+        * a table of means has the means, each with the ends of its interval, `low` and `high`. `counts_at_ends` gives
+          the counts of records at the ends of the range, from which the means are made;
+        * any two tables agree on their shared sums, up to floating point;
+        * `read` of a directory equals the release that `write` wrote there: an equal plan and equal noisy answers.
     """
 
     def __init__(
@@ -231,16 +236,16 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
 
     @cached_property
     def biased(self) -> tuple[Biased | None, ...]:
-        """For each part for tables its biased values, of a small database; None of others."""
+        """For each part for tables, its biased values if it is for a small database, and otherwise None."""
         pairs = enumerate(zip(self.plan.groups, self._own, strict=True))
         return tuple(p.mechanism.biased(p, y, self._histograms.get(i)) for i, (p, y) in pairs)
 
     @property
     def histogram(self) -> pd.DataFrame:
-        """Of a small database, its synthetic records: a nonnegative number for every joint cell of what tables show.
+        """The synthetic records of a small database: a nonnegative number for every joint cell that tables show.
 
         Raises:
-            ReleaseError: the release is of no small database, or of several.
+            ReleaseError: The release is not for a small database, or is for several.
         """
         frames = [self.synthetic(i) for i in histograms(self.plan)]
         if len(frames) != 1:
@@ -254,16 +259,16 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         return frames[0]
 
     def synthetic(self, i: int) -> pd.DataFrame:
-        """The synthetic records of the i-th part for tables, where it is one for a small database.
+        """Return the synthetic records of the i-th part for tables, if it is for a small database.
 
         Args:
-            i: which part, from 0.
+            i: The index of the part, from 0.
 
         Returns:
             A row for each cell of its attributes, with `synthetic_records`.
 
         Raises:
-            ReleaseError: it is no part for a small database, or keeps no histogram.
+            ReleaseError: The part is not for a small database, or keeps no histogram.
         """
         found = self.biased[i]
         if found is None or not found.whole:
@@ -286,13 +291,13 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         return self._framed(name, self._mean(i, number) or self._table(i, name, self._rebuilt[i].table(name)))
 
     def counts_at_ends(self, name: str) -> pd.DataFrame:
-        """Return what a table of means is made of: how many records at each end of the range make the same mean.
+        """Return the counts from which a table of means is made: the number of records at each end of the range.
 
         Args:
             name: The table of means.
 
         Returns:
-            Columns: the table's attributes, value, std_error, moe; of the amount the two ends of its range.
+            Columns: the table's attributes, value, std_error, moe; the amount has the two ends of its range.
 
         Raises:
             ReleaseError: There is no such table, or it is not of means.
@@ -303,7 +308,7 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         return pd.DataFrame(self._table(i, name, self._rebuilt[i].table(name)))
 
     def _framed(self, name: str, columns: Columns) -> pd.DataFrame:
-        """Return a table as a frame, whose `attrs` say what its numbers and intervals are of."""
+        """Return a table as a frame, whose `attrs` state the statistic of its numbers and intervals."""
         frame, workload = pd.DataFrame(columns), self.plan.group(name).publication.workload
         asked = workload[name]
         frame.attrs = {
@@ -314,13 +319,13 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         return frame
 
     def _mean(self, i: int, number: int) -> Columns | None:
-        """Return a table of means as columns, by its part and its place there; None of another table."""
+        """Return a table of means as columns, by the index of its part and its index there; None for another table."""
         source = self._sources[i]
         table = source.part.publication.workload.tables[number]
         return None if table.averaged is None else mean_columns(source, number)
 
     def _part(self, name: object) -> int | None:
-        """The place of the part for tables that has a table."""
+        """Return the index of the part for tables that has a table."""
         places = (i for i, p in enumerate(self.plan.groups) if name in p.publication.workload.tables.numbered)
         return next(places, None)
 
@@ -339,26 +344,26 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         return found
 
     def frames(self, names: Sequence[str] | None = None) -> Iterator[tuple[str, pd.DataFrame]]:
-        """Some tables, or all, by name: rebuilt many at a time, and not in the order of the workload.
+        """Yield some tables, or all, by name. They are rebuilt many at a time, and not in the order of the workload.
 
         Args:
-            names: which; None for all.
+            names: The names of tables; None for all.
 
         Raises:
-            KeyError: there is no table of a name.
+            KeyError: There is no table of a name.
         """
         return ((name, self._framed(name, table)) for name, table in self.columns(names))
 
     def apart(self, name: str, level: str) -> Iterator[tuple[str | int, pd.DataFrame]]:
-        """A table place by place: for every place of a level above what it shows, or of that itself, its own rows.
+        """Yield a table place by place: the rows for each place of a level.
 
         Args:
-            name: of a table.
-            level: of the hierarchy whose places the table shows, of the same level or one below it.
+            name: The name of a table.
+            level: The hierarchy level to split by. The table must show this level or a lower one.
 
         Raises:
-            KeyError: there is no such table.
-            ReleaseError: the table shows no places that lie in places of the level.
+            KeyError: There is no such table.
+            ReleaseError: The table shows no places of the level or of a lower one.
         """
         frame, domain = self[name], self.plan.publication.domain
         home = domain[domain.home(level)] if level in domain else None
@@ -378,23 +383,23 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
             yield domain[level].values[cast(int, place)], rows.reset_index(drop=True)
 
     def columns(self, names: Sequence[str] | None = None) -> Iterator[tuple[str, Columns]]:
-        """As :meth:`frames`, each as its columns: of many small tables frames take longer than the tables.
+        """Yield the tables of :meth:`frames` as columns: for many small tables, frames take longer than the tables.
 
         Args:
-            names: which; None for all.
+            names: The names of tables; None for all.
 
         Raises:
-            KeyError: there is no table of a name.
+            KeyError: There is no table of a name.
         """
         for i, t, values in self._stacks(names):
             name = self._rebuilt[i].part.publication.workload.tables.names[t]
             yield name, self._mean(i, t) or self._table(i, name, values)
 
     def files(self, names: Sequence[str] | None = None) -> Iterator[tuple[str, str, Columns]]:
-        """Return the files of some tables, or of all: the table, the file's name without its ending, and its columns.
+        """Yield the files of some tables, or of all: the table, the file's name without its ending, and its columns.
 
         Args:
-            names: Which tables; None for all.
+            names: The names of tables; None for all.
 
         Raises:
             KeyError: There is no table of a name.
@@ -407,7 +412,7 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
                 yield table.name, file, columns
 
     def _stacks(self, names: Sequence[str] | None) -> Iterator[tuple[int, int, Floats]]:
-        """Return some tables, or all: the place of the part, the place of the table in it, and its numbers."""
+        """Yield some tables, or all: the index of the part, the index of the table in it, and its numbers."""
         if wrong := [name for name in names or () if name not in self]:
             raise KeyError(f"no table {wrong[0]!r}; the release has {some(list(self))}")
         for i, rebuilt in enumerate(self._rebuilt):
@@ -448,15 +453,15 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         }
 
     def finite_at(self, confidence: float | None = None, *, simultaneous: bool = False) -> dict[str, FiniteAnswer]:
-        """The same with margins at another confidence, or such that all of them hold at once.
+        """Return the answers with margins at another confidence, or with margins that hold simultaneously.
 
         Args:
-            confidence: of each margin; default the release's.
-            simultaneous: whether it is of all margins at once instead: of n answers with a margin each then has
-                1 − (1 − confidence)/n (Bonferroni), whatever the answers have to do with each other.
+            confidence: The confidence of each margin; default the release's.
+            simultaneous: True if the confidence is that of all margins at once. Each of n answers with a margin then
+                has 1 − (1 − confidence)/n (Bonferroni), which holds for any dependence of the answers.
 
         Raises:
-            WorkloadError: a confidence outside (0, 1).
+            WorkloadError: The confidence is not in (0, 1).
 
         Example:
             `release.finite_at(simultaneous=True)["median age"].rank_moe`
@@ -469,18 +474,18 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         return {name: replace(a, moe=moe, rank_moe=rank, confidence=each) for (name, a), (moe, rank) in pairs}
 
     def posterior(self, name: str, prior: Sequence[float] | None = None) -> pd.DataFrame:
-        """What the answer to a finite question tells a reader: the probability of every true answer, given it.
+        """Return a reader's probabilities of the true answers to a finite question, given the published answer.
 
         Args:
-            name: of the question.
-            prior: what the reader believed before, one number for every result; default the question's own.
+            name: The name of the question.
+            prior: The reader's probabilities before the release, one for every result; default the question's own.
 
         Returns:
             Columns `result` and `probability`, in the order of the results.
 
         Raises:
-            ReleaseError: there is no such question. WorkloadError: the prior is none, or the answer is one by ranks,
-                which depends on all records.
+            ReleaseError: There is no such question. WorkloadError: The prior is not one, or the answer is by ranks and
+                depends on all records.
         """
         names = [q.name for q in self.plan.publication.finite]
         if name not in names:
@@ -498,16 +503,17 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         return pd.DataFrame({"result": [_plain_label(x) for x in mechanism.graph.results], "probability": chances})
 
     def estimate(self, combination: Mapping[str, Floats], confidence: float | None = None) -> Estimate:
-        """Any linear combination of published numbers, across tables, with its exact error.
+        """Return any linear combination of published numbers, across tables, with its exact error.
 
-        It may be computed with, as what `count` makes: `release.estimate(…) / release.count()` is a ratio.
+        The result can be used in arithmetic, like results of `count`: `release.estimate(…) / release.count()` is a
+        ratio.
 
         Args:
-            combination: for some tables, one coefficient per number, in the table's shape.
-            confidence: of the margin; default the workload's.
+            combination: For some tables, one coefficient for each number, in the table's shape.
+            confidence: The confidence of the margin; default the workload's.
 
         Raises:
-            ReleaseError: an unknown table or coefficients of another shape.
+            ReleaseError: A table is unknown, or its coefficients have another shape.
         """
         for name in combination:
             if name not in self:
@@ -537,22 +543,22 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
     def sum(
         self, table: str, where: Mapping[str, Any] | None = None, /, *, confidence: float | None = None, **columns: Any
     ) -> Estimate:
-        """The sum of a table's numbers over chosen rows, with its exact error.
+        """Return the sum of a table's numbers over chosen rows, with its exact error.
 
-        Rows of a column shown as "at most", ranges or overlapping groups may count the same records more than once:
-        choose rows that do not, or one of them. `estimate` adds up whatever it is asked.
+        Rows of a column shown as "at most", ranges or overlapping groups may count some records more than once. Choose
+        rows that do not, or one row. `estimate` adds any rows.
 
         Args:
-            table: its name.
-            where: for some columns, a label, or a list of labels as shown in the table; others are summed over. Of a
-                column with the values of an attribute with an order (first, last) is a range, ends included, and
-                {"values": […]} are single ones. Of a table by places also those of a level above, whose places are
-                then summed.
-            confidence: of the margin; default the workload's.
-            columns: the same as `where`, for columns whose names are Python identifiers.
+            table: The name of the table.
+            where: For some columns, a label, or a list of labels as shown in the table; the sum includes all rows of
+                other columns. For the values of an attribute with an order, (first, last) is a range that includes its
+                ends, and {"values": […]} are single values. If the table is by places, a level above it can be named,
+                whose places are then summed.
+            confidence: The confidence of the margin; default the workload's.
+            columns: Conditions like `where`, for columns whose names are Python identifiers.
 
         Raises:
-            ReleaseError: an unknown table, column or label, or rows that count a record more than once.
+            ReleaseError: A table, column or label is unknown, or the rows count a record more than once.
 
         Example:
             `release.sum("state by wages", state=["Ohio", "Iowa"], wages="200,000 or more")`;
@@ -586,16 +592,17 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         tables: Iterable[str] | None = None,
         notice: Callable[[str], None] | None = None,
     ) -> Path:
-        """Write the release directory, whole or not at all.
+        """Write the complete release directory, or nothing.
 
         Args:
-            directory: where; it must not exist, or be empty.
-            tables: names of those to write as files; None writes all. The others can be rebuilt at any time.
-            notice: Receives a sentence for each folder that killed processes left of this one. They are removed,
-                except for those in use and those with a whole release.
+            directory: The directory, which must not exist, or be empty.
+            tables: The names of tables to write as files; None writes all. The other tables can be rebuilt at any time.
+            notice: A function that receives a sentence for each leftover folder that killed processes left for this
+                directory. fitnoise removes these, except for folders in use and folders with a complete release.
 
         Raises:
-            ReleaseError: the directory exists and is not empty, or cannot be written; or too many tables for files.
+            ReleaseError: The directory exists and is not empty, or cannot be written; or there are too many tables for
+                files.
         """
         written = to_write(self.plan, tables)
         with staged(Path(directory)) as stage:
@@ -605,7 +612,7 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         return Path(directory)
 
     def _fill(self, stage: Path, written: Sequence[str], *, rehearsal: bool = False) -> None:
-        """Write all files, release.json last of all; in a rehearsal as many bytes of it that say nothing, elsewhere."""
+        """Write all files, and release.json last; a rehearsal writes a placeholder of its length elsewhere."""
         try:
             tables = stage / "tables"
             tables.mkdir(exist_ok=True)
@@ -649,8 +656,9 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         """Read a release directory; the tables are rebuilt from the noisy answers.
 
         Raises:
-            ReleaseError: it is not a release, or incomplete or unfinished, or its noisy answers were altered.
-            PlanError: its plan is damaged.
+            ReleaseError: The directory is not a release, or is incomplete or unfinished, or its noisy answers were
+                altered.
+            PlanError: Its plan is damaged.
         """
         folder = Path(directory)
         if problem := unfinished(folder):
@@ -665,7 +673,7 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
 
 
 def _read_entry(folder: Path) -> EntryReference | None:
-    """Return the entry of a ledger that release.json names; release.json is only there when all else is."""
+    """Return the ledger entry that release.json names; release.json only exists when all other files do."""
     text = read_text(folder / DESCRIPTION)
     try:
         stated = parse(text)
@@ -681,10 +689,10 @@ def _read_entry(folder: Path) -> EntryReference | None:
 
 
 def as_drawn(plan: Plan, document: str) -> Plan:
-    """What a release is of: a plan; of a series as far as the text of its release.json says that it was drawn.
+    """Return the plan of a release; for a series, of the periods that the text of its release.json states as drawn.
 
     Raises:
-        ReleaseError: it does not say so, or says so of a plan that is no series.
+        ReleaseError: The text does not state this, or states it for a plan without a series.
     """
     said = parse(document).get("series")
     if (said is None) != (plan.publication.series is None):
@@ -712,7 +720,7 @@ def as_drawn(plan: Plan, document: str) -> Plan:
 
 
 def _read_answers(plan: Plan, folder: Path) -> list[Exact]:
-    """The noisy answers of the tables, as they were written."""
+    """Return the noisy answers of the tables, as they were written."""
     frame, words = read_parquet(folder / MEASUREMENTS, plan.answers, DIGITS)
     sector, row = _places(plan)
     if list(frame.columns) != ["sector", "row", "answer"] or not frame[["sector", "row"]].equals(
@@ -748,18 +756,18 @@ def _read_answers(plan: Plan, folder: Path) -> list[Exact]:
 
 
 def histograms(plan: Plan) -> dict[int, str]:
-    """The parts for tables that have a synthetic histogram, by place, and the name of its files without the ending."""
+    """Return the index of each part for tables with a synthetic histogram, and its file name without the ending."""
     places = [i for i, p in enumerate(plan.groups) if p.mechanism.synthetic(p)]
     return {i: HISTOGRAM if len(places) == 1 else f"{HISTOGRAM}_{n}" for n, i in enumerate(places, 1)}
 
 
 def cell_labels(part: TablePart) -> dict[str, tuple[str | int, ...]]:
-    """What names the joint cells that a small database is looked at in, by attribute."""
+    """Return the labels of the joint cells in which a small database is counted, by attribute."""
     return ask(*part.decomposition.structured, variance=1.0).labels(part.publication.domain)
 
 
 def _read_histograms(plan: Plan, folder: Path) -> dict[int, Floats]:
-    """The synthetic histograms of small databases, as they were written."""
+    """Return the synthetic histograms of small databases, as they were written."""
     found = {}
     for i, base in histograms(plan).items():
         labels = cell_labels(plan.groups[i])
@@ -804,10 +812,10 @@ def _read_outputs(plan: Plan, folder: Path) -> tuple[int, ...]:
 
 
 def to_write(plan: Plan, tables: Iterable[str] | None) -> tuple[str, ...]:
-    """The names of the tables that get files, in the workload's order.
+    """Return the names of the tables that get files, in the workload's order.
 
     Raises:
-        ReleaseError: an unknown table, a table twice, or more tables than files make sense for.
+        ReleaseError: A table is unknown or occurs twice, or there are more tables than files make sense for.
     """
     known = {name: i for i, name in enumerate(n for p in plan.groups for n in p.publication.workload.tables.names)}
     if tables is None:
@@ -830,7 +838,7 @@ def to_write(plan: Plan, tables: Iterable[str] | None) -> tuple[str, ...]:
 
 
 def _listed(workload: Workload, table: str, column: str, wanted: Any) -> Any:
-    """The labels that are wanted, where they are named along an order."""
+    """Return the requested labels, if they are given along an order."""
     asked = workload[table]
     if asked.matrix is not None or isinstance(asked.view(column), (Ranges, Recode)):
         return wanted
@@ -859,7 +867,7 @@ def _unknown_label(
 
 
 def _choose(shown: Sequence[str | int], wanted: Any) -> Floats:
-    """1 at the labels wanted, 0 elsewhere; true is not 1."""
+    """Return 1 at the requested labels and 0 elsewhere; true is not 1."""
     several = isinstance(wanted, Iterable) and not isinstance(wanted, str)
     chosen = np.zeros(len(shown))
     places: dict[tuple[bool, object], list[int]] = {}
@@ -868,14 +876,14 @@ def _choose(shown: Sequence[str | int], wanted: Any) -> Floats:
     for label in wanted if several else [wanted]:
         try:
             found = places[isinstance(label, (bool, np.bool_)), label]
-        except (KeyError, TypeError):  # what has no hash is no label
+        except (KeyError, TypeError):  # a value that cannot be hashed is no label
             raise _unknown_label(label, shown) from None
         chosen[found] = 1
     return chosen
 
 
 def _above(workload: Workload, table: str, level: str, wanted: Any) -> tuple[str, Floats]:
-    """The column of a table that shows places below a level; 1 at those in the places wanted, 0 elsewhere."""
+    """Return the column that shows places below a level, and 1 at places in the requested ones, 0 elsewhere."""
     domain, t = workload.domain, workload[table]
     for a in t.attributes if level in domain else ():
         above, depth = domain[level], domain.depth(a)
@@ -911,10 +919,10 @@ def _refuse_overlap(column: str, view: View, attribute: Attribute, chosen: Float
 
 
 def drawn_digest(release: Release) -> str:
-    """Return the SHA-256 by which a ledger names the answers of a release; of a series, those of its last period.
+    """Return the SHA-256 by which a ledger names the answers of a release; for a series, those of its last period.
 
     Args:
-        release: whose answers are meant.
+        release: The release with these answers.
     """
     if release.plan.whole is not None:
         return period_digests(release)[-1]
@@ -925,21 +933,21 @@ def period_digests(release: Release) -> list[str]:
     """Return the SHA-256 by which a ledger names the answers of each period of a release of a series.
 
     Args:
-        release: whose answers are meant.
+        release: The release with these answers.
     """
     periods = parted(release.plan.only, release.answers, len(release.plan.periods))
     return [answers_digest(answers) for answers in periods]
 
 
 def outputs_digest(outputs: Iterable[int]) -> str:
-    """SHA-256 of what was drawn for finite questions, in decimals, a line each."""
+    """Return the SHA-256 of the drawn outputs of finite questions, as decimals, one a line."""
     return hashlib.sha256("\n".join(map(str, outputs)).encode("ascii")).hexdigest()
 
 
 def finite_csv(release: Release) -> str:
-    """The answers to finite questions as CSV, a line for every part: question, part, value, moe, hit_rate.
+    """Return the answers to finite questions as CSV, one line for every part: question, part, value, moe, hit_rate.
 
-    Where one is by ranks, rank_moe as well.
+    If an answer is by ranks, the column rank_moe follows.
     """
     answers = release.finite.values()
     ranked = any(a.rank_moe is not None for a in answers)
@@ -953,12 +961,12 @@ def finite_csv(release: Release) -> str:
 
 
 def _plain_label(label: Any) -> Any:
-    """NumPy scalars in labels as plain values."""
+    """Return NumPy scalars in labels as plain values."""
     return tuple(plain(x) for x in label) if isinstance(label, tuple) else plain(label)
 
 
 def _places(plan: Plan) -> tuple[Exact, Exact]:
-    """Number of the sector, or measured margin, and of the row in it, for every noisy answer."""
+    """Return for every noisy answer the number of its sector or measured margin, and of its row there."""
     sizes = np.concatenate([p.strategy.portions for p in plan.groups])
     starts = np.cumsum(sizes) - sizes
     return np.repeat(np.arange(len(sizes)), sizes), np.arange(sizes.sum()) - np.repeat(starts, sizes)

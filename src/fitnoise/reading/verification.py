@@ -1,9 +1,10 @@
-"""Verification: everything a plan or a release claims, recomputed by someone who does not trust its maker.
+"""Verification: anyone can recompute all claims of a plan or a release, without trust in its maker.
 
-What it cannot tell: a plan file on its own carries no signature, so another *valid* plan is as good as the first
-(compare its SHA-256 with the one in the ledger); whoever can write all files of a release can write another release;
-and the versions named in release.json are the maker's word, as is the entry of a ledger that is named there, until that
-ledger is looked into.
+Verification has limits. A plan file carries no signature, so another *valid* plan is accepted, too; compare its SHA-256
+with the ledger. Anyone who can write all files of a release can write another release. The versions named in
+release.json are unchecked statements of the maker. So is the ledger entry named there, if no ledger is given.
+
+Trust: a mistake here can accept a release whose numbers or charge are false.
 """
 
 from __future__ import annotations
@@ -69,16 +70,16 @@ from fitnoise.request.publication import Goal
 _UNVERIFIED = "Nothing was verified."
 
 ITERATED = 1e-6
-"""The same of a biased value, as part of the standard error beside it."""
+"""Allowed difference of a biased value, as part of its standard error."""
 
 SIMULATED = 0.01
-"""Relative difference allowed between two simulations of one error: the estimates in them are iterative."""
+"""Allowed relative difference of two simulations of one error: the estimates in them are iterative."""
 
 
 @final
 @dataclass(frozen=True)
 class Check:
-    """One claim: its name, whether it holds, and what was found."""
+    """One claim, with its name, its result and the finding."""
 
     claim: str
     holds: bool
@@ -88,11 +89,11 @@ class Check:
 @final
 @dataclass(frozen=True)
 class Verification:
-    """All claims of a plan or release. `ok` when every one holds.
+    """All claims of a plan or release. `ok` is true if every claim holds.
 
     Attributes:
         checks: One for each claim.
-        unchecked: Things that no check looked at, in words: the charge where no ledger was given, and files made of the
+        unchecked: Things that no check covers, in words: the charge where no ledger was given, and files made from the
             release that lie elsewhere.
     """
 
@@ -101,7 +102,7 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether every claim holds."""
+        """True if every claim holds."""
         return all(c.holds for c in self.checks)
 
 
@@ -116,22 +117,22 @@ EXPORT = "workbooks, LaTeX files and data packages of the release (--export)"
 RECORD = "records for a registry, figures, answers to questions: make these again and compare"
 
 UNCHECKED = (CHARGE, DERIVED, REPORT, EXPORT, RECORD)
-"""Things that the checks of a release directory alone do not cover, each with the option that checks it."""
+"""Things that the checks of a release directory do not cover, each with the option that checks it."""
 
 
 class Entry(Charge, Line, Protocol):
-    """An entry of a ledger, as much of it as is compared with a release."""
+    """An entry of a ledger, with the fields that are compared with a release."""
 
     @property
     def prices(self) -> Mapping[Account, Priced]:
-        """What it cost every account of which it says so, its own first."""
+        """The cost for every account that the entry names, its own account first."""
 
 
 class Entries(Protocol):
-    """A ledger, as far as it is read here: :class:`fitnoise.Ledger` is one."""
+    """A ledger with the methods that are used here, such as :class:`fitnoise.Ledger`."""
 
     def entries(self) -> Sequence[Entry]:
-        """Every entry, oldest first, after the ledger has verified them."""
+        """Return every entry, oldest first, after the ledger has verified them."""
 
 
 @checked(ReleaseError, "Nothing was verified.")
@@ -146,48 +147,52 @@ def verify(
     """Recompute every claim of a plan file or a release directory.
 
     Args:
-        path: plan.json, or a release directory.
+        path: The path of plan.json, or of a release directory.
         ledger: The ledger with the charge of the release: an open :class:`fitnoise.Ledger`, or its file, which
             `fitnoise.verify` opens.
-        whole: a folder of whole tables that were made of the release (:func:`fitnoise.whole`), to be checked after it.
-        combination: a folder of tables that were made of the release and of others (:func:`fitnoise.combine`).
-        also: the directories of these others, which are verified likewise; without the ledger.
+        whole: A folder of integer tables made from the release (:func:`fitnoise.whole`), checked after it.
+        combination: A folder of tables made from the release and others (:func:`fitnoise.combine`).
+        also: The directories of these other releases, which are verified in the same way, but without the ledger.
 
     Returns:
-        One check per claim; nothing is raised for a claim that fails, only when there is nothing to check.
+        One check for each claim. A claim that fails raises nothing; only a missing file or directory raises.
 
     Raises:
-        ReleaseError: there is no such file or directory, or a ledger, whole tables or a combination are given for what
-            is no release, or other releases without a combination.
-        LedgerError: the ledger cannot be read, or was altered.
+        ReleaseError: There is no such file or directory. Or a ledger, integer tables or a combination are given for
+            something that is not a release. Or other releases are given without a combination.
+        LedgerError: The ledger cannot be read, or was altered.
 
     **Guarantees**
-        * a plan is accepted only if its integers cost exactly what it says, its weights prove its bound and its gap,
-          and every recomputed variance is within its target (1e-9 of it is allowed for floating point);
-        * a release is accepted only if it has the files of a release and no other, release.json is what its plan
-          implies, no noisy answer was altered since it was written, the Parquet tables follow from the answers and the
-          plan (up to 1e-9 of value and standard error), and the CSV files are those tables, digit by digit;
-        * a Parquet file is accepted only if its bytes are those that its columns imply: it has no statistics, indexes
-          or second copies of a page, from which readers could show other numbers;
-        * a folder with a symbolic link in it is not accepted. A hard link is a file like any other;
-        * with a ledger, only if the entry that release.json names is there, with this digest, and is a charge for its
-          plan, to its account, of its cost; and if a later entry names the SHA-256 of its noisy answers for that
-          charge. With a ledger, a release that names no entry is not accepted;
-        * whole tables are accepted only with a release that is, and only if their multipliers prove that the tables
-          before rounding are the nearest consistent ones that are not negative (1e-9 of a standard error is allowed);
-          if the numbers are whole, not negative, add up and agree; if each is the floor or the ceiling of its number
-          before rounding, and their squared distance is the least that a solver finds again (1e-7 for each number is
-          allowed, and three instead of one where the solver finds no such numbers); if the errors said to
-          be simulated are so again, to a hundredth; and if their files are these tables and no other, digit by digit;
-        * a combination is accepted only with all of its releases, and only if it is of these and no others, by their
-          plans and answers; if its tables are the unbiased ones of least variance, computed anew (1e-9 of a number, or
-          the last of its digits, is allowed); and if it has no other files. That the records were the same each time
-          is the word of whoever combined them: no file can prove it;
-        * of a period of a series, only if the whole plan is, and all of the above holds of its tables as far as they
-          go; with a ledger, only if the entry says that this period was drawn, and the series was charged before;
+        * a plan is accepted only if its integers have exactly the stated cost, and its weights prove its bound and gap.
+          Every recomputed variance must be within its target (a relative excess of 1e-9 is allowed for floating point);
+        * a release is accepted only if all of the following hold. It has the files of a release and no others. Its
+          release.json follows from its plan. No noisy answer was altered since it was written. The Parquet tables
+          follow from the answers and the plan (up to 1e-9 of value and standard error). The CSV files are those tables,
+          digit by digit;
+        * a Parquet file is accepted only if its bytes are those that its columns imply. It then has no statistics,
+          indexes or second copies of a page, from which readers could show other numbers;
+        * a folder that contains a symbolic link is not accepted. A hard link is a file like any other;
+        * with a ledger, a release is accepted only if the ledger has the entry that release.json names, with its
+          digest. The entry must be a charge for the release's plan, to the plan's account, of the plan's cost. A later
+          entry must name the SHA-256 of the noisy answers for that charge. A release that names no entry is not
+          accepted;
+        * integer tables are accepted only with an accepted release, and only if all of the following hold. Their
+          multipliers prove that the tables before rounding are the nearest consistent nonnegative ones (1e-9 of a
+          standard error is allowed). The numbers are nonnegative integers that add up and agree. Each is the floor or
+          the ceiling of its number before rounding (where the solver finds no such numbers, up to three away). Their
+          squared distance is the least that a solver finds again (1e-7 for each number is allowed). The errors stated
+          as simulated are simulated again, to one part in a hundred. Their files are these tables and no others, digit
+          by digit;
+        * a combination is accepted only with all its releases, and only if all of the following hold. It is of these
+          releases and no others, by their plans and answers. Its tables are the recomputed unbiased ones of least
+          variance (1e-9 of a number, or its last digit, is allowed). It has no other files. Only the publisher states
+          that the records were the same each time: no file can prove it;
+        * a period of a series is accepted only if the complete plan is. All of the above must hold for its tables up to
+          that period. With a ledger, the entry must state that this period was drawn, and the series must have been
+          charged before;
         * a folder in which a release is still being written, or was when its process was killed, is not accepted.
 
-    Not covered are files made of the release that lie elsewhere, and the charge where no ledger is given:
+    Files made from the release that lie elsewhere are not covered, nor is the charge where no ledger is given.
     `Verification.unchecked` names them. :func:`verify_export` checks workbooks, LaTeX files and data packages.
     """
     path = Path(path)
@@ -251,7 +256,11 @@ class _Checklist:
         self.checks: list[Check] = []
 
     def add(self, claim: str, test: Callable[[], str | None], good: Callable[[], str]) -> bool:
-        """Record a claim: `test` returns None when it holds, otherwise what was found; its errors count as failures."""
+        """Record a claim and return its result.
+
+        test: Returns None if the claim holds, or the fault; its errors count as failures.
+        good: Returns the finding of a claim that holds.
+        """
         try:
             with np.errstate(all="ignore"):
                 problem = test()
@@ -271,7 +280,7 @@ class _Checklist:
 
 
 def _verify_plan(text: str) -> tuple[Verification, Plan | None]:
-    """The claims of a plan document, and the plan when it can be read."""
+    """Return the claims of a plan document, and the plan if it can be read."""
     log = _Checklist()
     read: list[Plan] = []
     whole = "the plan is whole, and its integers cost what it says"
@@ -309,7 +318,7 @@ def _check_document(plan: Plan, text: str) -> str | None:
 
 def _check_gap(part: TablePart) -> str | None:
     asked, proven = part.publication.gap, part.gap
-    if asked is not None and proven > asked + 1e-12:  # what the sums of a bound may differ by
+    if asked is not None and proven > asked + 1e-12:  # allowed difference of the sums of a bound
         return f"a gap of {asked:.1e} was asked for; {proven:.1e} is proven"
     return None
 
@@ -322,7 +331,7 @@ def _told_gap(part: TablePart) -> str:
 
 
 def _check_finite(plan: Plan) -> str | None:
-    """Reading the plan proved each mechanism; here, that none costs more than its question allows."""
+    """Return the fault if a mechanism costs more than its question allows. Reading the plan proved each mechanism."""
     for part in plan.questions:
         if part.exact_epsilon > part.query.epsilon:
             return f"the answer to {part.query.name!r} costs more than its epsilon"
@@ -448,7 +457,7 @@ def _verify_release(folder: Path, entries: Sequence[Entry] | None) -> Verificati
 
 
 def _verify_whole(release: Release, folder: Path) -> Verification:
-    """The claims of whole tables."""
+    """Return the claims of integer tables."""
     log, read = _Checklist(), list[Whole]()
     if log.add(
         "the whole tables are of this release",
@@ -475,7 +484,7 @@ def _verify_whole(release: Release, folder: Path) -> Verification:
 
 
 def _verify_combined(first: Verification, folders: Sequence[Path], folder: Path) -> Verification:
-    """The claims of further releases, and of the combination of all."""
+    """Return the claims of further releases, and of the combination of all."""
     checks = list(first.checks)
     for other in folders[1:]:
         checks += (replace(c, claim=f"{other.name}: {c.claim}") for c in _verify_release(other, None).checks)
@@ -507,7 +516,7 @@ def _check_files(plan: Plan, folder: Path, bases: Iterable[Path]) -> str | None:
 
 
 def _expected(plan: Plan, bases: Iterable[Path]) -> set[str]:
-    """The files and folders of a release."""
+    """Return the files and folders of a release."""
     expected = {"plan.json", DESCRIPTION, "tables"} | ({MEASUREMENTS} if plan.groups else set())
     expected |= {OUTPUTS, ANSWERS} if plan.finite else set()
     expected |= {f"{base}.{end}" for base in histograms(plan).values() for end in ("csv", "parquet")}
@@ -515,7 +524,7 @@ def _expected(plan: Plan, bases: Iterable[Path]) -> set[str]:
 
 
 def _written(plan: Plan, folder: Path) -> tuple[str, ...]:
-    """The tables that have files, as release.json says."""
+    """Return the tables that have files, from release.json."""
     said = parse(read_text(folder / DESCRIPTION))["written"]
     if said == "all":
         return tuple(n for p in plan.publication.groups for n in p.workload.tables.names)
@@ -533,7 +542,7 @@ def _written(plan: Plan, folder: Path) -> tuple[str, ...]:
 
 
 def check_description(plan: Plan, text: str, document: str, written: Sequence[str]) -> str | None:
-    """What is wrong with the text of a release.json, for the text of its plan and the tables that have files."""
+    """Return the fault of the text of a release.json, given the text of its plan and the tables that have files."""
     stated = parse(document)
     implied = {**describe(plan, written, EntryReference.parse(stated)), "plan": _sha256(text)}
     if isinstance(stated, dict) and isinstance(stated.get("versions"), dict):
@@ -545,7 +554,7 @@ def check_description(plan: Plan, text: str, document: str, written: Sequence[st
 
 
 def _check_charge(plan: Plan, document: str, entries: Sequence[Entry], tell: Callable[[str], None]) -> str | None:
-    """What is wrong with the charge of a release, for the text of its release.json; tells what is right with it."""
+    """Return the fault of the charge of a release, from the text of its release.json; report a correct one."""
     named = EntryReference.parse(parse(document))
     if named is None:
         return "release.json names no entry of a ledger"
@@ -565,9 +574,9 @@ def _check_charge(plan: Plan, document: str, entries: Sequence[Entry], tell: Cal
 
 
 def _check_answers(release: Release, entries: Sequence[Entry]) -> str | None:
-    """Return why the answers of a release are not those that a ledger names for its charge; None where they are.
+    """Return why the answers of a release are not those that a ledger names for its charge; None if they are.
 
-    Of a series every period has a charge, or an entry that says it was drawn. One that was drawn again has several.
+    Every period of a series has a charge, or an entry that states its draw. A period that was drawn again has several.
     """
     plan, named = release.plan, {e.detail["charge"]: e.detail["answers"] for e in entries if e.kind == "answers"}
     own = [e for e in entries if e.account == plan.order.account and e.detail.get("plan") == plan.hash]
@@ -583,13 +592,13 @@ def _check_answers(release: Release, entries: Sequence[Entry]) -> str | None:
 
 
 def _begins(plan: Plan, entry: Entry) -> bool:
-    """Whether an entry is the charge of a series, by which all of it is paid for."""
+    """Return True if an entry is the charge of a series, which charges all its periods."""
     own = entry.kind == "charge" and entry.detail.get("plan") == plan.hash and entry.account == plan.order.account
     return own and entry.detail.get("series", {}).get("period") == 1
 
 
 def _other_period(plan: Plan, entry: Entry) -> str | None:
-    """Why an entry does not say that the last period of a series was drawn."""
+    """Return why an entry does not state the draw of the last period of a series; None if it does."""
     said = entry.detail.get("plan"), entry.account, entry.detail.get("series", {}).get("period")
     if entry.kind not in ("charge", "period") or said != (plan.hash, plan.order.account, len(plan.periods)):
         return f"entry {entry.sequence} of the ledger does not say that period {plan.periods[-1]} was drawn"
@@ -597,7 +606,7 @@ def _other_period(plan: Plan, entry: Entry) -> str | None:
 
 
 def _other_charge(plan: Plan, entry: Entry) -> str | None:
-    """Why an entry is not the charge of a release of this plan."""
+    """Return why an entry is not the charge of a release of this plan; None if it is."""
     which = f"entry {entry.sequence} of the ledger"
     if entry.kind != "charge":
         return f"{which} is of kind {entry.kind!r}, and no charge"
@@ -609,22 +618,26 @@ def _other_charge(plan: Plan, entry: Entry) -> str | None:
         return f"{which} charged rho = {float(entry.rho):.9g}, and the plan costs {plan.rho:.9g}"
     for account, price in list(entry.prices.items())[1:]:
         cost = plan.order.cost(account.unit)
-        if cost is None or price.rho < ceil_dyadic(cost.rho):  # more, where it was charged a bound
+        if cost is None or price.rho < ceil_dyadic(cost.rho):  # a bound may be charged, which is more than the cost
             return f"{which} charged rho = {price.rho} for {account.sentence!r}, and the plan costs it more"
     return None
 
 
 def _versions(stated: Mapping[str, Any], own: Mapping[str, str]) -> dict[str, str]:
-    """Of what made a release, not of what checks it: the maker's word, where it is a text."""
+    """Return the versions of the software that made a release: the maker's unchecked statements, if texts."""
     return {k: stated[k] if isinstance(stated.get(k), str) else own[k] for k in own}
 
 
 def _check_parquet(release: Release, names: Sequence[str], bases: Mapping[str, Path], same: set[str]) -> str | None:
-    """What is wrong with the Parquet files; and, into `same`, those whose CSV file says the same: read once."""
+    """Return the fault of the Parquet files; add to `same` the files whose CSV file is equal.
+
+    A CSV file in `same` is not read again.
+
+    """
     for name, file, rebuilt in release.files(names):
         base = bases[file]
         found, words = read_columns(base.with_suffix(".parquet"), *_extents(release.plan, name)[file])
-        with contextlib.suppress(ReleaseError):  # said below
+        with contextlib.suppress(ReleaseError):  # the checks below report this error
             if says(base.with_suffix(".csv"), csv_pieces(found)):
                 same.add(file)
         problem = _difference(found, rebuilt) or ("words that no release writes" if words else None)
@@ -639,7 +652,7 @@ def _told_histogram(release: Release, i: int) -> str:
 
 
 def _check_histogram(folder: Path, release: Release, i: int) -> str | None:
-    """Reading it proved that it is one of a database of the size; here, that none is much better."""
+    """Return the fault if another histogram is much better. Reading proved that it is one for the database size."""
     own, base = release.biased[i], histograms(release.plan)[i]
     if own is None:
         return "there is none"
@@ -662,7 +675,7 @@ def _difference(read: Columns, made: Columns) -> str | None:
             same = np.array_equal(a, b) if b.dtype.kind in "bi" else a.tolist() == b.tolist()
             if not same:
                 return f"column {column!r} has other labels"
-        elif column in ("simulated_rmse", "biased_value"):  # by iterations that end a little apart on another machine
+        elif column in ("simulated_rmse", "biased_value"):  # iterations can end differently on another machine
             allowed = SIMULATED * b if column == "simulated_rmse" else ITERATED * made["std_error"]
             if not (np.abs(a - b) <= allowed).all():
                 return f"column {column!r} differs by up to {np.abs(a - b).max():.3g}"
@@ -672,12 +685,12 @@ def _difference(read: Columns, made: Columns) -> str | None:
 
 
 def _width(made: Columns) -> Floats:
-    """Return how uncertain the numbers of a table are: their standard errors, or of means the widths of intervals."""
+    """Return the uncertainty of a table's numbers: standard errors, or for means the widths of intervals."""
     return made["std_error"] if "std_error" in made else made["high"] - made["low"]
 
 
 def _extents(plan: Plan, name: str) -> dict[str, tuple[int, int]]:
-    """Return the files of a table: by their names, without endings, rows and bytes of the longest label."""
+    """Return the files of a table: by name without ending, the number of rows and the bytes of the longest label."""
     workload = plan.group(name).publication.workload
     return {file: extent(labels) for file, labels in file_labels(workload[name], workload.domain).items()}
 
