@@ -34,11 +34,12 @@ class Listed:
 
     @classmethod
     def of(cls, levels: Sequence[str], rows: Iterable[Sequence[Code]]) -> Self:
-        """The tree of some leaves in whatever order: on every level places stand as they first appear.
+        """Return the tree of some leaves in any order: on every level places are ordered by first appearance.
 
         Raises:
-            DomainError: fewer than two levels, two of one name, a row that lacks a code, codes of mixed kinds, a leaf
-                that is listed twice, or a place in two places above it.
+            DomainError: There are fewer than two levels, or two of one name.
+            DomainError: A row lacks a code, codes are of mixed kinds, or a leaf appears twice.
+            DomainError: A place lies in two places above it.
         """
         names = level_names(levels)
         leaves = _leaves(names, rows)
@@ -79,39 +80,43 @@ class Listed:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many places each level has."""
+        """The number of places of each level."""
         return tuple(map(len, self.codes))
 
     def above(self, depth: int, of: int = -1) -> Indices:
-        """The place of a level in which each place of another one lies, below it or the same; of each leaf, if none."""
+        """Return the place above, on the level `depth`, of each place of the level `of`; by default of each leaf.
+
+        The levels may be equal.
+        """
         return np.asarray(self._above[depth][_starts(self._above[of])])
 
     def share(self, upper: int, lower: int) -> int | None:
-        """How many places of a lower level each place of an upper one has; None where they have different numbers."""
+        """Return the number of places of a lower level in each place of an upper one; `None` if the numbers differ."""
         counts = np.bincount(self.above(upper, lower))
         return int(counts[0]) if (counts == counts[0]).all() else None
 
     def together(self, along: Iterable[tuple[int, int]]) -> int:
-        """How many leaves lie in one joint cell at most.
+        """Return the largest number of leaves in one joint cell.
 
-        along: of each axis two levels (upper, lower). It tells which place of the lower one a leaf lies in, of those of
-            its upper place; of all, where upper is −1.
+        along: For each axis two levels (upper, lower). The axis is the position of a leaf's lower place in its upper
+        place; among all places where upper is −1.
         """
         cells = [self.above(lower) - self._first(upper, lower) for upper, lower in along]
         return int(np.unique(np.stack(cells), axis=1, return_counts=True)[1].max())
 
     def _first(self, upper: int, lower: int) -> Indices | int:
-        """Of every leaf the first place of a lower level in its place of an upper one."""
+        """Return, for every leaf, the first place of a lower level in its place of an upper one."""
         return 0 if upper < 0 else _starts(self.above(upper, lower))[self.above(upper)]
 
 
 @final
 @dataclass(frozen=True)
 class Regular:
-    """A tree in which all places of a level have equally many places: known by these numbers, and nothing is listed.
+    """A tree with equally many places in all places of a level: it stores these numbers, and lists nothing.
 
-    levels: as of `Listed`. children: how many places the first level has, and then each place of the level above. The
-    code of a place is that of the place above, and its number there: from 1, in as many digits as the last one needs.
+    levels: See `Listed`. children: The number of places of the first level, then the number in each place of the level
+    above. The code of a place is that of the place above, and its number there. Numbers start at 1, in as many digits
+    as the last one needs.
     """
 
     levels: tuple[str, ...]
@@ -119,11 +124,11 @@ class Regular:
 
     @classmethod
     def of(cls, levels: Sequence[str], children: Collection[int]) -> Self:
-        """The tree of such numbers.
+        """Return the tree of such numbers.
 
         Raises:
-            DomainError: fewer than two levels, two of one name, not a whole number of 1 or more for each, or more than
-                ten million leaves.
+            DomainError: There are fewer than two levels, or two of one name.
+            DomainError: A level has no whole number of 1 or more, or there are more than ten million leaves.
         """
         names = level_names(levels)
         listed = isinstance(children, Collection) and not isinstance(children, (str, bytes, Set, Mapping))
@@ -162,12 +167,12 @@ class Regular:
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """How many places each level has."""
+        """The number of places of each level."""
         return tuple(accumulate(self.children, mul))
 
     @cached_property
     def codes(self) -> tuple[tuple[Code, ...], ...]:
-        """Of the places of every level."""
+        """The codes of the places of every level."""
         found: list[tuple[Code, ...]] = []
         above: tuple[str, ...] = ("",)
         for n in self.children:
@@ -183,15 +188,18 @@ class Regular:
         return tuple(zip(*columns, strict=True))
 
     def above(self, depth: int, of: int = -1) -> Indices:
-        """The place of a level in which each place of another one lies, below it or the same; of each leaf, if none."""
+        """Return the place above, on the level `depth`, of each place of the level `of`; by default of each leaf.
+
+        The levels may be equal.
+        """
         return np.arange(self.sizes[of]) // (self.sizes[of] // self.sizes[depth])
 
     def share(self, upper: int, lower: int) -> int:
-        """How many places of a lower level each place of an upper one has."""
+        """Return the number of places of a lower level in each place of an upper one."""
         return self.sizes[lower] // self.sizes[upper]
 
     def together(self, along: Iterable[tuple[int, int]]) -> int:
-        """How many leaves lie in one joint cell, whichever it is; see `Listed`."""
+        """Return the number of leaves in one joint cell, which is equal for all; see `Listed`."""
         told = {depth for upper, lower in along for depth in range(upper + 1, lower + 1)}
         return math.prod(n for depth, n in enumerate(self.children) if depth not in told)
 
@@ -204,7 +212,7 @@ Tree = Listed | Regular
 class Leaves(Codes):
     """The codes of a tree's leaves, which it has checked, each in the cell of its place on one level.
 
-    Made when first asked for, as plans need no more than the number of cells.
+    They are made at the first access, because plans need only the number of cells.
     """
 
     def __init__(self, tree: Tree, depth: int) -> None:
@@ -216,7 +224,7 @@ class Leaves(Codes):
 
     @property
     def codes(self) -> tuple[Code, ...]:
-        """Of the leaves."""
+        """The codes of the leaves."""
         return self._tree.codes[-1]
 
     @cached_property
@@ -227,7 +235,7 @@ class Leaves(Codes):
 
     @property
     def kind(self) -> type[Code]:
-        """Of the codes, which are alike."""
+        """The type of the codes; all have one type."""
         return type(self.codes[0])
 
     @property
@@ -237,13 +245,13 @@ class Leaves(Codes):
 
 
 def level_names(levels: Sequence[str]) -> tuple[str, ...]:
-    """The names of levels.
+    """Return the names of levels.
 
     Args:
-        levels: from the top down.
+        levels: The names, from the top down.
 
     Raises:
-        DomainError: fewer than two, or two of one name.
+        DomainError: There are fewer than two, or two of one name.
     """
     listed = isinstance(levels, Collection) and not isinstance(levels, (str, bytes))
     if not listed or not all(isinstance(x, str) and x for x in levels) or len(levels) < 2:
@@ -286,7 +294,7 @@ def _row(levels: tuple[str, ...], row: Sequence[Code]) -> tuple[Code, ...]:
 
 
 def _leaves(levels: tuple[str, ...], rows: Iterable[Sequence[Code]]) -> list[tuple[Code, ...]]:
-    """Rows as they are kept; DomainError for the first that is none. Plain ones are judged all at once."""
+    """Return rows in their stored form; raise DomainError for the first invalid one. Plain rows are checked at once."""
     given = list(rows)
     listed = all(issubclass(kind, (tuple, list)) for kind in set(map(type, given)))
     if listed and set(map(len, given)) <= {len(levels)}:
@@ -297,7 +305,7 @@ def _leaves(levels: tuple[str, ...], rows: Iterable[Sequence[Code]]) -> list[tup
 
 
 def _ranks(codes: Sequence[Code]) -> Indices:
-    """For each code of a level how many others appear first, (leaves,); DomainError unless all are alike."""
+    """Return, for each code of a level, its rank by first appearance, (leaves,); raise DomainError for mixed kinds."""
     kinds = dict(zip(map(type, codes), codes, strict=True))
     different = Codes(tuple(dict.fromkeys(codes) if len(kinds) == 1 else kinds.values())).codes
     rank = {code: i for i, code in enumerate(different)}
@@ -305,7 +313,7 @@ def _ranks(codes: Sequence[Code]) -> Indices:
 
 
 def _starts(numbers: Indices) -> Indices:
-    """Where each number that was not there before first stands, of numbers from 0 that increase by 1 at most."""
+    """Return the first position of each number, for numbers from 0 that increase by 1 at most."""
     return np.flatnonzero(np.diff(numbers, prepend=-1))
 
 

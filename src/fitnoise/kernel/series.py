@@ -1,20 +1,21 @@
-"""Drawing a series, period by period, each once, and charging it whole at the first. Part of the trust kernel.
+"""Draw a series period by period, each period once, and charge all of it at the first. Part of the trust kernel.
 
-*What is kept.* Rows of a period ask for records of earlier ones too. Their counts were *frozen* when they were drawn:
-a later correction changes no count, as a record must stay in its cell for the sums above. Frozen counts are exact, and
-as confidential as the records. The ledger names each by its SHA-256, which tells nothing, as 256 random bits lie beside
-the counts. Noise is never kept by itself, nor a seed: what is kept beside is what is published.
+**Purpose.** Rows of a period need counts of earlier periods too. These counts were *frozen* when they were drawn. A
+later correction changes no count: a record must stay in its cell for the sums of :mod:`fitnoise.kernel.periods` to
+hold. Frozen counts are exact, and as confidential as the records. The ledger names each file by its SHA-256, which
+reveals nothing, because the file also holds 256 random bits. Noise is never stored by itself, nor is a seed. The
+answers that are stored are the published ones.
 
     folder, for its owner alone
-        0001-DIGEST.frozen    FROZEN, 32 random bytes, 32 bytes of what these are counts (`measure`), the period in 8
+        0001-DIGEST.frozen    FROZEN, 32 random bytes, 32 bytes that identify the counts (`measure`), the period in 8
                               bytes, then int64, little end first: every margin, in order, of this period, in C order.
                               DIGEST is that of the file
         0001-DIGEST.drawn     the noisy answers, as `fitnoise.kernel.kept` writes them. DIGEST is that of the
                               ledger's entry; a second entry names the answers
 
-A process killed at any moment leaves a period not drawn; or drawn and kept; or in the ledger without answers. Then
-`again` draws it, of the counts that were frozen, at no price, for the reason that :mod:`fitnoise.kernel.kept` gives.
-Where answers that the ledger names are gone, `again` has a price.
+**Interruption.** A process killed at any moment leaves a period in one of three states: not drawn; drawn and stored; or
+in the ledger without answers. In the third state `again` draws it, from the frozen counts, at no price, for the reason
+that :mod:`fitnoise.kernel.kept` gives. Where answers that the ledger names are lost, `again` has a price.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from fitnoise.kernel.order import Order
 from fitnoise.kernel.periods import Series
 
 FROZEN: Final = b"fitnoise series 1, frozen counts\n"
-"""How a file of them begins."""
+"""The first bytes of a file of frozen counts."""
 
 _RANDOM = 32
 
@@ -67,28 +68,31 @@ def draw(
     """Draw the next period of a series: of the data only its records count.
 
     Args:
-        series: what is measured.
-        period: which, from 1: the one after the last that was drawn.
-        counter: the data; records of other periods in them are not counted.
-        ledger: charged with the whole series before the first period is drawn, told of each of the others.
-        folder: where its counts are kept, made at the first period for its owner alone; of one series only.
-        stages: told which stages were passed.
-        progress: told how much of the counting is done, from 0 to 1.
-        door: where chance enters.
+        series: The series.
+        period: The number of the period, from 1: the one after the last drawn period.
+        counter: The data; records of other periods in them are not counted.
+        ledger: The ledger. It charges the entire series before the first period is drawn, and records each other
+            period.
+        folder: The folder of the counts, made at the first period for its owner alone; it holds one series only.
+        stages: The object that records the stages passed.
+        progress: A function that receives the counted fraction, from 0 to 1.
+        door: The noise source.
 
     Returns:
         The answers of the period's own design, and the entry of the ledger.
 
     Raises:
-        DataError: as of :func:`fitnoise.kernel.measure.measure`; or the folder is open to others, of another series,
-            newer than the ledger, or what is kept there was touched; nothing drawn, nothing charged.
-        CapExceeded, PlanError, BudgetExceeded: as there.
-        LedgerError: it is not the turn of the period, or another process draws it; or the ledger cannot be used.
+        DataError: See :func:`fitnoise.kernel.measure.measure`.
+        DataError: The folder is open to others, of another series, newer than the ledger, or has altered files. Nothing
+            was drawn, and nothing was charged.
+        CapExceeded, PlanError, BudgetExceeded: See :func:`fitnoise.kernel.measure.measure`.
+        LedgerError: It is not the turn of the period, another process draws it, or the ledger cannot be used.
 
     **Guarantees**
-        * of a period one draw is returned, however many processes try, and each only after its entry is on the disk;
-        * the counts of a period are on the disk before its entry, and no later call changes them;
-        * what is drawn depends on no records of other periods but through the counts frozen for them.
+        * Of a period one draw is returned, for any number of processes that try, and each only after its entry is on
+          the disk.
+        * The counts of a period are on the disk before its entry, and no later call changes them.
+        * The draw depends on records of other periods only through the counts frozen for them.
     """
     series, stages = series.afresh(), stages or Stages()
     order = series.order
@@ -128,21 +132,21 @@ def again(
     stages: Stages | None = None,
     door: Door = noise,
 ) -> Measurement:
-    """Draw the rows of a period once more, from its frozen counts, where what was drawn before is lost.
+    """Draw the rows of a period again, from its frozen counts, where the earlier answers are lost.
 
-    A period whose entry names no answers costs nothing: no answers of it were published.
+    A period whose entry names no answers costs nothing: none of its answers were published.
 
     Args:
-        series: what is measured.
-        period: which, from 1.
-        ledger: charged with what the rows of this period cost on their own.
-        folder: where the counts are kept.
-        stages: told which stages were passed.
-        door: where chance enters.
+        series: The series.
+        period: The number of the period, from 1.
+        ledger: The ledger that charges the cost of the rows of this period on their own.
+        folder: The folder of the counts.
+        stages: The object that records the stages passed.
+        door: The noise source.
 
     Raises:
-        LedgerError: it was not drawn before, or its answers are kept; nothing drawn.
-        DataError, BudgetExceeded: as of :func:`draw`.
+        LedgerError: The period was not drawn before, or its answers exist; nothing was drawn.
+        DataError, BudgetExceeded: See :func:`draw`.
     """
     series, stages = series.afresh(), stages or Stages()
     known = ledger.series(series.order.account, series.order.plan)
@@ -171,15 +175,15 @@ def again(
 
 
 def kept(series: Series, ledger: Ledger, folder: Path) -> list[Measurement | Entry]:
-    """What was drawn of a series, period by period; of one whose answers are not there, the entry that charged it.
+    """Return the drawn answers of a series, period by period; for a period without them, the entry that charged it.
 
     Args:
-        series: what is measured.
-        ledger: that knows what was drawn.
-        folder: where the answers are kept.
+        series: The series.
+        ledger: The ledger that recorded the draws.
+        folder: The folder of the answers.
 
     Raises:
-        LedgerError: what is kept there was touched.
+        LedgerError: A stored file was altered.
     """
     known = ledger.series(series.order.account, series.order.plan)
     found: list[Measurement | Entry] = []
@@ -191,12 +195,12 @@ def kept(series: Series, ledger: Ledger, folder: Path) -> list[Measurement | Ent
 
 
 def touched(series: Series, ledger: Ledger, folder: Path) -> list[Entry]:
-    """The entries of the periods whose frozen counts are gone, or others than they were: no later one can be drawn.
+    """Return the entries of periods whose frozen counts are lost or altered: no later period can be drawn.
 
     Args:
-        series: what is measured.
-        ledger: that knows what was drawn.
-        folder: where the counts are kept.
+        series: The series.
+        ledger: The ledger that recorded the draws.
+        folder: The folder of the counts.
     """
     margins, found = _asked(_wanted_of(series)), []
     for entry in ledger.series(series.order.account, series.order.plan):
@@ -208,7 +212,7 @@ def touched(series: Series, ledger: Ledger, folder: Path) -> list[Entry]:
 
 
 def _wanted_of(series: Series) -> _Wanted:
-    """The margins of all periods, each with the periods, and by which attributes and levels it is counted."""
+    """Return the margins of all periods, each with the attributes and levels by which it is counted."""
     domain = series.order.domain
     place = {a: i for i, a in enumerate(domain.sizes)}
     needed = {m for d in (series.strategy, *series.designs) for m in d.margins()}
@@ -276,14 +280,14 @@ def _refuse_folder(folder: Path, order: Order, ledger: Ledger, *, first: bool) -
 
 
 def _path(folder: Path, entry: Entry, what: str) -> Path:
-    """Where something of a period is kept."""
+    """Return the path of a file of a period."""
     drawn = entry.drawn
     assert drawn is not None  # noqa: S101 - of an entry of a series
     return folder / f"{drawn.period:04}-{drawn.frozen if what == 'frozen' else entry.digest}.{what}"
 
 
 def _head(series: Series, period: int) -> bytes:
-    """What stands behind the random bytes, before the counts."""
+    """Return the bytes between the random bytes and the counts."""
     return bytes.fromhex(_of(series.order)) + period.to_bytes(8, "little")
 
 
@@ -308,10 +312,10 @@ def _freeze(series: Series, folder: Path, period: int, counts: Sequence[NDArray[
 
 
 def _thawed(series: Series, folder: Path, entry: Entry, margins: Sequence[Margin]) -> list[NDArray[np.int64]]:
-    """The counts of a period, as they were frozen.
+    """Return the frozen counts of a period.
 
     Raises:
-        DataError: they are not there, or others.
+        DataError: The counts are lost or altered.
     """
     drawn, path = entry.drawn, _path(folder, entry, "frozen")
     assert drawn is not None  # noqa: S101 - of an entry of a series
@@ -380,14 +384,14 @@ def _noisy(
 
 
 def _read(path: Path) -> bytes | None:
-    """A file, if it is there and can be read."""
+    """Return the content of a file; `None` if it does not exist or cannot be read."""
     with contextlib.suppress(OSError):
         return path.read_bytes()
     return None
 
 
 def _clear(folder: Path, known: Collection[Entry]) -> None:
-    """Remove what killed or refused processes left of periods that were drawn since: of these it is of no use."""
+    """Remove useless files: those that killed or refused processes left for periods that were drawn since."""
     own = {_path(folder, entry, what).name for entry in known for what in ("frozen", "drawn")}
     for path in folder.iterdir():
         name = _NAME.fullmatch(path.name)

@@ -1,14 +1,15 @@
-"""Counting where Spark is: a table that a session knows, classic or Connect, or a DataFrame. Part of the trust kernel.
+"""Counting inside Spark: a table that a session knows, classic or Connect, or a DataFrame. Part of the trust kernel.
 
-The statement is that of databases, run by the session: of the records only counts come back.
+**Purpose.** The session runs the statement of databases; only counts leave Spark, and no records.
 
-Nothing that others use is changed, so that counts of several threads cannot undo each other's settings. A table is
-counted in a new session with the settings of the caller's, but for those with which Spark would read a part of the
-records without an error. A DataFrame belongs to its session: there these settings are read, and refused where they
-are not safe. What PySpark's own loggers would repeat of an error, which may quote a value, is filtered for this call.
+**Isolation.** The module changes nothing that others use, so that counts of several threads cannot undo each other's
+settings. It counts a table in a new session with the caller's settings. It overrides settings with which Spark would
+read a part of the records without an error. A DataFrame belongs to its session: there the module reads these settings,
+and refuses unsafe ones. PySpark's own loggers would repeat errors, which may quote a value; the module filters them for
+this call.
 
-A table is read where it is. A DataFrame is a query, which may give other records each time that it runs: so it is run
-once, of the columns that are needed, and what it gave is kept in the cluster until it is counted.
+**Stability.** A table is read in its place. A DataFrame is a query, which may return other records each time that it
+runs. So it runs once, for the columns that are needed, and its result is stored in the cluster until it is counted.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ADDRESS: Final = "spark:"
-"""How data begin that are a table of Spark."""
+"""The prefix of data that are a table of Spark."""
 
 _ADVICE = "Ask the owner of the cluster whether it is running, and whether you may read the table."
 
@@ -51,7 +52,7 @@ _SETTINGS = {
     "spark.sql.function.concatBinaryAsString": "false",
     "spark.sql.variable.substitute": "false",
 }
-"""As the statement needs them."""
+"""The settings that the statement needs."""
 
 _STRICT = "EXCEPTION"
 """The value of a setting for early dates with which Spark refuses them, which is as safe as what is set here."""
@@ -60,16 +61,16 @@ _NAMED_ALONE = "spark.sql.variable.substitute"
 """A setting that changes names alone. Columns of a DataFrame have names of our own."""
 
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "pyspark.sql.connect.logging")
-"""Where PySpark repeats errors, which may quote a value."""
+"""The loggers by which PySpark repeats errors, which may quote a value."""
 
 _counting: ContextVar[bool] = ContextVar("_counting", default=False)
-"""Whether the running call counts: what PySpark logs meanwhile is told to nobody."""
+"""True while this call counts: no one receives PySpark's log lines meanwhile."""
 
 _STORED = ("parquet", "orc", "avro", "delta", "iceberg")
 """Formats in which every record stands for itself."""
 
 _TABLES = ("MANAGED", "EXTERNAL")
-"""What Spark calls tables that are stored."""
+"""Spark's names for the kinds of stored tables."""
 
 _KINDS = {
     "ByteType": Kind.WHOLE, "ShortType": Kind.WHOLE, "IntegerType": Kind.WHOLE, "LongType": Kind.WHOLE,
@@ -79,15 +80,15 @@ _KINDS = {
 }  # fmt: skip
 
 _DECLARED = "__CHAR_VARCHAR_TYPE_STRING"
-"""Where a column of texts says that it was declared CHAR(n)."""
+"""The metadata key that states that a column of texts was declared CHAR(n)."""
 
 
 @final
 @dataclass(frozen=True)
 class Spark:
-    """What a session of Spark knows, and one of its DataFrames, if that is what is counted.
+    """A session of Spark, and one of its DataFrames, if that is counted.
 
-    name: of the table, where the address says it; that of the specification otherwise.
+    name: The name of the table, if the address states it; otherwise the specification does.
     """
 
     spark: SparkSession
@@ -98,13 +99,14 @@ class Spark:
 
     @contextlib.contextmanager
     def session(self, table: str | None) -> Iterator[SparkTable]:
-        """The table, in a session whose settings are as the statement needs them.
+        """Yield the table, in a session with the settings that the statement needs.
 
         Raises:
-            DataError: Spark cannot be reached; there is no such table; or a setting of a DataFrame's session is not
-                safe, before or after it was counted.
+            DataError: Spark cannot be reached, or there is no such table.
+            DataError: A setting of a DataFrame's session is not safe, before or after it was counted.
 
-        **Guarantees**: no setting of the caller's session, no log level, and no logger but PySpark's own is changed.
+        **Guarantees**: This changes no setting of the caller's session, no log level, and no logger except PySpark's
+        own.
         """
         unreached = DataError("spark-not-reached", "Spark cannot be reached.", "", _ADVICE, _UNCHARGED)
         undescribed = DataError("spark-not-described", "Spark cannot describe the table.", "", _ADVICE, _UNCHARGED)
@@ -118,7 +120,7 @@ class Spark:
                 quietly(self._refuse_unless_safe, unreached)
 
     def _own(self, stack: contextlib.ExitStack) -> SparkSession:
-        """A new session with the caller's settings and those that are needed; or the caller's, where these are safe."""
+        """Return a new session with the caller's settings and the needed ones; or the caller's, if it is safe."""
         if self.frame is not None or not hasattr(self.spark, "newSession"):  # Connect has it from PySpark 4.3 on
             self._refuse_unless_safe()
             return self.spark
@@ -214,10 +216,10 @@ class Spark:
 @final
 @dataclass(frozen=True)
 class SparkTable(Columns):
-    """The records that are counted: their columns, and what they hold, by the schema.
+    """The counted records: their columns, and the contents of these, by the schema.
 
-    kinds: None for a type that is none of these; and what the schema calls it. name: the table, in SQL. frame: what is
-    kept under that name when it is needed, with columns c0, c1, …; None of a table.
+    kinds: The kind and the schema's name of each type; the kind is `None` for another type. name: The table, in SQL.
+    frame: The DataFrame that is stored under that name when it is needed, with columns c0, c1, …; `None` for a table.
     """
 
     spark: SparkSession
@@ -233,13 +235,13 @@ class SparkTable(Columns):
     _kept: list[Any] = field(default_factory=list)
 
     def column(self, place: int) -> str:
-        """SQL for a column of the relation, under the name `source`."""
+        """Return SQL for a column of the relation, under the name `source`."""
         self._used.append(place)
         return f"source.{SPARK.quoted(self.names[place] if self.frame is None else f'c{place}')}"
 
     @property
     def relation(self) -> str:
-        """The table, in SQL; of a DataFrame, the columns that were asked for, kept where they are."""
+        """The table, in SQL; for a DataFrame, the requested columns, stored in the cluster."""
         if self.frame is not None and not self._kept:
             self._safely(partial(self._keep, self.frame))
         return self.name
@@ -251,10 +253,10 @@ class SparkTable(Columns):
             yield some
 
     def state(self) -> object:
-        """What is another once records are: every file where they are; None of what is kept, and with Connect.
+        """Return the files of the table, which change when records do; `None` for a stored frame, and with Connect.
 
-        Folders are looked through in the process of Spark: with Connect that is another machine, whose files are not
-        to be seen from here.
+        The process of Spark looks through folders. With Connect that is another machine, whose files are not visible
+        from here.
         """
         if self.frame is not None or _connects(self.spark):
             return None
@@ -289,20 +291,20 @@ class SparkTable(Columns):
 
 
 def is_spark(data: Any) -> bool:
-    """Whether data are in Spark: `spark:TABLE`, a session, or a DataFrame."""
+    """Return True if data are in Spark: `spark:TABLE`, a session, or a DataFrame."""
     if isinstance(data, str):
         return data.startswith(ADDRESS) and not data.startswith(f"{ADDRESS}//")
     return type(data).__module__.startswith("pyspark.sql.")
 
 
 def in_spark(data: Any) -> Spark:
-    """Where `spark:TABLE`, a session or a DataFrame is.
+    """Return the Spark data behind `spark:TABLE`, a session or a DataFrame.
 
-    An address means the session that is there (of spark-submit, or of the server that SPARK_REMOTE names), or else one
-    on this machine.
+    An address means the existing session (of spark-submit, or of the server that SPARK_REMOTE names), or else one on
+    this machine.
 
     Raises:
-        DataError: PySpark is not installed or finds no Java, or there is another thing of Spark.
+        DataError: PySpark is not installed or finds no Java, or the data are another object of Spark.
     """
     if isinstance(data, str):
         name = data.removeprefix(ADDRESS) or None
@@ -340,7 +342,7 @@ def _session() -> Any:
 
 
 def _kinds(frame: DataFrame) -> tuple[tuple[Kind | None, str], ...]:
-    """What the types of its columns hold, and what they are called."""
+    """Return the kinds of its columns, and the names of their types."""
     return tuple(map(_kind, frame.schema.fields))
 
 
@@ -352,7 +354,7 @@ def _kind(column: Any) -> tuple[Kind | None, str]:
 
 
 def _connects(spark: SparkSession) -> bool:
-    """Whether Spark is elsewhere, and only its answers are here."""
+    """Return True if Spark is on another machine, and only its answers are here."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
