@@ -1,7 +1,8 @@
-"""How to get to a table in a database: addresses, connections, columns. Part of the trust kernel.
+"""Access to a table in a database: addresses, connections, columns. Part of the trust kernel.
 
-SQLAlchemy connects, and is loaded when a database is: an extra. What it or an engine says of an error is passed on to
-nobody, since it may quote a value, a host or a user; and where a database is, or who asks, is said in no message.
+**Purpose.** This module opens a connection and describes the columns of a table. SQLAlchemy connects, and is loaded
+when a database is: an extra. The module passes on no error text of SQLAlchemy or an engine, since it may quote a value,
+a host or a user. No message states the place of a database or its user.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 ENVIRONMENT: Final = "env:"
-"""How an address begins that is the name of a variable of the environment."""
+"""The prefix of an address that is the name of a variable of the environment."""
 
 ADVICE: Final = "Ask the owner of the database whether it is running, and whether you may read the table."
 
 _URL = re.compile(r"(\w+)(\+\w+)?://")
 
 _SECRET = re.compile("pass|pwd|secret|token|credential|private_key|access_key|auth", re.IGNORECASE)
-"""In the name of a parameter of an address, or in its value, which then is no public one."""
+"""Names of secret parameters of an address; a parameter with one of these in its name or value is not public."""
 
 _NOTHING = "Nothing was read and nothing was charged."
 
@@ -67,10 +68,10 @@ class Database:
 
     @contextlib.contextmanager
     def session(self, table: str | None) -> Iterator[Session]:
-        """A connection of its own, with one transaction that changes nothing, closed at the end.
+        """Yield a connection of its own, with one transaction that changes nothing, closed at the end.
 
         Raises:
-            DataError: it cannot be reached, or has no such table.
+            DataError: The database cannot be reached, or has no such table.
         """
         unreached = DataError(
             "database-not-reached", f"No connection to {self.what} can be made.", "", ADVICE, _UNCHARGED
@@ -82,7 +83,7 @@ class Database:
         try:
             yield quietly(partial(Session.of, connection, self, table), undescribed)
         finally:
-            with contextlib.suppress(Exception):  # of a connection that is lost: what is to be said of it is said
+            with contextlib.suppress(Exception):  # a connection may be lost; the error about that is already raised
                 connection.close()
 
     def _connected(self) -> sa.Connection:
@@ -103,10 +104,10 @@ class Database:
 @final
 @dataclass(frozen=True)
 class Session(Columns):
-    """A connection, and the table whose records are counted: its columns, and what they hold, by the schema.
+    """A connection, and the table whose records are counted: its columns, and their contents, by the schema.
 
-    kinds: None for a type that is none of these; and what the schema calls it. relation: the table, in SQL. pages: how
-    many it has, about, where it can be read in pieces. at: its schema and its name.
+    kinds: The kind and the schema's name of each type; the kind is `None` for another type. relation: The table, in
+    SQL. pages: The approximate number of pages, where the table can be read in pieces. at: Its schema and its name.
     """
 
     connection: sa.Connection
@@ -121,7 +122,7 @@ class Session(Columns):
 
     @classmethod
     def of(cls, connection: sa.Connection, database: Database, table: str | None) -> Session:
-        """Find the table; DataError when there is none, or one that is not read."""
+        """Return the session with a table; raise DataError if there is no such table, or one that is not read."""
         import sqlalchemy as sa
 
         d = database.dialect
@@ -164,11 +165,11 @@ class Session(Columns):
         )
 
     def column(self, place: int) -> str:
-        """SQL for a column of the relation, under the name `source`."""
+        """Return SQL for a column of the relation, under the name `source`."""
         return f"source.{self.dialect.quoted(_as_stored(self.connection, self.names[place]))}"
 
     def state(self) -> object:
-        """What is another once records are; None where a statement sees one state of the table."""
+        """Return a value that changes when records change; `None` where a statement sees one state of the table."""
         import sqlalchemy as sa
 
         asked = self.dialect.state + self.dialect.ending
@@ -198,7 +199,7 @@ class Session(Columns):
 
 
 def is_database(data: Any) -> bool:
-    """Whether data are in a database, rather than in a file or in memory."""
+    """Return True if data are in a database, rather than in a file or in memory."""
     if isinstance(data, (str, PathLike)):
         path = Path(data)
         return _is_address(data) or quietly(partial(_is_sqlite, path), not_opened(path))
@@ -206,11 +207,12 @@ def is_database(data: Any) -> bool:
 
 
 def database(data: Any) -> Database:
-    """The database at an address: `env:NAME`, a URL without a password, an SQLite file, or an engine of SQLAlchemy.
+    """Return the database at an address: `env:NAME`, a URL without a password, an SQLite file, or an SQLAlchemy engine.
 
     Raises:
-        DataError: there is no such variable or file, the URL is none or holds a password, or what connects to such a
-            database is not installed.
+        DataError: There is no such variable or file.
+        DataError: The URL is invalid or holds a password.
+        DataError: The package that connects to such a database is not installed.
     """
     try:
         import sqlalchemy as sa
@@ -246,13 +248,14 @@ def database(data: Any) -> Database:
 
 
 def _is_address(data: Any) -> bool:
-    """Whether it is one of ours, and no file; others with :// are refused where files are."""
+    """Return True if it is an address for fitnoise, and not a file; other texts with :// are refused where files
+    are."""
     match = _URL.match(data) if isinstance(data, str) else None
     return isinstance(data, str) and (data.startswith(ENVIRONMENT) or (match is not None and match[1] in DIALECTS))
 
 
 def _is_sqlite(path: Path) -> bool:
-    """Whether it is a file that begins as they do."""
+    """Return True if the path is a file that begins as SQLite files do."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -260,7 +263,7 @@ def _is_sqlite(path: Path) -> bool:
 
 
 def _url(address: str) -> sa.URL:
-    """The URL at an address; of what it holds, nothing is said."""
+    """Return the URL at an address; no error quotes its parts."""
     import sqlalchemy as sa
 
     named = address.startswith(ENVIRONMENT)
@@ -350,7 +353,7 @@ def _engine(url: sa.URL, d: Dialect) -> sa.Engine:
 
 
 def _file(path: Path) -> Database:
-    """An SQLite file, which is neither made nor changed."""
+    """Return the database of an SQLite file, which is neither made nor changed."""
     import sqlalchemy as sa
 
     if not path.is_file():
@@ -371,7 +374,7 @@ def _file(path: Path) -> Database:
 
 
 def _find(inspector: Any, table: str | None, what: str) -> tuple[str | None, str]:
-    """The schema and the name of a table, which may be written with a dot between them."""
+    """Return the schema and the name of a table, which may be written with a dot between them."""
     default = inspector.default_schema_name
     own = inspector.get_table_names(schema=default)
     if table is not None:
@@ -397,13 +400,13 @@ def _find(inspector: Any, table: str | None, what: str) -> tuple[str | None, str
 
 
 def _as_stored(connection: sa.Connection, name: str) -> str:
-    """A name as the engine has it, where SQLAlchemy writes it in small letters because capitals do not matter."""
+    """Return a name as the engine stores it, where SQLAlchemy writes it in small letters (capitals do not matter)."""
     d = connection.dialect
     return str(d.denormalize_name(name)) if d.requires_name_normalize else name
 
 
 def _first(connection: sa.Connection, asked: sa.TextClause) -> Any:
-    """The first row of an answer; None of none."""
+    """Return the first row of a result; `None` if it is empty."""
     return connection.execute(asked).fetchone()
 
 
@@ -412,7 +415,7 @@ def _named(question: str, schema: str | None, name: str) -> dict[str, str | None
 
 
 def _kind(d: Dialect, column: Any) -> tuple[Kind | None, str]:
-    """What a type holds; and what it is called."""
+    """Return the kind of a column's type, and the type's name."""
     import sqlalchemy as sa
 
     kinds: list[tuple[Any, Kind]] = [

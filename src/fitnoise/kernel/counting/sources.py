@@ -1,11 +1,14 @@
-"""Where records come from, as DuckDB reads them. Part of the trust kernel.
+"""The sources of records, as DuckDB reads them. Part of the trust kernel.
 
-Which cell a record falls into may depend on nothing but that record and public facts, or one record more could move
-others. Hence nothing is guessed from the records: the columns of a CSV file are text and its delimiter is read off the
-header line; columns of Python objects become text value by value (the engine would guess a type from a sample); several
-files are one source only when they agree on columns and types; parts of a path are never columns.
+**Purpose.** A record's cell may depend only on that record and public facts; otherwise one more record could move
+others. So the module guesses nothing from the records:
 
-Columns are handled by position: names decide once, in `places`, which column an attribute means.
+* The columns of a CSV file are text, and its delimiter is read off the header line.
+* Columns of Python objects become text value by value, because the engine would guess a type from a sample.
+* Several files are one source only when they agree on columns and types.
+* Parts of a path are never columns.
+
+The module handles columns by position: names decide once, in `places`, the column of an attribute.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ _T = TypeVar("_T")
 
 
 DATED = ("dates, without a time zone", "dates with a time, without a time zone")
-"""What columns hold off which something is read, and an hour."""
+"""Descriptions of columns off which a date part is read, and off which an hour is read."""
 
 
 class Unreadable(DataError):
@@ -51,23 +54,23 @@ class Columns:
 
     @final
     def places(self, column: str) -> list[int]:
-        """The columns of this name; when there is none, those that differ from it by capitals only."""
+        """Return the columns of this name; without any, those that differ from it by capitals only."""
         exact = [i for i, name in enumerate(self.names) if name == column]
         return exact or [i for i, name in enumerate(self.names) if name.casefold() == column.casefold()]
 
     @final
     def place(self, domain: Domain, attribute: str) -> int:
-        """The column that holds an attribute; DataError when there is none, or several."""
+        """Return the column that holds an attribute; raise DataError unless there is exactly one."""
         return self._only(domain, domain.column(attribute), f"the attribute {attribute!r}")
 
     @final
     def place_of_id(self, domain: Domain, column: str) -> int:
-        """The column that says whose a record is; DataError when there is none, or several."""
+        """Return the column that identifies the unit of a record; raise DataError unless there is exactly one."""
         return self._only(domain, column, "the id of the privacy unit")
 
     @final
     def place_of_condition(self, domain: Domain, condition: Condition) -> int:
-        """The column that a condition is on; DataError when there is none, or several."""
+        """Return the column that a condition is on; raise DataError unless there is exactly one."""
         return self._only(domain, condition.column, "a condition on records")
 
     def _only(self, domain: Domain, column: str, who: str) -> int:
@@ -83,7 +86,7 @@ class Columns:
             )
         if not places:
             names = f"The columns are {sorted(self.names)}."
-            if self.header:  # which may be a record: of it, nothing is told that the domain does not say
+            if self.header:  # the text may be a record: an error repeats only parts of the domain
                 there = [c for c in map(domain.column, domain) if self.places(c)]
                 named = f"only {', '.join(map(repr, there))}" if there else "no column"
                 names = f"The first line names {named} of the domain, and may not be a header line."
@@ -126,7 +129,7 @@ class Columns:
 
 
 def wrong_type(domain: Domain, attribute: str, kind: str, words: str) -> DataError:
-    """The error for a column of a type from which the attribute cannot be read."""
+    """Return the error for a column of a type from which the attribute cannot be read."""
     return DataError(
         "column-of-wrong-type",
         f"The column {domain.column(attribute)!r} is of the type {kind}.",
@@ -138,7 +141,7 @@ def wrong_type(domain: Domain, attribute: str, kind: str, words: str) -> DataErr
 
 
 def wrong_condition(condition: Condition, kind: str, words: str) -> DataError:
-    """The error for a column of a type that cannot be compared with what a condition asks for."""
+    """Return the error for a column of a type that a condition cannot be compared with."""
     return DataError(
         "condition-column-of-wrong-type",
         f"The column {condition.column!r} is of the type {kind}.",
@@ -150,7 +153,7 @@ def wrong_condition(condition: Condition, kind: str, words: str) -> DataError:
 
 
 def wrong_id(bound: Bound, kind: str) -> DataError:
-    """The error for an id in a column of another type."""
+    """Return the error for an id in a column of another type."""
     return DataError(
         "id-column-of-wrong-type",
         f"The id column {bound.id!r} is of the type {kind}.",
@@ -179,27 +182,28 @@ class Records(Columns, abc.ABC):
         person: int | None = None,
         dates: Collection[int] = (),
     ) -> str:
-        """SQL for a relation of these columns, named k0, k1, …; with `schema` its rows do not matter.
+        """Return SQL for a relation of these columns, named k0, k1, …; with `schema` its rows do not matter.
 
-        person: which of them holds ids, where one does: what is none of a type that has others is missing there.
-        dates: which hold dates, off which something is read: Python's are written there as texts.
+        person: The column that holds ids, if there is one. If its type has other values too, values that are no ids are
+        missing there.
+        dates: The columns that hold dates, off which a part is read: Python's dates are written there as texts.
         """
 
     @abc.abstractmethod
     def untyped(self, position: int) -> bool:
-        """Whether the column is text from which numbers and truth values are to be read."""
+        """Return True if the column is text from which numbers and truth values are read."""
 
     @abc.abstractmethod
     def known(self, connection: duckdb.DuckDBPyConnection) -> int | None:
-        """How many records there are, where that is known without reading them; asked after `relation`."""
+        """Return the number of records, where it is known without reading them; call it after `relation`."""
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """What is read when it is counted, of this machine's files."""
+        """The files of this machine that are read when it is counted."""
         return ()
 
     def alone(self) -> Records | None:
-        """The same records for one reader that starts at their beginning; None where it makes no difference."""
+        """Return these records for one reader that starts at their beginning; `None` where it makes no difference."""
         return None
 
 
@@ -219,17 +223,17 @@ def standing(what: str, state: Callable[[], object]) -> Iterator[None]:
 
 
 def pick(reader: str, width: int, positions: Sequence[int]) -> str:
-    """The columns at these positions of a reader with `width` columns, as k0, k1, …."""
+    """Return the columns at these positions of a reader with `width` columns, as k0, k1, …."""
     shown = ", ".join(f"c{p} AS k{i}" for i, p in enumerate(positions)) or "0 AS nothing"
     return f"(SELECT {shown} FROM {reader} AS source({', '.join(f'c{i}' for i in range(width))}))"  # noqa: S608 - quoted
 
 
 @contextlib.contextmanager
 def engine(memory_limit: str | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A fresh engine: no network, no Python variables, no secrets of the user, and nothing on the disk.
+    """Yield a fresh engine: no network, no Python variables, no secrets of the user, and nothing on the disk.
 
-    **Guarantees**: it writes no temporary file, wherever it is stopped or killed. Records stream through it, so that it
-    needs none; what does not fit its memory is an error.
+    **Guarantees**: The engine writes no temporary file, also if it is stopped or killed at any point. Records stream
+    through it, so that it needs no such file; records that do not fit its memory are an error.
     """
     config: dict[str, str | bool | int | float | list[str]] = {
         "autoinstall_known_extensions": "false",
@@ -246,7 +250,7 @@ def engine(memory_limit: str | None = None) -> Iterator[duckdb.DuckDBPyConnectio
 
 
 def _sqlstate(error: Exception) -> str:
-    """What databases and Spark call an error, where they do."""
+    """Return the SQLSTATE code of an error of a database or Spark; empty if it has no code."""
     with contextlib.suppress(Exception):  # Spark asks a process that may be gone
         told = error.getSqlState() if hasattr(error, "getSqlState") else getattr(error, "orig", None)
         return str(getattr(told, "sqlstate", told))

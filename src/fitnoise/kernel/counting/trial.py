@@ -1,8 +1,8 @@
-"""The trial of an engine: known records, counted in its own words and compared. Part of the trust kernel.
+"""The trial of an engine: known records, counted by its own statements and compared. Part of the trust kernel.
 
-It is one more statement of the same session, over literals, so it needs no right to write; and it is what admits an
-engine, since most can only be run where their users are. Each record has one value of interest and, for all other
-attributes, plain ones that are inside: so whatever is done to that value shows, and nothing else hides it.
+**Purpose.** The trial admits an engine, since most engines can only run at their users' sites. It is one more statement
+of the same session, over literals, so it needs no right to write. Each record has one value of interest and, for all
+other attributes, plain ones that are inside. So each treatment of that value shows, and nothing else hides it.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ _BESIDE: Final[Mapping[str, Coding]] = {
     "bins, absent ones dropped": Beside(Cuts((0.0, 2.5)), ((1000,),), absent=DROPPED),
     "truth, others dropped": Beside(Codes((True,)), ((),), absent=1, outside=DROPPED),
 }
-"""Tried where the domain has cells for what is no value."""
+"""The codings that are tried where the domain has missing-value categories."""
 
 _AMOUNTS: Final[Mapping[str, Coding]] = {
     "amount": Steps(Fraction(-3, 2), Fraction(6), Fraction(1, 2)),
@@ -141,7 +141,7 @@ _DAYS: Final = (
 """Days of every month and of the week, at the ends of years and of Februaries."""
 
 _LAST: Final = 9999
-"""The largest number that is read off a date, but for the day itself."""
+"""The largest number that is read off a date, except for the day itself."""
 
 _FIRST: Final = 20231230
 """The first day that is read itself."""
@@ -153,11 +153,14 @@ _KINDS: Final = 6
 """Different records of each."""
 
 _ADDED: Final = Beside(Steps(Fraction(-2), Fraction(30), Fraction(1, 2)), ((-3,),))
-"""What is added up of them, where amounts are."""
+"""The coding of the amounts that are added up."""
 
 _PAIRS: Final = ((0.25, 0.25), (-3.0, -3.0), (1e300, -1e300), (20.0, 25.5), (-7.5, 4.0), (5.0, -3.0))
-"""Amounts of records that are alike in all else: rounded one by one, beside the order, cut far beyond its ends, to more
-and less than these, and of which one is none."""
+"""Pairs of amounts of records that agree in everything else.
+
+In this order: two rounded one by one, two missing-value codes, two far outside the range, sums above and below the
+range. In the last, one value is a missing-value code.
+"""
 
 _IDS: Final[Mapping[Kind, tuple[Any, ...]]] = {
     Kind.TEXT: (
@@ -174,7 +177,7 @@ _IDS: Final[Mapping[Kind, tuple[Any, ...]]] = {
     Kind.FIXED: ("p7", "P7", "7", "07", "", *_HELD[Kind.FIXED]),
     Kind.WHOLE: (7, 70, *_HELD[Kind.WHOLE]),
 }
-"""By the kind of the column that holds them."""
+"""The ids, by the kind of the column that holds them."""
 
 
 def refuse_unless_right(
@@ -183,15 +186,15 @@ def refuse_unless_right(
     """Raise DataError if an engine counts known records otherwise than is declared.
 
     Args:
-        fetch: runs a statement in the session that will count.
-        d: the engine's language.
-        what: whose engine it is, for the message.
-        drop: whether records outside the domain will be dropped, or told.
-        beside: whether what is absent will be told from what is outside.
-        amounts: whether amounts will be summed.
+        fetch: The function that runs a statement in the session that will count.
+        d: The dialect of the engine.
+        what: The owner of the engine, for the message.
+        drop: True if records outside the domain will be dropped, and not reported.
+        beside: True if absent values will be distinguished from those outside.
+        amounts: True if amounts will be summed.
     """
     plain = {**_CODINGS, **(_BESIDE if beside else {})}
-    parts = [plain, _AMOUNTS] if amounts else [plain]  # apart, as engines bound the length of a statement
+    parts = [plain, _AMOUNTS] if amounts else [plain]  # two statements, as engines bound the length of a statement
     if not all(_right(fetch, d, codings, drop=drop) for codings in parts):
         raise DataError(
             "engine-counts-differently",
@@ -217,15 +220,15 @@ def refuse_unless_bounded(
     """Raise DataError if an engine counts other records of known persons than is declared (`persons`).
 
     Args:
-        fetch: runs a statement in the session that will count.
-        d: the engine's language.
-        what: whose engine it is, for the message.
-        kind: of the column of ids.
-        drop: whether records outside the domain will be dropped, or told.
-        pattern: to which those that are counted of one person keep: of that kind is what is tried.
-        uncounted: whether it will also be told of how many persons some are not counted.
-        shares: whether all records are counted in shares: persons of the trial have different numbers of them then.
-        merge: whether amounts of records that are alike in all else are added up.
+        fetch: The function that runs a statement in the session that will count.
+        d: The dialect of the engine.
+        what: The owner of the engine, for the message.
+        kind: The kind of the column of ids.
+        drop: True if records outside the domain will be dropped, and not reported.
+        pattern: The pattern to which the counted records of one person keep; the trial uses rules of its kinds.
+        uncounted: True if the engine will also return the number of persons with records left out.
+        shares: True if all records are counted in shares; persons of the trial have different numbers of records then.
+        merge: True if amounts of records that agree in everything else are added up.
     """
     kind = kind if kind in d.types else Kind.TEXT
     margins: list[Margin] = [("x", "y"), ("y",), *([] if drop else [("x",), (PERSON,)])]
@@ -348,7 +351,7 @@ def refuse_unless_dated(fetch: Fetch, d: Dialect, what: str, read: Read, *, time
 
 
 def _right(fetch: Fetch, d: Dialect, codings: Mapping[str, Coding], *, drop: bool) -> bool:
-    """Whether an engine counts known records by these codings as is declared."""
+    """Return True if an engine counts known records by these codings as is declared."""
     fields, records = _fields(d, codings), list(_records(d))
     cells = _cells(fields, [values for _, values in records])
     relation = _relation(d, fields, [sql for sql, _ in records])
@@ -373,7 +376,7 @@ def _right(fetch: Fetch, d: Dialect, codings: Mapping[str, Coding], *, drop: boo
 
 
 def _fields(d: Dialect, codings: Mapping[str, Coding]) -> dict[str, Field]:
-    """Every coding of every kind of column that it can be read from, and that has what is plain there inside."""
+    """Return every coding for every kind of column that it can be read from, and in which the plain value is inside."""
     fitting = [
         (f"{name} of {kind}", _of_kind(coding, kind), kind)
         for kind in d.types
@@ -384,12 +387,12 @@ def _fields(d: Dialect, codings: Mapping[str, Coding]) -> dict[str, Field]:
 
 
 def _of_kind(coding: Coding, kind: Kind) -> Coding:
-    """The coding; of an amount whose range goes by another field, by that of the same kind of column."""
+    """Return the coding; an amount with a range by another field gets that field in the same kind of column."""
     return replace(coding, by=f"{coding.by} of {kind}") if isinstance(coding, Steps) and coding.by else coding
 
 
 def _records(d: Dialect) -> Iterator[tuple[list[str], dict[Kind, Any]]]:
-    """Records with a column for every kind, as literals and as the values they stand for."""
+    """Yield records with a column for every kind, as literals and as the values they stand for."""
     plain = {kind: _HELD[kind][0] for kind in d.types}
     literals = {kind: _literal(d, kind, x) for kind, x in plain.items()}
     for kind in d.types:
@@ -400,7 +403,7 @@ def _records(d: Dialect) -> Iterator[tuple[list[str], dict[Kind, Any]]]:
 
 
 def _literal(d: Dialect, kind: Kind, x: Any) -> str:
-    """A value of a column of a kind, in the engine's words."""
+    """Return a value of a column of a kind, as SQL of the engine."""
     if x is None:
         sql = "NULL"
     elif isinstance(x, str):
@@ -413,7 +416,7 @@ def _literal(d: Dialect, kind: Kind, x: Any) -> str:
 
 
 def _relation(d: Dialect, fields: Mapping[str, Field], records: Iterable[Sequence[str]]) -> str:
-    """Every record once for every field, which alone has its value there; the others have what is plain."""
+    """Return SQL for every record once for every field, which alone has its value; the others have plain values."""
     held = d.rows([f"{kind}_held" for kind in d.types], records)
     turns = d.rows(["turn"], ([str(i)] for i in range(len(fields))))
     columns = ", ".join(
@@ -424,7 +427,7 @@ def _relation(d: Dialect, fields: Mapping[str, Field], records: Iterable[Sequenc
 
 
 def _cells(fields: Mapping[str, Field], values: Sequence[Mapping[Kind, Any]]) -> dict[str, NDArray[np.int64]]:
-    """The cells of these records; OUTSIDE, DROPPED or REFUSED where there is none."""
+    """Return the cells of these records; OUTSIDE, DROPPED or REFUSED for a value without a cell."""
     cells: dict[str, NDArray[np.int64]] = {}
     for i, (a, f) in enumerate(fields.items()):
         by = classified_by(f.coding)
