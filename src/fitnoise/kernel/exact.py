@@ -1,4 +1,4 @@
-"""Exact bounds of exponentials and logarithms, in fractions: what proofs of finite mechanisms rest on."""
+"""Compute exact bounds of exponentials and logarithms, in fractions. The proofs of finite mechanisms rely on them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from fitnoise.kernel.arrays import Floats, Integers
 LEAST_EPSILON = Fraction(1, 2**20)
 
 MOST_EPSILON = Fraction(50)
-"""Below the least, 2⁻²⁰, nothing is learnt; beyond the most, nothing is protected."""
+"""The largest ε of a question. Below the least ε, 2⁻²⁰, an answer reveals nothing; above the largest, it protects no
+one.
+"""
 
 DENSE_LIMIT = 4096
-"""Most results for which matrices with an entry for every pair of results are made."""
+"""The largest number of results for which a matrix with an entry for every pair of results is made."""
 
 BITS = 96
-"""Powers of e^−ε are integers, with this one for 1."""
+"""The exponent of the integer that stands for 1: powers of e^−ε are integers in units of 2^−BITS."""
 
 _ALPHA_BITS = 64
 
@@ -29,32 +31,32 @@ _GUARD = 32
 
 
 class Graph(Protocol):
-    """What is used of a query graph."""
+    """The properties of a query graph that proofs use."""
 
     @property
     def n(self) -> int:
-        """Results."""
+        """The number of results."""
 
     @property
     def results(self) -> Sequence[object]:
-        """Their labels."""
+        """The labels of the results."""
 
     @property
     def edges(self) -> Integers:
-        """Pairs of neighbours, (E, 2)."""
+        """The pairs of neighbouring results, (E, 2)."""
 
     def distances(self) -> Floats:
-        """Steps between results, (n, n), ∞ where there is no way."""
+        """Return the numbers of steps between results, (n, n), ∞ without a path."""
 
 
 # --- Rationals --------------------------------------------------------------------------------------------
 
 
 def rational(epsilon: float | Fraction) -> Fraction:
-    """ε as the fraction that it is: a float is a dyadic rational, and taken as such.
+    """Return ε as an exact fraction; a float is a dyadic rational, and taken as such.
 
     Raises:
-        WorkloadError: ε is no number, or outside [2⁻²⁰, 50].
+        WorkloadError: ε is not a number, or outside [2⁻²⁰, 50].
     """
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float | Fraction):
         raise WorkloadError(
@@ -78,11 +80,11 @@ def rational(epsilon: float | Fraction) -> Fraction:
 
 
 def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
-    """Integers with low ≤ 2^bits e^x ≤ high, for x ≥ 0, a few units apart.
+    """Return integers with low ≤ 2^bits e^x ≤ high, for x ≥ 0, whose difference is a few units.
 
-    Interval arithmetic: with y = x/2^q < 1/2 the Taylor series of e^y has positive terms, each at most half the one
-    before it, so that what is left out is at most the last term taken; the sum is squared q times. Lower ends are
-    rounded down, upper ends up.
+    The function uses interval arithmetic, with lower ends rounded down and upper ends up. With y = x/2^q < 1/2 the
+    Taylor series of e^y has positive terms, each at most half the one before it. So the omitted terms add up to at most
+    the last term taken. The sum is squared q times.
     """
     q = (x.numerator // x.denominator).bit_length() + 1
     precision = bits + 2 * q + math.ceil(x / Fraction(69, 100)) + _GUARD
@@ -102,11 +104,12 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
 
 
 def falling(alpha: Fraction, bits: int = BITS) -> Iterator[int]:
-    """Integers p_0 = 2^bits, p_1, … ≈ α^k 2^bits, without end, 0 < α < 1.
+    """Yield integers p_0 = 2^bits, p_1, … ≈ α^k 2^bits, without end, 0 < α < 1.
 
     **Guarantees**
 
-    - p_{k+1} = ⌈α p_k⌉: never falling by more than the factor α, never 0, and above α^k 2^bits by less than 1/(1 − α).
+    - p_{k+1} = ⌈α p_k⌉: no step falls by more than the factor α, and no integer is 0.
+    - Each p_k is above α^k 2^bits by less than 1/(1 − α).
     """
     power = 1 << bits
     while True:
@@ -115,25 +118,25 @@ def falling(alpha: Fraction, bits: int = BITS) -> Iterator[int]:
 
 
 def exp_below(x: Fraction) -> Fraction:
-    """A rational at most e^x, x ≥ 0, and at most 2⁻¹⁹⁰ below it."""
+    """Return a rational at most e^x, x ≥ 0, and at most 2⁻¹⁹⁰ below it."""
     return Fraction(exp_bounds(x, _WORK)[0], 1 << _WORK)
 
 
 def alpha_above(epsilon: Fraction) -> Fraction:
-    """A dyadic rational proven to be at least e^−ε, and a part of at most 2⁻⁶³ above it; below 1."""
+    """Return a dyadic rational below 1 that is at least e^−ε, and exceeds it by a part of at most 2⁻⁶³."""
     low = exp_bounds(epsilon, _WORK)[0]
     bits = _ALPHA_BITS + low.bit_length() - _WORK  # low ≥ 2^_WORK
     return Fraction(-(-(1 << bits + _WORK) // low), 1 << bits)
 
 
 _LEAST_STEP = Fraction(1, 2**190)
-"""Of the search for a logarithm; ratios nearer to 1 than a float can say begin with a guess of 0."""
+"""The least step of the search for a logarithm; for ratios nearer to 1 than a float shows, the search starts from 0."""
 
 
 def log_above(ratio: Fraction) -> Fraction:
-    """A rational at least log(ratio), ratio ≥ 1, and a part of at most about 10⁻¹⁵ above it.
+    """Return a rational at least log(ratio), ratio ≥ 1, that exceeds it by a part of at most about 10⁻¹⁵.
 
-    A float is the guess, and `exp_below` the judge: e^x ≥ ratio is proven of the x that is returned.
+    A float gives the first guess, and `exp_below` decides: e^x ≥ ratio is proven for the returned x.
     """
     if ratio == 1:
         return Fraction(0)
@@ -151,8 +154,9 @@ def ratio_above_epsilon(epsilon: Fraction, ratio: Fraction | None) -> PlanError:
     """Return the error for a mechanism whose privacy cost is not proven to be at most its ε.
 
     Args:
-        epsilon: ε of the mechanism.
-        ratio: Largest ratio of two chances of one output, for neighbouring results; None where nothing bounds it.
+        epsilon: The ε of the mechanism.
+        ratio: The largest ratio of two probabilities of one output, for neighbouring results; None if nothing bounds
+            it.
     """
     logarithm = "The logarithm of the ratio of their chances"
     known = "is not bounded" if ratio is None else f"is at most {float(log_above(ratio)):.17g}"

@@ -1,11 +1,12 @@
-"""What releases cost one protected unit, exact, whatever they measured. Part of the trust kernel.
+"""Define losses: the exact privacy costs of releases for one protected unit. Part of the trust kernel.
 
-A :class:`Loss` is computed by a design from its integers, added up over the designs of a release, and charged. Two
-kinds of promises are kept apart in it, and each is as strong as it was proven: ρ-zCDP of Gaussian noise, cell by cell
-where neighbours add or remove a record (:mod:`fitnoise.kernel.profiles`), and pure ε. Pure promises imply concentrated
-ones: ε-differential privacy is ε²/2-zCDP (Bun and Steinke 2016, Proposition 1.4), and ρ adds, also over the numbers of
-one pure answer, of which each is less than all of them. Of Gaussian noise on a fine lattice the curve of continuous
-noise is known as well (docs/mathematics/exact_curve.md).
+A design computes a :class:`Loss` from its integers. The losses of a release's designs are added up and charged.
+
+A `Loss` stores ρ-zCDP and pure ε separately, each as proven. ρ is that of Gaussian noise, by cell where neighbours add
+or remove a record (:mod:`fitnoise.kernel.profiles`). Pure ε implies ρ: ε-differential privacy is ε²/2-zCDP (Bun and
+Steinke 2016, Proposition 1.4). ρ adds up, also over the numbers of one pure answer, whose costs may each be less than
+that of the answer. For Gaussian noise on a fine lattice, the curve of continuous noise holds as well
+(docs/mathematics/exact_curve.md).
 """
 
 from __future__ import annotations
@@ -25,13 +26,15 @@ from fitnoise.kernel import privacy
 from fitnoise.kernel.profiles import Profile
 
 PROFILE_CELLS = 4096
-"""Structured cells up to which the ledger keeps what each costs (about 80 kB); beyond, the largest stands for all."""
+"""The largest number of structured cells whose costs the ledger stores (about 80 kB). Above it, the largest stands for
+all.
+"""
 
 _BOUNDLESS = 1e100
-"""μ′ of which nothing is claimed."""
+"""The μ′ of noise for which nothing is claimed."""
 
 Axes = tuple[tuple[str, int], ...]
-"""Attributes by whose joint cells something is told, each with its number of values."""
+"""The attributes by whose joint cells a cost is known, each with its number of values."""
 
 _Placed = tuple[Axes, tuple[Fraction, ...]]
 
@@ -39,30 +42,34 @@ _Placed = tuple[Axes, tuple[Fraction, ...]]
 @final
 @dataclass(frozen=True)
 class Loss:
-    """What a release, or several on the same records, cost one protected unit, exact.
+    """The exact cost of a release, or of several on the same records, for one protected unit.
 
-    axes: the attributes by whose joint cells the cost is known, no name twice.
-    costs: ρ of what is not pure, of a unit of which all records lie in that cell, or no less; C order, length Π sizes.
-    implied: ρ of what is pure, likewise by cell: at most Σ ε²/2, and less where an answer is of several numbers.
-    pure: ε of every answer that is purely differentially private, in increasing order.
-    precision: the largest 1/σ² of the Gaussian noise, all of which is discrete and on integers; 0 where there is none,
-        and 1 where nothing is known of it: then nothing but ρ is claimed.
-    by_cell: whether a unit with records in several cells pays no more than the mean of them: so where neighbours add
-        or remove a record. Otherwise `costs` and `implied` are one number each, and say nothing of cells.
+    Attributes:
+        axes: The attributes by whose joint cells the cost is known, no name twice.
+        costs: ρ of the measurements that are not pure, in C order, length Π sizes. Each is an upper bound for a unit
+            with all records in that cell.
+        implied: ρ of the pure measurements by cell, in the same order: at most Σ ε²/2, and less where an answer has
+            several numbers.
+        pure: ε of every answer that is purely differentially private, in increasing order.
+        precision: The largest 1/σ² of the Gaussian noise, all of which is discrete and on integers. It is 0 without
+            Gaussian noise, and 1 where nothing is known of the noise: then only ρ is claimed.
+        by_cell: True if a unit with records in several cells costs at most the mean of these cells. This holds where
+            neighbours add or remove a record. Otherwise `costs` and `implied` are one number each, without cells.
 
-    Callers ask its properties and never what kind it is: another representation of the same loss (a privacy-loss curve,
-    μ²) can stand beside ρ without any of them changing.
+    Callers use the properties and never the kind of a loss. So another representation of the same loss (a privacy-loss
+    curve, μ²) can be added to ρ without a change to callers.
 
     Raises:
-        LedgerError: a cost that is no Fraction of at least 0 (a float above all: what is not known exactly is
-            infinite), numbers that do not fit the axes, or more ρ than what is pure implies.
+        LedgerError: A cost is not a Fraction of at least 0. Numbers do not fit the axes. Or the implied ρ exceeds the
+            value that pure ε implies. A float is refused, because a cost that is not known exactly counts as infinite.
 
     **Guarantees**
-        * `+` is associative and, but for the order of axes, commutative, while all joint cells are at most
-          `PROFILE_CELLS` (beyond, an upper bound is taken); `Loss.nothing()` changes nothing;
-        * (a + b).rho ≤ a.rho + b.rho while all joint cells are: cells are added up before the dearest is taken;
-        * pure + pure is pure, and its ε is the sum; its ρ is at most that of each together, and at most half the
-          square of its ε;
+        * `+` is associative and, except for the order of axes, commutative, while all joint cells are at most
+          `PROFILE_CELLS`. Beyond, the sum is an upper bound. `Loss.nothing()` changes nothing.
+        * (a + b).rho ≤ a.rho + b.rho while all joint cells are at most `PROFILE_CELLS`: cells are added up before the
+          maximum is taken.
+        * pure + pure is pure, and its ε is the sum. Its ρ is at most the sum of both ρ, and at most half the square of
+          its ε.
         * `profile.largest` is ρ, rounded up, wherever there is a profile.
     """
 
@@ -110,17 +117,28 @@ class Loss:
 
     @classmethod
     def nothing(cls) -> Self:
-        """What is free."""
+        """Return the loss of a free release."""
         return cls((), (Fraction(0),), (Fraction(0),), (), by_cell=True, precision=Fraction(0))
 
     @classmethod
     def concentrated(cls, rho: Fraction, precision: Fraction = Fraction(1)) -> Self:
-        """ρ-zCDP, and nothing is known of cells. precision: of noise that is discrete Gaussian, the largest 1/σ²."""
+        """Return the loss of ρ-zCDP without knowledge of cells.
+
+        Args:
+            rho: The exact ρ.
+            precision: For discrete Gaussian noise, the largest 1/σ²; 1 if nothing is known.
+        """
         return cls((), (rho,), (Fraction(0),), (), by_cell=False, precision=precision)
 
     @classmethod
     def of_cells(cls, axes: Axes, costs: Iterable[Fraction], precision: Fraction = Fraction(1)) -> Self:
-        """ρ-zCDP for neighbours that add or remove a record, by the cell it lies in. precision: likewise."""
+        """Return the loss of ρ-zCDP by the cell of a record, for neighbours that add or remove a record.
+
+        Args:
+            axes: The attributes of the cells.
+            costs: The exact ρ of each joint cell, in C order.
+            precision: For discrete Gaussian noise, the largest 1/σ²; 1 if nothing is known.
+        """
         rho = tuple(costs)
         return cls(tuple(axes), rho, (Fraction(0),) * len(rho), (), by_cell=True, precision=precision)
 
@@ -128,9 +146,13 @@ class Loss:
     def of_epsilon(
         cls, epsilon: Fraction, *, by_cell: bool, axes: Axes = (), implied: Iterable[Fraction] | None = None
     ) -> Self:
-        """Pure ε-differential privacy. by_cell: neighbours add or remove a record.
+        """Return the loss of pure ε-differential privacy.
 
-        implied: Σ ε_k²/2 over its numbers, by cell of the axes, where that is known; ε²/2 bounds all of them.
+        Args:
+            epsilon: The exact ε.
+            by_cell: True if neighbours add or remove a record.
+            axes: The attributes of the cells of `implied`.
+            implied: Σ ε_k²/2 over the numbers, by cell of the axes, where it is known; ε²/2 bounds all of them.
         """
         whole = epsilon**2 / 2
         rho = (whole,) if implied is None else tuple(min(x, whole) for x in implied)
@@ -148,27 +170,27 @@ class Loss:
 
     @cached_property
     def dearest(self) -> Fraction:
-        """ρ of what is not pure: that of the dearest cell."""
+        """The ρ of the measurements that are not pure: that of the costliest cell."""
         return max(self.costs)
 
     @property
     def epsilon(self) -> Fraction | None:
-        """ε, exact, where all is pure; None where something is not, or nothing is measured."""
+        """The exact ε if all measurements are pure; None if one is not, or if nothing is measured."""
         return self._added_epsilon if self.pure and not self.dearest else None
 
     @cached_property
     def rho(self) -> Fraction:
-        """ρ of all, exact: that of the dearest cell."""
+        """The exact ρ of all measurements: that of the costliest cell."""
         return max(self._together)
 
     @property
     def cost_squared(self) -> Fraction:
-        """What planners minimise, exact: Δ² = 2ρ, and ε² where all is pure."""
+        """The exact number that planners minimise: Δ² = 2ρ, or ε² if all measurements are pure."""
         return 2 * self.rho if self.epsilon is None else self.epsilon**2
 
     @property
     def _together(self) -> Iterator[Fraction]:
-        """ρ of all, by cell."""
+        """The ρ of all measurements, by cell."""
         return (c + i for c, i in zip(self.costs, self.implied, strict=True))
 
     @property
@@ -177,9 +199,9 @@ class Loss:
 
     @cached_property
     def profile(self) -> Profile | None:
-        """ρ by cell, rounded up, for the ledger; of more than `PROFILE_CELLS` cells the largest for all.
+        """The ρ by cell, rounded up, for the ledger; above `PROFILE_CELLS` cells, the largest for all.
 
-        None where nothing is known of cells.
+        The property returns None if costs are not known by cell.
         """
         if not self.by_cell:
             return None
@@ -188,20 +210,26 @@ class Loss:
         return Profile.of(self.axes, self._together)
 
     def repeated(self, times: int) -> Loss:
-        """What so many changes of the unit cost, one after the other: k²ρ, kε (:meth:`Adjacency.changes`), no more."""
+        """Return a bound on the cost of k = `times` changes of the unit: k²ρ and kε (:meth:`Adjacency.changes`)."""
         pure = tuple(times * e for e in self.pure)
         costs, implied = (times**2 * self.dearest,), (times**2 * max(self.implied),)
         return Loss((), costs, implied, pure, by_cell=False, precision=self.precision)
 
     def named(self, keys: dict[str, str]) -> Loss:
-        """The same, its axes under other names: what stands for an attribute's whole definition, in a ledger."""
+        """Return the loss with its axes under other names: in a ledger, keys of complete attribute definitions."""
         return replace(self, axes=tuple((keys[name], n) for name, n in self.axes))
 
     def relative(self, axes: Axes, shares: Sequence[float]) -> Loss:
-        """Max over cells of ρ/r, for relative budgets r ≤ 1 of the joint cells of some axes, in C order; or the same.
+        """Return the largest ρ/r over cells, for relative budgets r ≤ 1 of the joint cells of some axes, in C order.
+
+        Without axes, the loss itself is returned.
+
+        Args:
+            axes: The attributes with relative budgets.
+            shares: The relative budget of each joint cell, from 0 to 1.
 
         Raises:
-            PlanError: something is measured of records whose budget is 0.
+            PlanError: The loss of a cell with budget 0 is above 0.
         """
         if not axes:
             return self
@@ -223,11 +251,14 @@ class Loss:
     # --- as ε at a δ, and as μ --------------------------------------------------------------------------
 
     def epsilon_at(self, delta: float) -> float:
-        """ε at δ: guaranteed, for the noise that is used.
+        """Return ε at δ, a guarantee for the noise that is used.
 
-        Where all is pure the sum of ε, whatever δ. Otherwise the least of what is proven: by the curve of continuous
-        Gaussian noise (where the lattices are fine) or by the conversion of ρ-zCDP, of everything together or of what
-        is not pure with every ε added.
+        If all measurements are pure, it is the sum of ε, for every δ. Otherwise it is the least proven value. One proof
+        uses the curve of continuous Gaussian noise, on fine lattices. Another converts ρ-zCDP. Each covers either all
+        measurements, or those that are not pure with every ε added.
+
+        Args:
+            delta: δ in (0, 1).
         """
         if self.epsilon is not None:
             return rounded_up(self.epsilon)
@@ -236,7 +267,11 @@ class Loss:
         return min(joined, rounded_up(Fraction(own) + self._added_epsilon))
 
     def delta_at(self, epsilon: float) -> float:
-        """δ at ε: guaranteed likewise. 0 where all is pure and no dearer."""
+        """Return δ at ε, a guarantee for the noise that is used; 0 if all measurements are pure and cost at most ε.
+
+        Args:
+            epsilon: ε ≥ 0.
+        """
         rest = Fraction(epsilon) - self._added_epsilon
         joined = min(privacy.zcdp_delta(self.rho, epsilon), privacy.lattice_delta(self._smoothed_all, epsilon))
         if rest < 0:
@@ -246,16 +281,16 @@ class Loss:
 
     @property
     def best_guess(self) -> float:
-        """How often a guess between two neighbouring databases, held for equally likely before, is right at most."""
+        """The largest probability of a right guess between two neighbouring databases, equally likely before."""
         return best_guess(self.rho, self.mu_squared)
 
     @cached_property
     def mu_squared(self) -> Fraction | None:
-        """μ² of all, rounded up: the whole is μ-Gaussian-private. None where nothing is known of a lattice.
+        """μ² of all measurements, rounded up: together they are μ-Gaussian-private. None if no lattice is known.
 
-        Gaussian noise has μ′² (docs/mathematics/exact_curve.md). What is pure has Σ μ(ε)², and at most π times its ρ,
-        by the numbers of which each has μ² ≤ π/2 ε²: the smaller of both. μ² add, also of what is
-        chosen after seeing what came before.
+        Gaussian noise has μ′² (docs/mathematics/exact_curve.md). Pure measurements have the smaller of two values. One
+        is Σ μ(ε)². The other is π times their ρ, as each of their numbers has μ² ≤ π/2 ε². μ² adds up, also for
+        measurements chosen after earlier results were seen.
         """
         own = self.gaussian_mu_squared
         if own is None:
@@ -268,39 +303,39 @@ class Loss:
 
     @property
     def gaussian_mu_squared(self) -> Fraction | None:
-        """μ′² of the Gaussian noise alone; None where nothing is known of a lattice."""
+        """μ′² of the Gaussian noise alone; None if no lattice is known."""
         return privacy.smoothed_cost(2 * self.dearest, self.precision)
 
     @property
     def mu_rate(self) -> Fraction:
-        """μ² is at most this times ρ in every cell, where `mu_squared` is known: π where anything is pure."""
+        """The largest ratio of μ² to ρ in any cell, where `mu_squared` is known: π if a measurement is pure."""
         return 2 * privacy.HALF_PI if self.pure else self._stretch
 
     @property
     def _stretch(self) -> Fraction:
-        """μ′² of Gaussian noise for each ρ."""
+        """μ′² of Gaussian noise for each unit of ρ."""
         return privacy.smoothed_cost(Fraction(2), self.precision) or Fraction(2)
 
     @property
     def _smoothed(self) -> float:
-        """μ′ of what is not pure, rounded up; beyond all bounds where nothing is known of its lattices."""
+        """μ′ of the measurements that are not pure, rounded up; above every bound if their lattices are unknown."""
         return _root_above(self.gaussian_mu_squared)
 
     @cached_property
     def _smoothed_all(self) -> float:
-        """The same of all."""
+        """μ of all measurements, rounded up; above every bound if their lattices are unknown."""
         return _root_above(self.mu_squared)
 
     @property
     def mu(self) -> float:
-        """μ of the continuous Gaussian mechanism imitated on the integers, with what pure answers imply."""
+        """μ of the continuous Gaussian mechanism that the integers imitate, with the μ that pure answers imply."""
         together = zip(self.costs, self.implied, strict=True)
         by_number = privacy.mu(2 * max(c + privacy.HALF_PI * i for c, i in together))
         return min(by_number, math.hypot(privacy.mu(2 * self.dearest), *map(privacy.pure_mu, self.pure)))
 
 
 def _union(own: Axes, other: Axes) -> Axes:
-    """The axes of both, in order of appearance."""
+    """Return the axes of both, in order of appearance."""
     axes = tuple(dict.fromkeys((*own, *other)))
     if len({name for name, _ in axes}) != len(axes):
         raise LedgerError(
@@ -318,27 +353,27 @@ def _cells(axes: Axes) -> int:
 
 
 def _added(one: _Placed, other: _Placed, axes: Axes) -> tuple[Fraction, ...]:
-    """The sum of two functions of cells over axes that hold those of both; of their largest values over none."""
+    """Return the sum of two functions of cells over axes with those of both; without axes, of their maxima."""
     if not axes:
         return (max(one[1]) + max(other[1]),)
     return tuple(np.ravel(np.add(_spread(*one, axes), _spread(*other, axes), dtype=object)).tolist())
 
 
 def best_guess(rho: Fraction | None, mu_squared: Fraction | None) -> float:
-    """Return the probability with which the best guess between two neighbouring databases is right at most.
+    """Return an upper bound on the probability that the best guess between two neighbouring databases is right.
 
-    The attacker knows both databases, held them for equally likely before, and has seen everything released.
+    The attacker knows both databases, considered them equally likely before, and has seen everything released.
 
     Args:
-        rho: ρ of everything released; None where it is not known.
-        mu_squared: μ² of the same, as of `Loss.mu_squared`; None where it is not known.
+        rho: ρ of everything released; None if unknown.
+        mu_squared: μ² of everything released, as in `Loss.mu_squared`; None if unknown.
 
     Returns:
         ½ + ½ δ(0), a probability from ½ to 1, rounded up.
 
     **Guarantees**
-        * it is the smaller of the results by ρ and by μ², and 1 where both are unknown;
-        * it is never below Φ(μ/2) of Gaussian noise, nor below e^ε/(1 + e^ε) of one pure answer.
+        * The result is the smaller of the results by ρ and by μ², and 1 if both are unknown.
+        * The result is never below Φ(μ/2) of Gaussian noise, nor below e^ε/(1 + e^ε) of one pure answer.
 
     Source: Dong, Roth and Su, "Gaussian Differential Privacy" (2019); docs/what_epsilon_means.md.
     """
@@ -348,22 +383,22 @@ def best_guess(rho: Fraction | None, mu_squared: Fraction | None) -> float:
 
 
 def _root_above(square: Fraction | None) -> float:
-    """No less than the square root; beyond all bounds for None."""
+    """Return an upper bound on the square root; above every bound for None."""
     return _BOUNDLESS if square is None else min(_BOUNDLESS, privacy.mu_above(square))
 
 
 def _spread(own: Axes, costs: Sequence[Fraction], axes: Axes) -> NDArray[Any]:
-    """Numbers along their own axes, as an array along others that hold them: of size 1 where they do not."""
+    """Return numbers along their own axes as an array along axes that contain them, with size 1 along the others."""
     order = [own.index(a) for a in axes if a in own]
     held = np.array(costs, dtype=object).reshape([n for _, n in own]).transpose(order)
     return np.asarray(held.reshape([n if (name, n) in own else 1 for name, n in axes]))
 
 
 def rounded_up(x: Fraction) -> float:
-    """The least float that is no less.
+    """Return the least float that is at least x.
 
     Raises:
-        PlanError: there is none.
+        PlanError: No float is that large.
     """
     try:
         f = float(x)

@@ -1,31 +1,33 @@
-"""What a release costs: μ, ρ, (ε, δ), the protected unit, and the exact relations between them.
+"""Compute the privacy of a release: μ, ρ, (ε, δ), and the exact relations between them. Part of the trust kernel.
 
-Everything here is a function of public numbers: no data, no state, no chance. The one input is the *cost*
-Δ² of a Gaussian release: the largest squared distance, measured in the covariance of the noise, between what
-two neighbouring databases would send to the noise. Costs of separate releases add.
+Everything here is a function of public numbers: no data, no state, no randomness. The one input is the *cost* Δ² of a
+Gaussian release. It is the largest squared distance between the exact answers of two neighbouring databases, measured
+in the covariance of the noise. Costs of separate releases add.
 
-    Δ²  ──►  μ = Δ               the release is μ-Gaussian DP                (continuous noise)
-    Δ²  ──►  ρ = Δ²/2            the release is ρ-zCDP                       (continuous and discrete noise)
-    μ   ──►  δ(ε)                exact curve of the continuous Gaussian      (continuous noise)
-    μ′  ──►  δ(ε)                the same curve, a hair further out          (discrete noise of σ ≥ 16)
-    ρ   ──►  δ(ε)                optimal conversion of zCDP                  (both, at any σ)
+| from | to | statement | noise |
+|---|---|---|---|
+| Δ² | μ = Δ | the release is μ-Gaussian DP | continuous |
+| Δ² | ρ = Δ²/2 | the release is ρ-zCDP | continuous and discrete |
+| μ | δ(ε) | exact curve of the continuous Gaussian | continuous |
+| μ′ | δ(ε) | the same curve, slightly further out | discrete, σ ≥ 16 |
+| ρ | δ(ε) | optimal conversion of zCDP | both, at any σ |
 
-Why three curves. fitnoise adds discrete Gaussian noise. It satisfies ρ-zCDP exactly, whence `zcdp_delta` and its
-inverses. Unless σ is small it is also, up to factors nearer to 1 than doubles can say, a post-processing of slightly
-less continuous noise, whence `lattice_delta` and its inverses (docs/mathematics/exact_curve.md): 5 to 7 % more accuracy
-for the same (ε, δ). Both are guarantees, rounded to the safe side. The `gaussian_*` curve that they stand on is
-accurate to 1e-10 relative and rounded to nearest.
+**Three curves.** fitnoise adds discrete Gaussian noise. It satisfies ρ-zCDP exactly, which gives `zcdp_delta` and its
+inverses. Unless σ is small, it is also a post-processing of slightly less continuous noise, up to factors nearer to 1
+than doubles can show. This gives `lattice_delta` and its inverses (docs/mathematics/exact_curve.md): 5 to 7 % more
+accuracy for the same (ε, δ). Both are guarantees, rounded to the safe side. They rely on the `gaussian_*` curve, which
+is accurate to 1e-10 relative and rounded to nearest.
 
-Everywhere: ε ≥ 0 is a natural logarithm of odds, δ in (0, 1) is a probability, μ and ρ have no unit. (The file
-is longer than most because each relation states its own guarantees; each is a few lines of arithmetic.)
+**Symbols.** ε ≥ 0 is a natural logarithm of odds, δ in (0, 1) is a probability, μ and ρ have no unit. The file is
+longer than most because each relation states its own guarantees.
 
 References:
     Balle and Wang, "Improving the Gaussian Mechanism for Differential Privacy" (2018), Theorem 8.
     Dong, Roth and Su, "Gaussian Differential Privacy" (2019), Corollary 2.13.
     Bun and Steinke, "Concentrated Differential Privacy" (2016), Proposition 1.6.
-    Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2020), Proposition 12,
-    Corollary 13, Theorem 14 [CKS20].
-    docs/mathematics/exact_curve.md (ours), for discrete noise on the curve of continuous noise.
+    Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2020), Proposition 12, Corollary 13,
+    Theorem 14 [CKS20].
+    docs/mathematics/exact_curve.md (this project), for discrete noise on the curve of continuous noise.
 """
 
 from __future__ import annotations
@@ -59,16 +61,16 @@ __all__ = [
 ]
 
 HALF_PI = Fraction(1570796326794897, 10**15)
-"""No less than π/2: an ε-private release is √(π/2) ε-Gaussian-private, whatever ε."""
+"""An upper bound on π/2: an ε-private release is √(π/2) ε-Gaussian-private, for every ε."""
 
 LARGEST = 1e100
-"""Largest μ, ρ or ε accepted: squares stay finite, and no release is within 90 digits of it."""
+"""The largest accepted μ, ρ or ε: squares stay finite, and every release is far below it."""
 
 _ROUNDING = 16 * 2.0**-53
-"""More than the relative error of each sum of four terms below (each term is right to a few 2^-53)."""
+"""A bound on the relative error of each sum of four terms below (each term is right to a few 2^-53)."""
 
 _NEGLIGIBLE = 39.0
-"""Φ(−39) < 2^-1074, the smallest positive float: a δ beyond this many deviations is 0 in floating point."""
+"""The number of deviations beyond which δ is 0 in floating point: Φ(−39) < 2^-1074, the smallest positive float."""
 
 
 def _nonnegative(name: str, value: float | Fraction) -> float:
@@ -97,7 +99,7 @@ def _exact_cost(value: Fraction) -> Fraction:
 
 
 def _increasing_root(function: Callable[[float], float], low: float, high: float) -> float:
-    """Zero of an increasing function, or the end of [low, high] nearest to it."""
+    """Return the zero of an increasing function, or the end of [low, high] nearest to it."""
     if function(low) >= 0:
         return low
     if function(high) <= 0:
@@ -109,10 +111,10 @@ def _increasing_root(function: Callable[[float], float], low: float, high: float
 
 
 def rho(cost_squared: Fraction) -> Fraction:
-    """Zero-concentrated DP of a Gaussian release: ρ = Δ²/2.
+    """Return ρ of the zero-concentrated DP of a Gaussian release: ρ = Δ²/2.
 
     Args:
-        cost_squared: Δ², the squared sensitivity in units of the noise, at least 0.
+        cost_squared: The squared sensitivity Δ² in units of the noise, at least 0.
 
     Raises:
         TypeError: The cost is not a fraction or a whole number.
@@ -120,18 +122,18 @@ def rho(cost_squared: Fraction) -> Fraction:
 
     **Guarantees**
 
-    - Exact: no rounding anywhere. Holds for continuous Gaussian noise (Bun and Steinke 2016,
-      Proposition 1.6) and for discrete Gaussian noise (CKS20, Theorem 14).
-    - Adds over releases: rho(a + b) = rho(a) + rho(b).
+    - The result is exact: nothing is rounded. It holds for continuous Gaussian noise (Bun and Steinke 2016, Proposition
+      1.6) and for discrete Gaussian noise (CKS20, Theorem 14).
+    - ρ adds over releases: rho(a + b) = rho(a) + rho(b).
     """
     return _exact_cost(cost_squared) / 2
 
 
 def mu(cost_squared: Fraction) -> float:
-    """Gaussian DP of a continuous Gaussian release: μ = Δ, the square root of the cost.
+    """Return μ of the Gaussian DP of a continuous Gaussian release: μ = Δ, the square root of the cost.
 
     Args:
-        cost_squared: Δ², the squared sensitivity in units of the noise, at least 0.
+        cost_squared: The squared sensitivity Δ² in units of the noise, at least 0.
 
     Raises:
         TypeError: The cost is not a fraction or a whole number.
@@ -140,7 +142,7 @@ def mu(cost_squared: Fraction) -> float:
 
     **Guarantees**
 
-    - Within one unit in the last place of √Δ², also where Δ² itself is too small or too large for a float.
+    - The result is within one unit in the last place of √Δ², even if Δ² itself is too small or too large for a float.
     """
     cost = _exact_cost(cost_squared)
     # √(p/q) = √(p 4^k / q) / 2^k, with k so large that the integer root has 64 bits or more.
@@ -150,18 +152,19 @@ def mu(cost_squared: Fraction) -> float:
 
 
 def mu_above(cost_squared: Fraction) -> float:
-    """The next float above `mu`: no less than √Δ².
+    """Return the next float above `mu`, which is at least √Δ².
 
-    Raises: as `mu`.
+    Raises: The same errors as `mu`.
     """
     return math.nextafter(mu(cost_squared), math.inf)
 
 
 def pure_mu(epsilon: Fraction) -> float:
-    """The least μ for which every ε-differentially private release is μ-Gaussian-DP: Φ(μ/2) = e^ε/(1 + e^ε).
+    """Return the least μ for which every ε-differentially private release is μ-Gaussian-DP.
 
-    The trade-off function of ε-DP is two straight lines that meet at α = 1/(1 + e^ε), where G_μ is Φ(−μ/2); G_μ is
-    convex, so it lies below both as soon as it does not lie above that point (Dong, Roth and Su 2022, section 2).
+    It satisfies Φ(μ/2) = e^ε/(1 + e^ε). The trade-off function of ε-DP is two straight lines that meet at α = 1/(1 +
+    e^ε), where G_μ is Φ(−μ/2). G_μ is convex, so it lies below both lines if it does not lie above that point (Dong,
+    Roth and Su 2022, section 2).
 
     Raises:
         TypeError: ε is not a fraction or a whole number.
@@ -169,8 +172,9 @@ def pure_mu(epsilon: Fraction) -> float:
 
     **Guarantees**
 
-    - Relative error below 1e-12 for ε from 1e-300 to 1e100.
-    - √(π/2) ε for small ε: the same release, priced as Gaussian noise, seems a quarter dearer than it is.
+    - The relative error is below 1e-12 for ε from 1e-300 to 1e100.
+    - The result is √(π/2) ε for small ε: priced as Gaussian noise, the release seems to cost a quarter more than it
+      does.
     """
     x = _nonnegative("epsilon", _exact_cost(epsilon))
     if x < 1:
@@ -179,7 +183,7 @@ def pure_mu(epsilon: Fraction) -> float:
 
 
 def pure_mu_squared(epsilon: Fraction) -> Fraction:
-    """No less than the square of `pure_mu`, as a fraction, for sums: π/2 ε² of small ε, and less of others.
+    """Return an upper bound on the square of `pure_mu`, as a fraction, for sums.
 
     Raises:
         TypeError: ε is not a fraction or a whole number.
@@ -187,7 +191,8 @@ def pure_mu_squared(epsilon: Fraction) -> Fraction:
 
     **Guarantees**
 
-    - At least μ², and above it by 3e-11 relative at most for ε up to 1e100; never above π/2 ε² by more.
+    - The result is at least μ², and above it by at most 3e-11 relative for ε up to 1e100.
+    - The result is never above π/2 ε² by more than that, and equals π/2 ε², rounded up, for small ε.
     """
     exact = _exact_cost(epsilon)
     if not Fraction(1, 2**20) <= exact <= LARGEST:  # tanh u ≤ erf(√π u/2), and for small u by u³/15 at most
@@ -205,19 +210,20 @@ _SQRT_HALF_PI = math.sqrt(math.pi / 2)
 
 
 def _mills(x: float) -> float:
-    """Mills ratio M(x) = Φ(−x) / φ(x), free of underflow for every x > 0."""
+    """Return the Mills ratio M(x) = Φ(−x) / φ(x), free of underflow for every x > 0."""
     return _SQRT_HALF_PI * float(special.erfcx(x * math.sqrt(0.5)))
 
 
 def _log_gaussian_delta(mu: float, epsilon: float) -> float:
-    """Logarithm of δ(ε) for μ > 0; −inf where δ is below every positive float.
+    """Return the logarithm of δ(ε) for μ > 0; −inf where δ is below every positive float.
 
-    With a = ε/μ − μ/2 and b = ε/μ + μ/2 we have e^ε φ(b) = φ(a), so both terms of the curve carry the same
-    tiny factor and δ = φ(a) (M(a) − M(b)): nothing underflows, and the difference left is one of numbers of
-    ordinary size. For small μ these are nearly equal; then M(a) − M(b) = ∫ (1 − x M(x)) dx over [a, b], as
-    M' = x M − 1, and the integrand is positive. Over a width ≤ 1/2 eight Gauss–Legendre nodes integrate it to
-    1e-20 relative (M is entire). At a ≤ 39 the difference for larger μ, and the integrand, keep at least
-    twelve digits, because 1 − x M(x) ≈ 1/x².
+    Let a = ε/μ − μ/2 and b = ε/μ + μ/2. Then e^ε φ(b) = φ(a), so both terms of the curve carry the same tiny factor: δ
+    = φ(a) (M(a) − M(b)). Nothing underflows, and the remaining difference is one of numbers of ordinary size.
+
+    For small μ these numbers are nearly equal. Then M(a) − M(b) = ∫ (1 − x M(x)) dx over [a, b], as M' = x M − 1, and
+    the integrand is positive. Over a width ≤ 1/2 eight Gauss–Legendre nodes integrate it to 1e-20 relative (M is
+    entire). At a ≤ 39 the difference for larger μ, and the integrand, keep at least twelve digits, because 1 − x M(x) ≈
+    1/x².
     """
     centre, half = epsilon / mu, mu / 2
     a, b = centre - half, centre + half
@@ -229,14 +235,14 @@ def _log_gaussian_delta(mu: float, epsilon: float) -> float:
         return math.log(mu) + math.log(mean) - a * a / 2 - _LOG_SQRT_2PI
     if a > 0:
         return math.log(_mills(a) - _mills(b)) - a * a / 2 - _LOG_SQRT_2PI
-    # a ≤ 0: Φ(−a) ≥ 1/2 is ordinary, M(a) might overflow. The second term is at most 0.7 of it.
+    # a ≤ 0: Φ(−a) ≥ 1/2 is ordinary, M(a) might overflow. The second term is at most 0.7 times the first.
     return math.log(float(special.ndtr(-a)) - math.exp(-a * a / 2 - _LOG_SQRT_2PI) * _mills(b))
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
-    """δ at which a μ-Gaussian-DP release is (ε, δ)-DP: δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ).
+    """Return δ at which a μ-Gaussian-DP release is (ε, δ)-DP: δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ).
 
-    The exact curve of the continuous Gaussian mechanism (Balle and Wang 2018, Theorem 8).
+    This is the exact curve of the continuous Gaussian mechanism (Balle and Wang 2018, Theorem 8).
 
     Args:
         mu: μ ≥ 0, at most 1e100.
@@ -247,8 +253,8 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 
     **Guarantees**
 
-    - Relative error below 1e-10 for μ from 1e-6 to 50 and δ from 1e-300 up.
-    - In [0, 1]; 0 exactly when μ = 0 or when δ is smaller than every positive float.
+    - The relative error is below 1e-10 for μ from 1e-6 to 50 and δ from 1e-300 up.
+    - The result is in [0, 1]. It is 0 exactly if μ = 0 or if δ is smaller than every positive float.
     - δ(0) = 2 Φ(μ/2) − 1.
     """
     mu, epsilon = _nonnegative("mu", mu), _nonnegative("epsilon", epsilon)
@@ -256,20 +262,20 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """Smallest ε ≥ 0 at which a μ-Gaussian-DP release is (ε, δ)-DP: the inverse of `gaussian_delta` in ε.
+    """Return the smallest ε ≥ 0 at which a μ-Gaussian-DP release is (ε, δ)-DP: `gaussian_delta` inverted in ε.
 
     Args:
         mu: μ ≥ 0, at most 1e100.
-        delta: δ in (0, 1), the probability granted.
+        delta: The granted probability δ in (0, 1).
 
     Raises:
         ValueError: μ is negative, not finite or larger than 1e100, or δ is not in (0, 1).
 
     **Guarantees**
 
-    - 0 when δ ≥ gaussian_delta(μ, 0).
-    - Else relative error below 1e-10 for μ from 1e-6 to 50, δ from 1e-300 to 0.9 and ε ≥ 1e-4 μ. (Nearer
-      to its zero ε is a difference of larger numbers: there the *absolute* error is below 1e-14 max(μ, μ²).)
+    - The result is 0 if δ ≥ gaussian_delta(μ, 0).
+    - Otherwise the relative error is below 1e-10 for μ from 1e-6 to 50, δ from 1e-300 to 0.9 and ε ≥ 1e-4 μ.
+    - Nearer to its zero, ε is a difference of larger numbers: there the *absolute* error is below 1e-14 max(μ, μ²).
     """
     mu, delta = _nonnegative("mu", mu), _probability(delta)
     if delta >= gaussian_delta(mu, 0.0):  # also where μ = 0
@@ -281,19 +287,19 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """Largest μ whose release is (ε, δ)-DP: the inverse of `gaussian_delta` in μ.
+    """Return the largest μ whose release is (ε, δ)-DP: the inverse of `gaussian_delta` in μ.
 
     Args:
         epsilon: ε ≥ 0, at most 1e100.
-        delta: δ in (0, 1), the probability granted.
+        delta: The granted probability δ in (0, 1).
 
     Raises:
         ValueError: ε is negative, not finite or larger than 1e100, or δ is not in (0, 1).
 
     **Guarantees**
 
-    - Relative error below 1e-10 for ε from 0 to 1000 and δ from 1e-300 to 0.9.
-    - Positive.
+    - The relative error is below 1e-10 for ε from 0 to 1000 and δ from 1e-300 to 0.9.
+    - The result is positive.
     """
     epsilon, delta = _nonnegative("epsilon", epsilon), _probability(delta)
     target = math.log(delta)
@@ -310,47 +316,49 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 # --- The same curve for discrete noise --------------------------------------------------------------------
 
 FINEST = Fraction(1, 2**20)
-"""1/σ² of Gaussian noise as plans have it, at most: their lattices have σ ≥ 2¹⁰."""
+"""The largest 1/σ² of Gaussian noise in plans: their lattices have σ ≥ 2¹⁰."""
 
 _COARSEST = Fraction(1, 16**2)
-"""1/σ² up to which the curve of continuous noise is claimed for discrete noise."""
+"""The largest 1/σ² for which discrete noise is claimed to keep the curve of continuous noise."""
 
 _SHIFT, _FACTOR = 1e-12, 1 + 1e-9
-"""Shift of ε and factor of δ for discrete noise: above what docs/mathematics/exact_curve.md and rounding need."""
+"""The shift of ε and factor of δ for discrete noise: above the needs of docs/mathematics/exact_curve.md and rounding.
+"""
 
 _LEAST_MU, _MOST_MU = 1e-6, 50.0
-"""Between them `gaussian_delta` is right to 1e-10."""
+"""The range in which `gaussian_delta` is right to 1e-10."""
 
 
 def smoothed_cost(cost_squared: Fraction, precision: Fraction) -> Fraction | None:
-    """μ′² of discrete Gaussian noise, exact: Δ²/(1 − 4c), or None where the lattice is too coarse, c > 1/256.
+    """Return μ′² of discrete Gaussian noise, exact: Δ²/(1 − 4c), or None if the lattice is too coarse, c > 1/256.
 
-    Discrete Gaussian noise of variance parameter σ² on the integers is, up to factors e^{±b} of every probability with
-    b < 2.1e-34, what is left of continuous noise of variance σ² − 4 after rounding it at random. So integer answers are
-    as private as with continuous noise of these smaller variances: Σ s²/(σ² − 4) ≤ Δ²/(1 − 4c).
+    Take discrete Gaussian noise of variance parameter σ² on the integers. Take also continuous noise of variance σ² −
+    4, and round it randomly. The probabilities of the first are those of the second up to factors e^{±b}, with b <
+    2.1e-34. So integer answers are as private as with continuous noise of these smaller variances: Σ s²/(σ² − 4) ≤
+    Δ²/(1 − 4c).
 
     Args:
-        cost_squared: Δ² = Σ s²/σ², exact.
-        precision: c, the largest 1/σ² of all the noise, at least 0.
+        cost_squared: The exact Δ² = Σ s²/σ².
+        precision: The largest 1/σ² of all the noise, c, at least 0.
 
     Raises:
-        TypeError: not fractions or whole numbers.
-        ValueError: one is negative.
+        TypeError: An argument is not a fraction or a whole number.
+        ValueError: An argument is negative.
 
     **Guarantees**
 
-    - Exact; at least Δ².
+    - The result is exact, and at least Δ².
 
-    Source: ours; docs/mathematics/exact_curve.md.
+    Source: this project; docs/mathematics/exact_curve.md.
     """
     cost, c = _exact_cost(cost_squared), _exact_cost(precision)
     return None if c > _COARSEST else cost / (1 - 4 * c)
 
 
 def lattice_delta(mu: float, epsilon: float) -> float:
-    """δ at which discrete Gaussian noise of smoothed cost μ′² is (ε, δ)-DP.
+    """Return δ at which discrete Gaussian noise of smoothed cost μ′² is (ε, δ)-DP.
 
-    δ = (1 + 1e-9) δ_G(μ′, ε − 1e-12), with δ_G the curve of continuous noise (:func:`gaussian_delta`): more than the
+    δ = (1 + 1e-9) δ_G(μ′, ε − 1e-12), with δ_G the curve of continuous noise (:func:`gaussian_delta`). This exceeds the
     e^{Kb} δ_G(μ′, ε − 2Kb) of docs/mathematics/exact_curve.md for any number K < 2⁶⁴ of draws, rounding included.
 
     Args:
@@ -362,9 +370,10 @@ def lattice_delta(mu: float, epsilon: float) -> float:
 
     **Guarantees**
 
-    - Never below e^{Kb} δ_G(μ′, ε − 2Kb), however adaptively the draws were ordered.
-    - Above δ_G(μ′, ε) by at most 1e-8 relative for μ′ from 0.01 to 50, ε from 1e-6 to 50 and δ from 1e-300 up.
-    - 0 when μ′ = 0, 1 when μ′ > 50: nothing is claimed there.
+    - The result is never below e^{Kb} δ_G(μ′, ε − 2Kb), for any adaptive order of the draws.
+    - The result is above δ_G(μ′, ε) by at most 1e-8 relative. This holds for μ′ from 0.01 to 50, ε from 1e-6 to 50 and
+      δ from 1e-300 up.
+    - The result is 0 if μ′ = 0, and 1 if μ′ > 50: nothing is claimed there.
     """
     mu, epsilon = _nonnegative("mu", mu), _nonnegative("epsilon", epsilon)
     return _lattice_delta(mu, epsilon) if mu > 0 else 0.0
@@ -380,7 +389,9 @@ def _lattice_delta(mu: float, epsilon: float) -> float:
 
 
 def lattice_epsilon(mu: float, delta: float) -> float:
-    """An ε at which discrete Gaussian noise of smoothed cost μ′² is (ε, δ)-DP: the inverse of `lattice_delta` in ε.
+    """Return an ε at which discrete Gaussian noise of smoothed cost μ′² is (ε, δ)-DP.
+
+    This is the inverse of `lattice_delta` in ε.
 
     Args:
         mu: μ′ ≥ 0, at most 1e100, rounded up.
@@ -391,10 +402,10 @@ def lattice_epsilon(mu: float, delta: float) -> float:
 
     **Guarantees**
 
-    - lattice_delta(μ′, ε) ≤ δ for the ε returned, as computed and therefore in truth.
-    - At most that of `gaussian_epsilon` at δ (1 − 3e-9), but for 1e-9 relative and 1e-11 max(1, μ′²), for μ′ from 1e-3
-      to 50 and δ from 1e-300 to 0.9.
-    - 0 when μ′ = 0; infinite when μ′ > 50, where nothing is claimed.
+    - lattice_delta(μ′, ε) ≤ δ for the returned ε, as computed and therefore in truth.
+    - Up to errors of 1e-9 relative and 1e-11 max(1, μ′²), the result is at most that of `gaussian_epsilon` at δ (1 −
+      3e-9). This holds for μ′ from 1e-3 to 50 and δ from 1e-300 to 0.9.
+    - The result is 0 if μ′ = 0, and infinite if μ′ > 50, where nothing is claimed.
     """
     mu, delta = _nonnegative("mu", mu), _probability(delta)
     if mu == 0:
@@ -410,7 +421,7 @@ def lattice_epsilon(mu: float, delta: float) -> float:
 
 
 def lattice_mu(epsilon: float, delta: float) -> float:
-    """A μ′ whose discrete Gaussian noise is (ε, δ)-DP: the inverse of `lattice_delta` in μ′.
+    """Return a μ′ whose discrete Gaussian noise is (ε, δ)-DP: the inverse of `lattice_delta` in μ′.
 
     Args:
         epsilon: ε ≥ 0, at most 1e100.
@@ -421,9 +432,9 @@ def lattice_mu(epsilon: float, delta: float) -> float:
 
     **Guarantees**
 
-    - lattice_delta(m, ε) ≤ δ for every m up to the μ′ returned, as computed.
-    - Below `gaussian_mu` by at most 1e-8 relative for ε from 1e-3 to 50 and δ from 1e-300 to 0.9, where that is from
-      1e-6 to 50; larger ones are 50, smaller ones 0.
+    - lattice_delta(m, ε) ≤ δ for every m up to the returned μ′, as computed.
+    - The result is below `gaussian_mu` by at most 1e-8 relative, if that is from 1e-6 to 50. This holds for ε from 1e-3
+      to 50 and δ from 1e-300 to 0.9. Larger values become 50, and smaller ones 0.
     """
     epsilon, delta = _nonnegative("epsilon", epsilon), _probability(delta)
     mu = min(gaussian_mu(epsilon, delta), _MOST_MU)
@@ -431,7 +442,7 @@ def lattice_mu(epsilon: float, delta: float) -> float:
     while mu > _LEAST_MU and _lattice_delta(mu, epsilon) > delta:
         mu *= 1 - step
         step *= 2
-    mu *= 1 - 1e-9  # so that rounding cannot turn the order of two values of δ
+    mu *= 1 - 1e-9  # Rounding must not reverse the order of two values of δ.
     return mu if mu > _LEAST_MU else 0.0
 
 
@@ -448,14 +459,14 @@ def lattice_mu(epsilon: float, delta: float) -> float:
 
 
 def _zcdp_delta(rho: float, epsilon: float) -> float:
-    """`zcdp_delta` for ρ > 0, unchecked: an upper bound on exp L(s) at a nearly optimal s."""
-    gap = rho - epsilon  # first: 1 + s would lose s < 2^-53, which matters where ρ is large
+    """Return `zcdp_delta` for ρ > 0, unchecked: an upper bound on exp L(s) at a nearly optimal s."""
+    gap = rho - epsilon  # Computed first: 1 + s would lose s < 2^-53, which matters if ρ is large.
 
     def slope(log_s: float) -> float:
         s = math.exp(log_s)
         return gap + 2 * s * rho - math.log1p(1 / s)
 
-    # Ends where the slope has a sign for certain; the caps keep s and its square within floats.
+    # Ends where the slope certainly has a sign; the caps keep s and its square within floats.
     low = max(-690.0, min(0.0, epsilon - 3 * rho) - 1)
     high = min(340.0, max(0.0, math.log((epsilon + 1) / 2) - math.log(rho)))
     s = math.exp(_increasing_root(slope, low, high))
@@ -466,7 +477,7 @@ def _zcdp_delta(rho: float, epsilon: float) -> float:
 
 
 def _zcdp_epsilon(rho: float, delta: float) -> float:
-    """`zcdp_epsilon` for ρ > 0, unchecked.
+    """Return `zcdp_epsilon` for ρ > 0, unchecked.
 
     ε(s) = (1+s)ρ − log(1 + 1/s) + (ℓ − log(1+s)) / s with ℓ = −log δ is least where ρs² + log(1+s) = ℓ.
     """
@@ -480,7 +491,7 @@ def _zcdp_epsilon(rho: float, delta: float) -> float:
     high = min(math.sqrt(ell / rho), math.expm1(min(ell, 700.0)))  # one term is ℓ
     s = math.exp(_increasing_root(excess, math.log(low), math.log(high)))
     epsilon = max(0.0, (1 + s) * rho - math.log1p(1 / s) + (ell - math.log1p(s)) / s)
-    # Rounding may have left ε a hair too small: step up until the bound of zcdp_delta says it holds.
+    # Rounding may leave ε slightly too small, so it rises until the bound of zcdp_delta proves it.
     step = max(math.ulp(epsilon), _ROUNDING * ((1 + s) * rho + math.log1p(1 / s) + (1 + ell) / s))
     while _zcdp_delta(rho, epsilon) > delta:
         epsilon += step
@@ -489,7 +500,7 @@ def _zcdp_epsilon(rho: float, delta: float) -> float:
 
 
 def zcdp_delta(rho: float | Fraction, epsilon: float) -> float:
-    """δ at which every ρ-zCDP release is (ε, δ)-DP, by the optimal conversion.
+    """Return δ at which every ρ-zCDP release is (ε, δ)-DP, by the optimal conversion.
 
     δ = inf over α > 1 of exp((α−1)(αρ − ε)) / (α−1) · (1 − 1/α)^α  (CKS20, Corollary 13).
 
@@ -502,53 +513,53 @@ def zcdp_delta(rho: float | Fraction, epsilon: float) -> float:
 
     **Guarantees**
 
-    - Never below the infimum: the number returned bounds the expression at some α > 1, rounding included.
-    - Above it by at most 1e-9 relative, for ρ from 1e-6 to 1000 and δ from 1e-300 up.
-    - 0 when ρ = 0; else in (0, 1].
-    - Never below gaussian_delta(√(2ρ), ε), of which it is a bound.
+    - The result is never below the infimum: it bounds the expression at some α > 1, rounding included.
+    - The result is above the infimum by at most 1e-9 relative, for ρ from 1e-6 to 1000 and δ from 1e-300 up.
+    - The result is 0 if ρ = 0, and otherwise in (0, 1].
+    - The result is never below gaussian_delta(√(2ρ), ε), of which it is a bound.
     """
     rho, epsilon = _rounded_up("rho", rho), _nonnegative("epsilon", epsilon)
     return _zcdp_delta(rho, epsilon) if rho > 0 else 0.0
 
 
 def zcdp_epsilon(rho: float | Fraction, delta: float) -> float:
-    """Smallest ε ≥ 0 at which every ρ-zCDP release is (ε, δ)-DP, by the optimal conversion.
+    """Return the smallest ε ≥ 0 at which every ρ-zCDP release is (ε, δ)-DP, by the optimal conversion.
 
     Args:
         rho: ρ ≥ 0, at most 1e100; a `Fraction` is rounded up.
-        delta: δ in (0, 1), the probability granted.
+        delta: The granted probability δ in (0, 1).
 
     Raises:
         ValueError: ρ is negative, not finite or larger than 1e100, or δ is not in (0, 1).
 
     **Guarantees**
 
-    - zcdp_delta(ρ, ε) ≤ δ for the ε returned, as computed and therefore in truth.
-    - At most 1e-9 relative above the smallest such ε, for ρ from 1e-6 to 1000 and δ from 1e-300 to 0.9 (or
-      within 1e-12 of it, where ε is nearly 0).
-    - 0 when ρ = 0.
+    - zcdp_delta(ρ, ε) ≤ δ for the returned ε, as computed and therefore in truth.
+    - The result is at most 1e-9 relative above the smallest such ε, for ρ from 1e-6 to 1000 and δ from 1e-300 to 0.9.
+      Where ε is nearly 0, the two differ by at most 1e-12.
+    - The result is 0 if ρ = 0.
     """
     rho, delta = _rounded_up("rho", rho), _probability(delta)
     return _zcdp_epsilon(rho, delta) if rho > 0 else 0.0
 
 
 def zcdp_rho(epsilon: float, delta: float) -> float:
-    """Largest ρ for which every ρ-zCDP release is (ε, δ)-DP, by the optimal conversion.
+    """Return the largest ρ for which every ρ-zCDP release is (ε, δ)-DP, by the optimal conversion.
 
-    ρ(s) = (ε + log(1 + 1/s) − (ℓ − log(1+s)) / s) / (1+s) with ℓ = −log δ is greatest where
-    log(1+s) + s² (ε + log(1 + 1/s)) / (1+2s) = ℓ.
+    ρ(s) = (ε + log(1 + 1/s) − (ℓ − log(1+s)) / s) / (1+s) with ℓ = −log δ is greatest where log(1+s) + s² (ε + log(1 +
+    1/s)) / (1+2s) = ℓ.
 
     Args:
         epsilon: ε ≥ 0, at most 1e100.
-        delta: δ in (0, 1), the probability granted.
+        delta: The granted probability δ in (0, 1).
 
     Raises:
         ValueError: ε is negative, not finite or larger than 1e100, or δ is not in (0, 1).
 
     **Guarantees**
 
-    - zcdp_epsilon(ρ, δ) ≤ ε for the ρ returned: it is rounded down.
-    - At most 1e-9 relative below the largest such ρ, for ε from 0 to 1000 and δ from 1e-300 to 0.9.
+    - zcdp_epsilon(ρ, δ) ≤ ε for the returned ρ: it is rounded down.
+    - The result is at most 1e-9 relative below the largest such ρ, for ε from 0 to 1000 and δ from 1e-300 to 0.9.
     """
     epsilon, delta = _nonnegative("epsilon", epsilon), _probability(delta)
     ell = -math.log(delta)

@@ -1,20 +1,27 @@
-"""What several releases on the same records cost together. Arithmetic of public integers; part of the trust kernel.
+"""Compute the joint cost of several releases on the same records, from public integers. Part of the trust kernel.
 
-A Gaussian release of linear functions of the counts x sees a change v of the counts at the squared distance
-q_k(v)² = vᵀ X_k v. For add-or-remove-one neighbours its cost is that of the dearest cell, max_i q_k(e_i)². Releases on
-the *same* x are one release with X = Σ_k X_k, so they cost max_i Σ_k q_k(e_i)² together: at most the sum of the single
-costs, and less where these peak in different cells. A unit of up to g records moves v = ±(e_i1 + … + e_im), m ≤ g, and
-q(v) ≤ m max_i q(e_i) by the triangle inequality: g² times as much, and no more. More is true: q(v)² is at most the mean
-of m² q(e_i)² over its records, and so where less is charged, of records that differ in some attribute: a profile is a
-function of cells of which the mean over the records of a unit is no less than what it pays. Such means add.
+| symbol | meaning |
+|---|---|
+| v | change of the counts |
+| X_k | quadratic form of release k, a Gaussian release of linear functions of the counts x |
+| q_k(v)² = vᵀ X_k v | squared distance at which release k sees the change v |
 
-Nothing here needs the releases to be chosen in advance: for each fixed pair of neighbours their costs add, each chosen
-after seeing those before it (a privacy filter for that pair; Feldman and Zrnic 2021), and the largest total over all
-pairs is what :func:`joint` bounds.
+**Statement.** For add-or-remove-one neighbours, the cost of release k is that of the costliest cell, max_i q_k(e_i)².
+Releases on the *same* x are one release with X = Σ_k X_k. So they cost max_i Σ_k q_k(e_i)² together: at most the sum of
+the single costs, and less where these peak in different cells.
 
-It is wrong for a record that lies in different cells in two releases: x must be the same counts, cell by cell. So
-attributes are matched by a key that stands for their whole definition. Two keys are two axes, even of one column: their
-product contains every cell a record can lie in, and the maximum over it is an upper bound.
+A unit of up to g records moves v = ±(e_i1 + … + e_im), m ≤ g. q(v) ≤ m max_i q(e_i) by the triangle inequality, so the
+unit costs at most g² times as much. Moreover, q(v)² is at most the mean of m² q(e_i)² over its records. The same holds
+with smaller charges, for records that differ in some attribute. A profile is a function of cells whose mean over the
+records of a unit is at least the cost of the unit. Such means add.
+
+Releases need not be chosen in advance. For each fixed pair of neighbours their costs add, even if each is chosen after
+seeing those before it. This is a privacy filter for that pair (Feldman and Zrnic 2021). :func:`joint` bounds the
+largest total over all pairs.
+
+**Condition.** x must be the same counts, cell by cell: the statement is wrong for a record that lies in different cells
+in two releases. So attributes are matched by a key that stands for their complete definition. Two keys are two axes,
+even of one column. Their product contains every cell a record can lie in, and the maximum over it is an upper bound.
 """
 
 from __future__ import annotations
@@ -33,10 +40,12 @@ from numpy.typing import NDArray
 from fitnoise.errors import LedgerError
 
 BITS = 64
-"""Values are multiples of 2^−BITS."""
+"""The number of binary digits after the point: values are multiples of 2^−BITS."""
 
 MAX_CELLS = 2**20
-"""Joint cells that are added up in one array (about 0.1 s and 0.1 GB); beyond, an upper bound is taken."""
+"""The largest number of joint cells that one array adds up (about 0.1 s and 0.1 GB); above it, the result is an upper
+bound.
+"""
 
 _Axes = tuple[str, ...]  # keys in increasing order
 
@@ -44,17 +53,17 @@ _Factors = dict[_Axes, NDArray[Any]]  # Python integers, one dimension per axis:
 
 
 def steps_above(rho: Fraction, bits: int = BITS) -> int:
-    """⌈ρ·2^bits⌉: how many steps of 2^−bits are at least ρ."""
+    """Return ⌈ρ·2^bits⌉, the least number of steps of 2^−bits that is at least ρ."""
     return -(-(rho.numerator << bits) // rho.denominator)
 
 
 def ceil_dyadic(rho: Fraction, bits: int = BITS) -> Fraction:
-    """The least multiple of 2^−bits that is at least ρ: ⌈ρ·2^bits⌉ / 2^bits.
+    """Return the least multiple of 2^−bits that is at least ρ: ⌈ρ·2^bits⌉ / 2^bits.
 
     Raises:
-        LedgerError: ρ is not a ``Fraction``. A float is refused: what it was before rounding is unknown.
+        LedgerError: ρ is not a ``Fraction``. A float is refused, because its value before rounding is unknown.
 
-    **Guarantees**: ρ ≤ result < ρ + 2^−bits; a multiple of 2^−bits is returned unchanged; monotone in ρ.
+    **Guarantees**: ρ ≤ result < ρ + 2^−bits. A multiple of 2^−bits is returned unchanged. The result is monotone in ρ.
     """
     if not isinstance(rho, Fraction):
         raise LedgerError(
@@ -70,14 +79,17 @@ def ceil_dyadic(rho: Fraction, bits: int = BITS) -> Fraction:
 @final
 @dataclass(frozen=True)
 class Profile:
-    """What one unit costs in each joint cell of some attributes.
+    """The cost of one unit in each joint cell of some attributes.
 
-    axes: (key, size) of each attribute, no key twice.
-    values: ρ of a unit of which all records lie in that cell, or no less, in units of 2⁻⁶⁴, rounded up; C order, length
-        Π sizes. What a unit with records in several cells pays is at most their mean.
+    A unit with records in several cells costs at most the mean of their values.
+
+    Attributes:
+        axes: The (key, size) of each attribute, no key twice.
+        values: Upper bounds on ρ of a unit with all records in that cell, in units of 2⁻⁶⁴, rounded up; C order, length
+            Π sizes.
 
     Raises:
-        LedgerError: anything else, floats above all.
+        LedgerError: An argument has another form, such as a float.
     """
 
     axes: tuple[tuple[str, int], ...]
@@ -109,7 +121,7 @@ class Profile:
                 "Give whole numbers of at least 0.",
                 "Nothing was charged.",
             )
-        most = len(self.values) + 1  # a product beyond it is not worked out
+        most = len(self.values) + 1  # A product above it is not computed.
         if len(self.values) != reduce(lambda cells, axis: min(cells * axis[1], most), self.axes, 1):
             raise LedgerError(
                 "profile-values-misfit-axes",
@@ -121,9 +133,9 @@ class Profile:
 
     @classmethod
     def of(cls, axes: Iterable[tuple[str, int]], rho: Iterable[Fraction]) -> Self:
-        """Round the exact ρ of each cell up to a multiple of 2⁻⁶⁴.
+        """Return a profile with the exact ρ of each cell rounded up to a multiple of 2⁻⁶⁴.
 
-        **Guarantees**: every value is at least its ρ, and `largest` is the largest ρ rounded up.
+        **Guarantees**: Every value is at least its ρ, and `largest` is the largest ρ rounded up.
         """
         exact = tuple(rho)
         if not all(isinstance(r, Fraction) and r >= 0 for r in exact):
@@ -138,19 +150,19 @@ class Profile:
 
     @cached_property
     def largest(self) -> Fraction:
-        """What a release with this profile costs on its own."""
+        """The cost of a release with this profile by itself."""
         return Fraction(max(self.values), 1 << BITS)
 
     def document(self) -> dict[str, Any]:
-        """Plain JSON values, whole numbers of any length."""
+        """Return plain JSON values, with integers of any length."""
         return {"axes": [[key, n] for key, n in self.axes], "values": list(self.values)}
 
     @classmethod
     def parse(cls, document: object) -> Self:
-        """Read what `document` writes, and nothing else.
+        """Return the profile of a document; only the output of `document` is accepted.
 
         Raises:
-            LedgerError: it is not what `document` writes.
+            LedgerError: The document does not have the form that `document` writes.
         """
         known = isinstance(document, Mapping) and document.keys() == {"axes", "values"}
         parts = (document["axes"], document["values"]) if isinstance(document, Mapping) and known else (None, None)
@@ -169,31 +181,31 @@ class Profile:
 @final
 @dataclass(frozen=True)
 class Charged:
-    """A plan that was charged: its hash, and what one unit pays for it in each cell."""
+    """A plan that was charged: its hash, and its profile, the cost for one unit in each cell."""
 
     plan: str
     profile: Profile
 
 
 def joint(profiles: Iterable[Profile], *, max_cells: int = MAX_CELLS) -> Fraction:
-    """ρ of all these releases together, on the same records: max over the joint cells of all axes of Σ_k values_k.
+    """Return ρ of all releases on the same records: the maximum over the joint cells of all axes of Σ_k values_k.
 
-    Axes are maximised out one by one, those of a single profile first. All that depends on an axis is added up before
-    its maximum is taken: exact. Where that would take more than `max_cells` cells, it is added up in several parts and
-    the maximum of each is taken: max(a + b) ≤ max a + max b, an upper bound.
+    Axes are maximised out one by one, those of a single profile first. All functions of an axis are added up before its
+    maximum is taken, which is exact. Where a sum would need more than `max_cells` cells, it is split into several
+    parts. The maximum of each part is taken: max(a + b) ≤ max a + max b, an upper bound.
 
     Args:
-        profiles: of the releases; none cost 0.
-        max_cells: joint cells one array may have, for the sum of several profiles.
+        profiles: The profiles of the releases; without any, the cost is 0.
+        max_cells: The largest number of joint cells of one array, for the sum of several profiles.
 
     Raises:
-        LedgerError: two profiles give one key different sizes, so they are not of the same cells.
+        LedgerError: Two profiles give one key different sizes, so their cells differ.
 
     **Guarantees**
-        * exact while no sum needs more than `max_cells` cells; always at least the exact maximum, hence at least every
-          `largest`, and at most the sum of all `largest`;
-        * whether it is exact, and the result, do not depend on the order of profiles or axes; where no value falls, the
-          result does not fall.
+        * The result is exact while no sum needs more than `max_cells` cells. It is always at least the exact maximum,
+          hence at least every `largest`, and at most the sum of all `largest`.
+        * The result, and its exactness, do not depend on the order of profiles or axes.
+        * The result does not fall if none of the values falls.
     """
     given = list(profiles)
     sizes: dict[str, int] = {}
@@ -222,7 +234,7 @@ def joint(profiles: Iterable[Profile], *, max_cells: int = MAX_CELLS) -> Fractio
 
 
 def _factor(p: Profile) -> tuple[_Axes, NDArray[Any]]:
-    """The values of a profile over its axes of two cells or more, in increasing order of their keys."""
+    """Return the values of a profile over its axes of two cells or more, in increasing order of their keys."""
     kept = [(key, n) for key, n in p.axes if n > 1]
     values = np.array(p.values, dtype=object).reshape([n for _, n in kept])
     order = sorted(range(len(kept)), key=lambda i: kept[i][0])
@@ -235,13 +247,16 @@ def _include(factors: _Factors, axes: _Axes, values: object) -> None:
 
 
 def _added(terms: list[tuple[_Axes, NDArray[Any]]], union: _Axes, sizes: Mapping[str, int]) -> NDArray[Any]:
-    """Sum of functions of some axes as a function of all of them."""
+    """Return the sum of functions of some axes as a function of all of them."""
     spread = [values.reshape([sizes[a] if a in axes else 1 for a in union]) for axes, values in terms]
     return np.asarray(reduce(np.add, spread), dtype=object)
 
 
 def _parts(bucket: list[_Axes], sizes: Mapping[str, int], max_cells: int) -> list[list[_Axes]]:
-    """Put together what fits into `max_cells`: largest first, each where it first fits. Depends on no value."""
+    """Return groups of functions whose sums fit into `max_cells`: largest first, each in the first group with room.
+
+    The groups do not depend on the values.
+    """
     parts: list[list[_Axes]] = []
     for axes in sorted(bucket, key=lambda f: (-_cells(f, sizes), f)):
         place = next((p for p in parts if _cells(_union([*p, axes]), sizes) <= max_cells), None)
