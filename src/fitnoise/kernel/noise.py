@@ -1,59 +1,64 @@
-"""The one door through which chance enters: exact discrete Gaussian and Laplace noise, and exact choices.
+"""Draw exact discrete Gaussian and Laplace noise, and make exact random choices. Part of the trust kernel.
 
-Nothing else in fitnoise draws a random number that a release contains. There is no seed to give, no generator to
-choose and no fallback: if the system's randomness fails, no noise is drawn and an error says so. Tests that need the
-same noise twice replace these functions from outside.
+Nothing else in fitnoise draws a random number that a release contains. Callers can give no seed and choose no
+generator, and there is no fallback. If the system's randomness fails, the module draws no noise and raises an error.
+Tests that need the same noise twice replace these functions from outside.
 
-Releases draw with `discrete_gaussians` and `discrete_laplaces`, whose every step is below. The tests hold them to the
-exact laws, and to the samplers of others (:mod:`fitnoise.laboratory.reference_samplers`). `categorical` chooses among
-finitely many results, with chances given as integers.
+Releases draw with `discrete_gaussians` and `discrete_laplaces`, whose every step is below. The tests compare them with
+the exact laws, and with other samplers (:mod:`fitnoise.laboratory.reference_samplers`). `categorical` chooses among
+finitely many results, with probabilities given as integers.
 
 **The laws.** Both give every integer x a probability in proportion to exp(−γ(|x|)):
 
     N_Z(0, σ²):  γ(x) = x²/(2σ²);     the discrete Laplace law of scale t:  γ(x) = x/t.
 
-The latter is P(x) = (1 − q)/(1 + q) q^|x|, with q = exp(−1/t).
+The discrete Laplace law is P(x) = (1 − q)/(1 + q) q^|x|, with q = exp(−1/t).
 
-**The algorithm.** Rejection from a two-sided geometric staircase, as in Algorithms 2 and 3 of Canonne, Kamath and
-Steinke, "The Discrete Gaussian for Differential Privacy" (2020) [CKS20], with their ratio 1/e replaced by 1/2, which
-bits give exactly, and their acceptances made in one. Let w = 2^k ≥ 1 with w ≥ (32/27) σ, or w ≥ (16/23) t. Draw
+**The algorithm.** The sampler uses rejection from a two-sided geometric staircase. It follows Algorithms 2 and 3 of
+Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2020) [CKS20]. It replaces their ratio
+1/e by 1/2, which bits give exactly, and makes their acceptances in one. Let w = 2^k ≥ 1 with w ≥ (32/27) σ, or w ≥
+(16/23) t. Draw
 
-    V with P(V = v) = 2^(−v−1);   R uniform on {0, …, w − 1};   a fair sign;   u uniform on [0, 1);
+    V with P(V = v) = 2^(−v−1);   R uniform on {0, …, w − 1};   a fair sign;   u uniform on [0, 1).
 
-put X = V w + R and return ±X if u < p, with p = 2^V exp(−γ(X)); otherwise, or for a negative zero, start anew.
+Put X = V w + R, and return ±X if u < p, with p = 2^V exp(−γ(X)). Otherwise, or for a negative zero, start again.
 
 *Proof.* p is a probability, as γ(X) ≥ V ln 2. For N_Z, X ≥ V w gives γ ≥ V² (32/27)²/2 = V² 512/729 ≥ V ln 2, as V is
-whole and ln 2 < 0.6932 < 512/729; for the Laplace law γ ≥ V w/t ≥ V 16/23 ≥ V ln 2, as ln 2 < 0.6932 < 16/23. Every
-x ≥ 0 has one V and one R, so each of ±x comes out of one try with probability
-½ · 2^(−V−1)/w · 2^V exp(−γ(x)) = exp(−γ(x))/(4w), and zero, of one sign only, with 1/(4w): in proportion to the law.
-Tries are independent. ∎
+an integer and ln 2 < 0.6932 < 512/729. For the Laplace law γ ≥ V w/t ≥ V 16/23 ≥ V ln 2, as ln 2 < 0.6932 < 16/23.
+Every x ≥ 0 has one V and one R. So one try returns each of ±x with probability ½ · 2^(−V−1)/w · 2^V exp(−γ(x)) =
+exp(−γ(x))/(4w). It returns zero, of one sign only, with 1/(4w). These are in proportion to the law. Tries are
+independent. ∎
 
-For N_Z a try succeeds with probability 0.25 to 0.53, whatever σ. For the Laplace law Σ q^|x| = (1 + q)/(1 − q) makes it
-coth(1/(2t))/(4w), from 0.25 to 0.75: with w = 1, where t ≤ 23/16, because 1 < coth(1/(2t)) ≤ coth(8/23) < 3, which is
-exp(16/23) > 2 once more; with w ≥ 2, where 23/32 < t/w ≤ 23/16, because y = 1/(2t) < 8/23 and 1 < y coth y < 1 + y²/3.
+For N_Z a try succeeds with probability 0.25 to 0.53, for every σ. For the Laplace law Σ q^|x| = (1 + q)/(1 − q) makes
+this probability coth(1/(2t))/(4w), from 0.25 to 0.75. With w = 1, where t ≤ 23/16, the reason is 1 < coth(1/(2t)) ≤
+coth(8/23) < 3, which is exp(16/23) > 2 again. With w ≥ 2, where 23/32 < t/w ≤ 23/16, the reason is y = 1/(2t) < 8/23
+and 1 < y coth y < 1 + y²/3.
 
-**The decision u < p** is the only one that is not a matter of bits, and no rounding decides it. Of u, 40 bits are
-drawn. `_chance` computes p·2^40 in floating point to within half a unit, proven there from the four operations of IEEE
-754 alone: no library's exponential is relied on. Where the 40 bits leave u within `_MARGIN` = 16 units of p (2^−35 of
-tries), and where V does not show in the 23 bits that a try has for it (2^−23 of tries), `_settle` repeats the try in
-integers of any size, with as many more bits of u, and of V, as it takes. So the laws are exact, provided floating point
-errs by less than 32 times what is proven of it.
+**The decision u < p** is the only one that does not follow from bits alone, and no rounding decides it. The sampler
+draws 40 bits of u. `_chance` computes p·2^40 in floating point to within half a unit. The proof there uses the four
+operations of IEEE 754 alone, and no library's exponential. In 2^−35 of tries, the 40 bits leave u within `_MARGIN` = 16
+units of p. In 2^−23 of tries, V does not show in the 23 bits that a try has for it. In both cases `_settle` repeats the
+try in integers of any size, with as many more bits of u, and of V, as it takes. So the laws are exact, provided
+floating point errs by less than 32 times its proven bound.
 
-What is relied on besides:
+**Further assumptions and limits:**
 
 - **The scale.** A float is a dyadic rational, so the scale sampled with is the scale given, to the last bit.
-- **The bits.** `os.urandom`: the operating system's generator, asked anew in every round of tries. Nothing is kept for
-  later, so a fork cannot repeat it.
-- **The range.** Integers here stay below 2^61 or are unbounded; only the very end, in `_wrapped`,
-  makes 64 bits of them, modulo 2^64. With σ ≤ 2^55 a draw of N_Z needs more with probability < 2 exp(−2^15) <
-  10^-14000, a Laplace draw with 2 q^(2^63)/(1 + q) < 2 exp(−2^63/t): 10^-110 for t = 2^55, 10^-200000 for t = 2^44.
-  Clamping would be no more frequent, but pure differential privacy knows no exceptions, however rare, and reduction
-  needs none where sums are taken modulo 2^64: there it is post-processing of the unbounded draw.
-- **Time.** How long a draw takes depends on the scale and on the noise itself, never on data, which are not here.
+- **The bits.** They come from `os.urandom`, the operating system's generator, which every round of tries reads again.
+  Nothing is kept for later, so a fork cannot repeat it.
+- **The range.** Integers here stay below 2^61 or are unbounded. Only the very end, in `_wrapped`, makes 64 bits of
+  them, modulo 2^64. With σ ≤ 2^55 a draw of N_Z needs more with probability < 2 exp(−2^15) < 10^-14000. A Laplace draw
+  does so with probability 2 q^(2^63)/(1 + q) < 2 exp(−2^63/t): 10^-110 for t = 2^55, 10^-200000 for t = 2^44. Clamping
+  would be no more frequent, but pure differential privacy knows no exceptions, however rare. Reduction needs none where
+  sums are taken modulo 2^64: there it is post-processing of the unbounded draw.
+- **Time.** The time of a draw depends on the scale and on the noise itself. It never depends on data, which are not
+  here.
 
-Why the noise is drawn on its own and handed back, instead of being added to the counts here: a sum that saturates, on
-top of integers that have wrapped, is no post-processing of the exact mechanism. Noise drawn on its own can be added in
-the arithmetic of the measurement itself, whatever that is.
+**Separate noise.** These functions return the noise instead of adding it to counts. A sum that saturates, on top of
+integers that have wrapped, is no post-processing of the exact mechanism. The caller can add separate noise in the
+arithmetic of the measurement, whichever that is.
+
+**Trust.** A mistake here can change the law of the noise, and so break the privacy promise of every release.
 """
 
 from __future__ import annotations
@@ -91,24 +96,28 @@ __all__ = [
 Flags = npt.NDArray[np.bool_]
 
 _BLOCK = 2**14
-"""Tries at once: what a round works on fits in a processor's cache."""
+"""The number of tries at once: the arrays of a round fit in a processor's cache."""
 
 _V_BITS = 23
 
 _U_BITS = 40
-"""A try's first word of 64 bits is a sign, the first bits of u, and the bits of V; its second holds R."""
+"""The number of bits of u in a try. Its first word of 64 bits is a sign, the first bits of u, and the bits of V; its
+second holds R.
+"""
 
 _MARGIN = 16
-"""In units of 2^−40: decisions nearer to their threshold are made in integers. 32 times what `_chance` can err by."""
+"""The distance to p, in units of 2^−40, below which integers decide: 32 times the error bound of `_chance`."""
 
 _GUARD = 16
-"""Bits with which `_exp_bounds` computes beyond those it returns: with fewer it is no less right, only less sharp."""
+"""The number of bits that `_exp_bounds` adds to those it returns. With fewer the bounds stay right, but are less
+sharp.
+"""
 
 _AT_ONCE = 32
-"""Words asked for at once, where they are used one by one."""
+"""The number of words read at once, where they are used one by one."""
 
 _TOO_MANY = 2**60
-"""Draws: more than any array holds."""
+"""A number of draws above the size of any array."""
 
 _INT64 = np.iinfo(np.int64)
 
@@ -116,19 +125,19 @@ _LN2 = 0.6931471805599453
 """The float nearest to ln 2."""
 
 _TAYLOR = (1 / 720, -1 / 120, 1 / 24, -1 / 6, 1 / 2, -1.0, 1.0)
-"""exp(−s) to degree 6, highest power first."""
+"""The coefficients of exp(−s) to degree 6, highest power first."""
 
 # --- The laws ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Law:
-    """All that the two laws differ in.
+    """The parameters in which the two laws differ.
 
     Attributes:
-        steepness: A staircase of width w serves scales up to w times this.
-        gamma: γ in floating point, within 5 · 2^−53 relative, from x, whole and below 2^61, as it is rounded to a
-            float, and the scale. Infinity beyond the largest float.
+        steepness: A staircase of width w serves scales up to w times this number.
+        gamma: γ in floating point, within 5 · 2^−53 relative, from x and the scale. x is an integer below 2^61, rounded
+            to a float. The result is infinity beyond the largest float.
         ratio: γ as a numerator and a denominator, both integers, from x and the scale as a numerator and a denominator.
     """
 
@@ -138,7 +147,7 @@ class _Law:
 
 
 def _half_square(x: Floats, scales: Floats) -> Floats:
-    """x²/(2σ²): of the rounded x and of the quotient each error counts twice, that of the square once."""
+    """Return x²/(2σ²); the errors of the rounded x and of the quotient each count twice, that of the square once."""
     gamma = x / scales
     gamma *= gamma
     gamma *= 0.5
@@ -146,17 +155,17 @@ def _half_square(x: Floats, scales: Floats) -> Floats:
 
 
 def _exact_half_square(x: int, top: int, bottom: int) -> tuple[int, int]:
-    """x²/(2σ²), with σ = top/bottom."""
+    """Return x²/(2σ²), with σ = top/bottom."""
     return (x * bottom) ** 2, 2 * top**2
 
 
 def _exact_quotient(x: int, top: int, bottom: int) -> tuple[int, int]:
-    """x/t, with t = top/bottom."""
+    """Return x/t, with t = top/bottom."""
     return x * bottom, top
 
 
 def _wrapped(x: int) -> int:
-    """The one integer of 64 bits that equals x modulo 2^64."""
+    """Return the one integer of 64 bits that equals x modulo 2^64."""
     return (x + 2**63) % 2**64 - 2**63
 
 
@@ -170,21 +179,21 @@ _LAPLACE = _Law(steepness=23 / 16, gamma=np.divide, ratio=_exact_quotient)
 def discrete_gaussian(scale: float, size: int) -> Integers:
     """Draw `size` independent integers from N_Z(0, scale²): P(k) ∝ exp(−k² / (2 scale²)).
 
-    One run of `discrete_gaussians`, with the same guarantees.
+    This is one run of `discrete_gaussians`, with the same guarantees.
 
     Args:
         scale: The parameter σ, in units of the measurement: 0 < σ ≤ 2^55. Taken exactly.
-        size: How many, at least 0.
+        size: The number of draws, at least 0.
 
     Returns:
         int64 array of shape (size,).
 
     Raises:
-        TypeError: The scale is no `float` or `int`, or the size no `int` or `numpy.integer` (truth values are
+        TypeError: The scale is not a `float` or `int`, or the size is not an `int` or `numpy.integer` (truth values are
             neither).
-        ValueError: The scale is not finite, not positive, larger than 2^55, or a whole number that no float
-            equals; or the size is negative, or more than an array can hold.
-        FitnoiseError: The sampler failed, for want of randomness from the operating system.
+        ValueError: The scale is not finite, not positive, larger than 2^55, or a whole number that no float equals. Or
+            the size is negative, or more than an array can hold.
+        FitnoiseError: The sampler failed, because the operating system gave no randomness.
     """
     return _single(_GAUSSIAN, scale, size)
 
@@ -192,30 +201,31 @@ def discrete_gaussian(scale: float, size: int) -> Integers:
 def discrete_gaussians(scales: Floats, sizes: npt.NDArray[np.integer]) -> Integers:
     """Draw `sizes[i]` independent integers from N_Z(0, scales[i]²) for every i, one run after the other.
 
-    Costs 0.07 to 0.15 µs a draw where there are thousands, in one run or in many, and at least 0.1 ms a call
-    (`benchmarks/sampler.py`). Memory beside the result: a few MB, and 100 bytes a run.
+    A draw takes 0.07 to 0.15 µs with thousands of draws, in one run or in many. A call takes at least 0.1 ms
+    (`benchmarks/sampler.py`). Memory other than the result: a few MB, and 100 bytes a run.
 
     Args:
-        scales: float64, shape (K,): the parameters σ, in units of the measurements: 0 < σ ≤ 2^55. Taken exactly.
-        sizes: Integers, shape (K,): how many of each, at least 0.
+        scales: The parameters σ, float64, shape (K,), in units of the measurements: 0 < σ ≤ 2^55. Taken exactly.
+        sizes: The numbers of draws, integers of at least 0, shape (K,).
 
     Returns:
         int64 array of shape (Σ sizes,).
 
     Raises:
-        TypeError: The scales are no array of float64 with one axis, or the sizes no array of integers with one axis.
-        ValueError: There are more of the one than of the other; a scale is not finite, not positive, or larger than
-            2^55; a size is negative, or together they are more than an array can hold.
-        FitnoiseError: The sampler failed, for want of randomness from the operating system.
+        TypeError: The scales are not an array of float64 with one axis, or the sizes not an array of integers with one
+            axis.
+        ValueError: The numbers of scales and sizes differ. A scale is not finite, not positive, or larger than 2^55. A
+            size is negative, or together they are more than an array can hold.
+        FitnoiseError: The sampler failed, because the operating system gave no randomness.
 
     **Guarantees**
 
-    - Exact distribution, all draws independent, on the assumptions in the head of this file: adding the result to
-      integers makes a measurement of squared sensitivity s², in units of the scales, exactly s²/2-zCDP (CKS20,
+    - The distribution is exact and all draws are independent, on the assumptions in the head of this file. So integers
+      of squared sensitivity s², in units of the scales, plus this noise are an exactly s²/2-zCDP measurement (CKS20,
       Theorem 14).
     - The variance is at most σ², and equals it to 1e-6 relative from σ = 1 up (CKS20, Section 3).
-    - Every call is fresh: no seed, no state that a caller can set, save or restore, no bits kept for later.
-    - All of the noise or none: an error hands out nothing.
+    - Every call uses new bits: no seed, no state that a caller can set, save or restore, no bits kept for later.
+    - An error returns no noise at all.
     - No error names a scale.
     """
     return _several(_GAUSSIAN, scales, sizes)
@@ -224,7 +234,8 @@ def discrete_gaussians(scales: Floats, sizes: npt.NDArray[np.integer]) -> Intege
 def discrete_laplace(scale: float, size: int) -> Integers:
     """Draw `size` independent integers from the discrete Laplace law: P(k) ∝ exp(−|k| / scale).
 
-    One run of `discrete_laplaces`, with the same guarantees; arguments and errors are those of `discrete_gaussian`.
+    This is one run of `discrete_laplaces`, with the same guarantees. Arguments and errors are those of
+    `discrete_gaussian`.
     """
     return _single(_LAPLACE, scale, size)
 
@@ -233,20 +244,22 @@ def discrete_laplaces(scales: Floats, sizes: npt.NDArray[np.integer]) -> Integer
     """Draw `sizes[i]` independent integers from the discrete Laplace law of scales[i] for every i, run after run.
 
     P(k) = (1 − q)/(1 + q) q^|k|, q = exp(−1/t), for the scale t. Arguments, errors, memory and time are those of
-    `discrete_gaussians`, the scales t, in units of the measurements, in place of σ.
+    `discrete_gaussians`, with the scales t, in units of the measurements, in place of σ.
 
     **Guarantees**
 
-    - Exact distribution, all draws independent, on the assumptions in the head of this file: adding the result to
-      integers makes a measurement of L1 sensitivity s, in units of the scales, exactly s-differentially private.
+    - The distribution is exact and all draws are independent, on the assumptions in the head of this file. So integers
+      of L1 sensitivity s, in units of the scales, plus this noise are an exactly s-differentially private measurement.
       *Proof.* P(k)/P(k + d) = exp((|k + d| − |k|)/t) ≤ exp(|d|/t), an equality for k, d ≥ 0; factors of independent
-      draws multiply. ∎ This holds without exception where the sum is taken modulo 2^64, as int64 does: the sum is
-      then that of unbounded draws, reduced. In unbounded integers it holds but for the event, of probability below
-      10^-110 a draw, that a draw does not fit in int64.
+      draws multiply. ∎
+    - The privacy holds without exception where the sum is taken modulo 2^64, as int64 does: the sum is then that of
+      unbounded draws, reduced.
+    - In unbounded integers the privacy holds except for the event that a draw does not fit in int64. Its probability is
+      below 10^-110 a draw.
     - The variance 2q/(1 − q)² is at most 2t². *Proof.* Σ k² q^k = q (1 + q)/(1 − q)³ gives the variance, which is
       2/(q^(−1/2) − q^(1/2))² = 1/(2 sinh²(1/(2t))), and sinh y ≥ y for y ≥ 0. ∎
-    - Every call is fresh: no seed, no state that a caller can set, save or restore, no bits kept for later.
-    - All of the noise or none: an error hands out nothing.
+    - Every call uses new bits: no seed, no state that a caller can set, save or restore, no bits kept for later.
+    - An error returns no noise at all.
     - No error names a scale.
     """
     return _several(_LAPLACE, scales, sizes)
@@ -255,7 +268,7 @@ def discrete_laplaces(scales: Floats, sizes: npt.NDArray[np.integer]) -> Integer
 def categorical(weights: Sequence[int] | npt.NDArray[Any]) -> int:
     """Draw one index i with probability weights[i] / Σ weights, exactly.
 
-    One draw of `categoricals`, with the same argument, errors and guarantees.
+    This is one draw of `categoricals`, with the same argument, errors and guarantees.
     """
     return int(categoricals(weights, 1)[0])
 
@@ -263,36 +276,39 @@ def categorical(weights: Sequence[int] | npt.NDArray[Any]) -> int:
 def categoricals(weights: Sequence[int] | npt.NDArray[Any], size: int) -> Integers:
     """Draw `size` independent indices, each i with probability weights[i] / Σ weights, exactly.
 
-    With N = Σ weights and 2^b the smallest power of two that is at least N, a try takes fresh random bits, the first b
-    of which are an integer u, and succeeds if u < N. It gives the number of partial sums w_0, w_0 + w_1, … that are at
-    most u. *Proof.* Given u < N, u is uniform on {0, …, N − 1}, and exactly weights[i] of these numbers give i. ∎
+    Let N = Σ weights, and let 2^b be the smallest power of two that is at least N. A try takes new random bits, the
+    first b of which are an integer u, and succeeds if u < N. It gives the number of partial sums w_0, w_0 + w_1, … that
+    are at most u. *Proof.* Given u < N, u is uniform on {0, …, N − 1}, and exactly weights[i] of these numbers give i.
+    ∎
 
     Args:
         weights: Whole numbers of any size, none below 0, not all 0; an array with one axis, or a sequence.
-        size: How many, at least 0.
+        size: The number of draws, at least 0.
 
     Returns:
         int64 array of shape (size,).
 
     Raises:
-        TypeError: The weights are no array with one axis or sequence of `int` or `numpy.integer`, or the size is
+        TypeError: The weights are not an array with one axis or a sequence of `int` or `numpy.integer`. Or the size is
             neither (truth values are neither).
-        ValueError: A weight is negative, all are zero, or there are none; or the size is negative, or more than an
+        ValueError: A weight is negative, all are zero, or there are none. Or the size is negative, or more than an
             array can hold.
-        FitnoiseError: The sampler failed, for want of randomness from the operating system.
+        FitnoiseError: The sampler failed, because the operating system gave no randomness.
 
     **Guarantees**
 
-    - Exact distribution, all draws independent, provided the bits of `os.urandom` are: nothing is rounded.
+    - The distribution is exact and all draws are independent, provided the bits of `os.urandom` are: nothing is
+      rounded.
     - An index of weight zero is never drawn.
-    - A try succeeds with probability N/2^b > 1/2, whichever index it then gives. So how many random words are asked for
-      depends on N, on the size and on chance, never on what is drawn: rows of weights with one total are not told apart
-      by it, and where N is a power of two it is fixed.
-    - Every partial sum is formed and kept, whatever is drawn. What is left is the search: the number of its comparisons
-      differs by at most one between indices, but where an index is found, and with a probability below 2^−63 for each
-      weight also how long u is compared, shows in the caches and in nanoseconds. Constant time is not claimed.
-    - Every call is fresh: no seed, no state that a caller can set, save or restore, no bits kept for later.
-    - All of the draws or none: an error hands out nothing. No error names a weight.
+    - A try succeeds with probability N/2^b > 1/2, whichever index it then gives. So the number of random words that are
+      read depends on N, on the size and on the random bits, never on the drawn index. It does not distinguish rows of
+      weights with one total, and where N is a power of two it is fixed.
+    - Every partial sum is formed and kept, for every index that may be drawn. Only the search depends on the index: the
+      number of its comparisons differs by at most one between indices. The place of an index shows in the caches and in
+      nanoseconds. With a probability below 2^−63 for each weight, the time to compare u shows as well. Constant time is
+      not claimed.
+    - Every call uses new bits: no seed, no state that a caller can set, save or restore, no bits kept for later.
+    - An error returns no draw at all. No error names a weight.
     """
     sums = _partial_sums(weights)
     if not is_whole(size):
@@ -300,7 +316,8 @@ def categoricals(weights: Sequence[int] | npt.NDArray[Any], size: int) -> Intege
     _check(1.0, 1.0, int(size), int(size))
     bits = (sums[-1] - 1).bit_length()
     length = max(1, -(-bits // 64))
-    ends = [end << (64 * length - bits) for end in sums]  # what u is compared with, as the first bits of some words
+    # The words of u are compared with these, as the first bits of some words.
+    ends = [end << (64 * length - bits) for end in sums]
     tops = np.array([end >> 64 * (length - 1) for end in ends if end >> 64 * length == 0], dtype=np.uint64)
     drawn = np.empty(int(size), dtype=np.int64)
     done = 0
@@ -309,7 +326,7 @@ def categoricals(weights: Sequence[int] | npt.NDArray[Any], size: int) -> Intege
         found = np.searchsorted(tops, words[:, 0], side="right")
         if length > 1:
             least = np.searchsorted(tops, words[:, 0], side="left")
-            for i in np.flatnonzero(least < found):  # a first word equals that of an end: the others decide
+            for i in np.flatnonzero(least < found):  # A first word equals that of an end, so the other words decide.
                 u = int.from_bytes(words[i].astype(">u8").tobytes(), "big")
                 found[i] = least[i] + sum(end <= u for end in ends[least[i] : found[i]])
         good = found[found < len(sums)]
@@ -319,7 +336,7 @@ def categoricals(weights: Sequence[int] | npt.NDArray[Any], size: int) -> Intege
 
 
 def _partial_sums(weights: Sequence[int] | npt.NDArray[Any]) -> list[int]:
-    """w_0, w_0 + w_1, …, the last of them positive, or the error that says why not."""
+    """Return w_0, w_0 + w_1, …, the last of them positive; raise an error for invalid weights."""
     listed = isinstance(weights, Sequence) and not isinstance(weights, str | bytes)
     if not listed and not (isinstance(weights, np.ndarray) and weights.ndim == 1):
         raise TypeError("the weights need to be a sequence, or an array with one axis; no noise was drawn")
@@ -339,45 +356,47 @@ def by_distance(
 ) -> tuple[int, ...]:
     """Draw one point o of a box with a probability in proportion to α^d(place, o) · weights[o], exactly.
 
-    d(x, y) = max_k ⌈|x_k − y_k| / steps_k⌉. The row of probabilities is never formed. A try is:
+    d(x, y) = max_k ⌈|x_k − y_k| / steps_k⌉. The row of probabilities is never formed. A try has three steps:
 
-    1. Draw m ≥ 0 with P(m) ∝ α^m B_m, where B_m = Π_k (2 m steps_k + 1) is the number of whole points x with
-       d(place, x) ≤ m. With B_m = Σ_j c_j C(m, j), where c_j ≥ 0 are its differences at 0, that is a mixture: j with
-       weight c_j α^j / (1 − α)^(j + 1), and then m = j + G_0 + … + G_j, with P(G = g) = (1 − α) α^g.
+    1. Draw m ≥ 0 with P(m) ∝ α^m B_m. Here B_m = Π_k (2 m steps_k + 1) is the number of integer points x with d(place,
+       x) ≤ m. With B_m = Σ_j c_j C(m, j), where c_j ≥ 0 are its differences at 0, this is a mixture. Draw j with weight
+       c_j α^j / (1 − α)^(j + 1), and then m = j + G_0 + … + G_j, with P(G = g) = (1 − α) α^g.
     2. Draw a point x, uniform among these B_m.
-    3. Take it with probability weights[x] / top if it is in the box, and never otherwise; else start anew.
+    3. Take x with probability weights[x] / top if it is in the box, and never otherwise; else start again.
 
-    *Proof.* Σ_m C(m, j) α^m = α^j / (1 − α)^(j + 1), and G_0 + … + G_j is m − j with probability
-    C(m, j) α^(m − j) (1 − α)^(j + 1): step 1 gives m with probability α^m B_m / K, K = Σ_m α^m B_m. Step 2 gives x with
-    probability Σ_{m ≥ d} α^m / K = α^d / ((1 − α) K), d = d(place, x). ∎
+    *Proof.* Σ_m C(m, j) α^m = α^j / (1 − α)^(j + 1), and G_0 + … + G_j is m − j with probability C(m, j) α^(m − j) (1 −
+    α)^(j + 1). So step 1 gives m with probability α^m B_m / K, K = Σ_m α^m B_m. Step 2 gives x with probability Σ_{m ≥
+    d} α^m / K = α^d / ((1 − α) K), d = d(place, x). ∎
 
-    A weight that is looked up is also compared with `top`, as looking at all of them would take longer than drawing.
+    Each weight that is read is also compared with `top`, as reading all of them would take longer than drawing.
 
     Args:
-        alpha: α, 0 < α < 1. Fastest where it is a multiple of 2^−64. Of the order of 1/(1 − α) words are read a try.
-        steps: at least 1, one for every axis.
+        alpha: α, 0 < α < 1. Fastest where it is a multiple of 2^−64. A try reads on the order of 1/(1 − α) words.
+        steps: One number of at least 1 for every axis.
         weights: int64, an axis for every step; none below 0.
-        top: at least the largest weight, and above 0.
-        place: where the truth is in the box, from 0, one number for every axis.
+        top: An upper bound on the largest weight, above 0.
+        place: The true position in the box, from 0, one number for every axis.
 
     Returns:
         A place in the box.
 
     Raises:
-        TypeError: α is no fraction, the weights are no array of int64, or another number is not whole.
-        ValueError: α, a step or `top` is out of range, the axes are not equally many, the place is not in the box, or a
-            weight was met that is not from 0 to `top`.
-        FitnoiseError: The sampler failed, for want of randomness from the operating system.
+        TypeError: α is not a fraction, the weights are not an array of int64, or another argument is not an integer.
+        ValueError: α, a step or `top` is out of range, the numbers of axes differ, or the place is not in the box. Or a
+            weight that was read is not from 0 to `top`.
+        FitnoiseError: The sampler failed, because the operating system gave no randomness.
 
     **Guarantees**
 
-    - Exact distribution, provided the bits of `os.urandom` are: whole numbers decide, nothing is rounded or cut off.
-    - A try succeeds with probability Σ_o α^d(place, o) weights[o] / (top Σ_x α^d(place, x)), the last sum over all
-      whole points, which is the same for every place. So the number of tries has one law for all places whose weights,
-      so discounted, have one sum. What a try reads and does before its end depends on m and x − place alone, whose law
-      is the same for every place: a weight is read at the nearest place of the box where x is outside. Where in the
-      weights that is shows in the caches, in nanoseconds: constant time is not claimed.
-    - Every call is fresh: no seed, no state that a caller can set, save or restore, no bits kept for later.
+    - The distribution is exact, provided the bits of `os.urandom` are: integers decide, and nothing is rounded or cut
+      off.
+    - A try succeeds with probability Σ_o α^d(place, o) weights[o] / (top Σ_x α^d(place, x)). The last sum, over all
+      integer points, is the same for every place. So the number of tries has one law for all places with one sum of
+      discounted weights.
+    - Before its end, a try depends on m and x − place alone, whose law is the same for every place. This covers all
+      that it reads and does: where x is outside the box, it reads the weight at the nearest place of the box. The
+      position of this weight shows in the caches, in nanoseconds: constant time is not claimed.
+    - Every call uses new bits: no seed, no state that a caller can set, save or restore, no bits kept for later.
     - No error names a weight or the place.
     """
     if not isinstance(weights, np.ndarray) or weights.dtype != np.int64:
@@ -401,28 +420,29 @@ def by_distance(
 
 
 def clamped(alpha: Fraction, steps: Sequence[int], shape: Sequence[int], place: Sequence[int]) -> tuple[int, ...]:
-    """Draw a whole point with a probability in proportion to α^d(place, o), and clamp it to a box.
+    """Draw an integer point with a probability in proportion to α^d(place, o), and clamp it to a box.
 
-    d as of :func:`by_distance`, of which this is the first try, with every axis moved to the nearest end where it is
-    beyond one.
+    d is the distance of :func:`by_distance`. This draw is the first try of that function, with every axis moved to the
+    nearest end where it is beyond one.
 
     Args:
         alpha: α, 0 < α < 1.
-        steps: at least 1, one for every axis.
-        shape: of the box.
-        place: where the truth is in the box, from 0.
+        steps: One number of at least 1 for every axis.
+        shape: The shape of the box.
+        place: The true position in the box, from 0.
 
     Returns:
         A place in the box.
 
     Raises:
-        TypeError: α is no fraction, or another number is not whole.
-        ValueError: α or a step is out of range, the axes are not equally many, or the place is not in the box.
-        FitnoiseError: The sampler failed, for want of randomness from the operating system.
+        TypeError: α is not a fraction, or another argument is not an integer.
+        ValueError: α or a step is out of range, the numbers of axes differ, or the place is not in the box.
+        FitnoiseError: The sampler failed, because the operating system gave no randomness.
 
     **Guarantees**
 
-    - As of :func:`by_distance`; what is read and done before clamping has the same law for every place.
+    - The guarantees of :func:`by_distance` hold. All that is read and done before clamping has the same law for every
+      place.
     """
     own, axes = _checked_box(alpha, steps, shape, place)
     x = next(_points(_stream(), alpha, axes, own))
@@ -430,7 +450,7 @@ def clamped(alpha: Fraction, steps: Sequence[int], shape: Sequence[int], place: 
 
 
 def _points(words: Iterator[int], alpha: Fraction, axes: list[int], own: list[int]) -> Iterator[list[int]]:
-    """Points x with P(x) ∝ α^d(own, x), over all whole points, independent and without end: steps 1 and 2 above."""
+    """Yield independent points x with P(x) ∝ α^d(own, x), over all integer points, without end: steps 1 and 2 above."""
     p, q = alpha.numerator, alpha.denominator
     counts = [math.prod(2 * m * v + 1 for v in axes) for m in range(len(axes) + 1)]
     mixture = []
@@ -447,7 +467,7 @@ def _points(words: Iterator[int], alpha: Fraction, axes: list[int], own: list[in
 def _checked_box(
     alpha: Fraction, steps: Sequence[int], shape: Sequence[int], place: Sequence[int]
 ) -> tuple[list[int], list[int]]:
-    """The place and the steps as Python's integers, or the error that says why not."""
+    """Return the place and the steps as Python's integers; raise an error for invalid arguments."""
     if not isinstance(alpha, Fraction):
         raise TypeError(f"alpha is a {type(alpha).__name__}; it needs to be a Fraction; no noise was drawn")
     if not all(is_whole(n) for n in (*steps, *place, *shape)):
@@ -462,27 +482,27 @@ def _checked_box(
 
 
 def _single(law: _Law, scale: float, size: int) -> Integers:
-    """One run of a law, checked."""
+    """Check and draw one run of a law."""
     parameter, count = checked_run(scale, size)
     return _draw(law, np.array([parameter]), np.array([count], dtype=np.int64))
 
 
 def _several(law: _Law, scales: Floats, sizes: npt.NDArray[np.integer]) -> Integers:
-    """Any number of runs of a law, checked."""
+    """Check and draw any number of runs of a law."""
     if not isinstance(scales, np.ndarray) or scales.dtype != np.float64 or scales.ndim != 1:
         raise TypeError("the scales need to be an array of float64 with one axis; no noise was drawn")
     if not isinstance(sizes, np.ndarray) or sizes.dtype.kind not in "iu" or sizes.ndim != 1:
         raise TypeError("the sizes need to be an array of whole numbers with one axis; no noise was drawn")
     if scales.size != sizes.size:
         raise ValueError("there need to be as many scales as sizes; no noise was drawn")
-    own = np.array(scales)  # what is checked is what is used, and no subclass
+    own = np.array(scales)  # The checked array is the one that is used, and no subclass.
     counts = np.array(sizes).astype(object)
     _check(own.min(initial=1.0), own.max(initial=1.0), counts.min(initial=0), counts.sum())
     return _draw(law, own, counts.astype(np.int64))
 
 
 def checked_run(scale: float, size: int) -> tuple[float, int]:
-    """A scale and a size as they are used, or the error that says why not."""
+    """Return a scale and a size as the sampler uses them; raise an error for invalid ones."""
     if isinstance(scale, bool) or not isinstance(scale, float | int):
         raise TypeError(f"the scale is a {type(scale).__name__}; it needs to be a float; no noise was drawn")
     if not is_whole(size):
@@ -494,7 +514,7 @@ def checked_run(scale: float, size: int) -> tuple[float, int]:
 
 
 def _check(smallest: float, largest: float, fewest: int, together: int) -> None:
-    """Refuse scales and sizes out of range."""
+    """Raise ValueError for scales and sizes out of range."""
     if not smallest > 0:  # also refuses NaN
         raise ValueError("a scale is not a number above 0; no noise was drawn")
     if not largest <= MAX_SCALE:
@@ -509,16 +529,16 @@ def _check(smallest: float, largest: float, fewest: int, together: int) -> None:
 
 
 def _draw(law: _Law, scales: Floats, sizes: Integers) -> Integers:
-    """All runs, one after the other, shape (Σ sizes,).
+    """Return all runs, one after the other, shape (Σ sizes,).
 
     Every place of the result gets the first success among tries of its own. A round makes one try for each of up to
-    `_BLOCK` places; those without success stay for the next, and the next places fill the gaps.
+    `_BLOCK` places. Places without success stay for the next round, and the next places fill the gaps.
     """
     widths = _widths(scales, law.steepness)
     ends = np.cumsum(sizes)
     noise = np.empty(int(sizes.sum()), dtype=np.int64)
     places = runs = np.empty(0, dtype=np.int64)
-    begun = 0  # places before this one have been tried for
+    begun = 0  # Places before this one have had a try.
     while begun < noise.size or places.size:
         until = min(noise.size, begun + _BLOCK - places.size)
         if begun < until:
@@ -540,7 +560,7 @@ def _draw(law: _Law, scales: Floats, sizes: Integers) -> Integers:
 
 
 def _runs(ends: Integers, sizes: Integers, start: int, stop: int) -> Integers:
-    """The run of each place in start, …, stop − 1, where run i has sizes[i] places, the last one before ends[i]."""
+    """Return the run of each place in start, …, stop − 1, where run i has sizes[i] places, the last before ends[i]."""
     first = int(np.searchsorted(ends, start, side="right"))
     last = int(np.searchsorted(ends, stop, side="left")) + 1
     here = np.minimum(ends[first:last], stop) - np.maximum(ends[first:last] - sizes[first:last], start)
@@ -548,10 +568,10 @@ def _runs(ends: Integers, sizes: Integers, start: int, stop: int) -> Integers:
 
 
 def _widths(scales: Floats, steepness: float) -> Integers:
-    """The smallest power of two w ≥ 1 with scale ≤ steepness · w for every scale, shape (K,).
+    """Return the smallest power of two w ≥ 1 with scale ≤ steepness · w for every scale, shape (K,).
 
-    With scale = m 2^e, steepness = n 2^f and ½ ≤ m, n < 1, all exact: steepness · 2^(e−f) = n 2^e is at least the
-    scale if and only if m ≤ n, and twice that is at least 2^e, above the scale. At most 2^56 for N_Z, and 2^55 for the
+    Let scale = m 2^e, steepness = n 2^f and ½ ≤ m, n < 1, all exact. Then steepness · 2^(e−f) = n 2^e is at least the
+    scale if and only if m ≤ n. Twice that is at least 2^e, above the scale. w is at most 2^56 for N_Z, and 2^55 for the
     Laplace law, since 2^55 = ½ 2^56.
     """
     mantissas, exponents = np.frexp(scales)
@@ -560,7 +580,7 @@ def _widths(scales: Floats, steepness: float) -> Integers:
 
 
 def _words(count: int) -> Integers:
-    """That many words of 64 random bits from the operating system, never fewer."""
+    """Return `count` words of 64 random bits from the operating system, never fewer."""
     failure, drawn = None, b""
     try:
         drawn = os.urandom(8 * count)
@@ -568,7 +588,7 @@ def _words(count: int) -> Integers:
         failure = type(error).__name__
     if failure is None and len(drawn) != 8 * count:
         failure = "too few bits"
-    if failure is not None:  # raised out here: nothing of the error is kept
+    if failure is not None:  # Raised outside the handler, so that it keeps nothing of the error.
         raise FitnoiseError(
             "noise-sampler-failed",
             f"The operating system gave no random bits ({failure}).",
@@ -580,13 +600,16 @@ def _words(count: int) -> Integers:
 
 
 def _stream() -> Iterator[int]:
-    """Fresh words of 64 random bits without end, asked for a few at a time; what is left over is forgotten."""
+    """Yield new words of 64 random bits without end, read a few at a time; unused words are discarded."""
     while True:
         yield from _words(_AT_ONCE).view(np.uint64).tolist()
 
 
 def _uniform(words: Iterator[int], count: int) -> int:
-    """A number of 0, …, count − 1, each as likely: the first bits of some words, anew while they are no such number."""
+    """Return a number of 0, …, count − 1, each equally likely.
+
+    It is the first bits of some words; they are drawn again while they are no such number.
+    """
     bits = (count - 1).bit_length()
     length = -(-bits // 64)
     while True:
@@ -599,7 +622,7 @@ def _uniform(words: Iterator[int], count: int) -> int:
 
 
 def _successes(words: Iterator[int], p: int, q: int) -> int:
-    """How often something of probability p/q happens before it fails to."""
+    """Return the number of successes of probability p/q before the first failure."""
     count = 0
     while _uniform(words, q) < p:
         count += 1
@@ -609,14 +632,13 @@ def _successes(words: Iterator[int], p: int, q: int) -> int:
 def _try(
     law: _Law, first: Integers, second: Integers, scales: Floats, widths: Integers
 ) -> tuple[Integers, Flags, Flags]:
-    """One try from each pair of random words: ±X, whether it is accepted, and whether that is still open.
+    """Return one try from each pair of random words: ±X, True if it is accepted, and True if that is still open.
 
-    Arrays of one shape. First word, from the top: 1 bit of sign, 40 of u, 23 of V, which is the number of zeros they
-    end with, or more if they are all zeros. Second word: R in its lowest k bits.
+    All arrays have one shape. The first word has, from the top, 1 bit of sign, 40 of u, and 23 of V. V is the number of
+    zeros that end these 23 bits, or more if they are all zeros. The second word has R in its lowest k bits. If all 23
+    bits of V are zero, V is not known, and the try is open for every u.
 
-    With all 23 bits of V zero, V is not known, and the try is open, whatever u is.
-
-    Whole numbers stay below 24 · 2^56 < 2^61.
+    Integers stay below 24 · 2^56 < 2^61.
     """
     weights = first | (1 << _V_BITS)
     weights &= -weights  # 2^V: the lowest bit that is one, at most 2^23
@@ -635,33 +657,33 @@ def _try(
 
 
 def _chance(gamma: Floats, v: npt.NDArray[np.uint8]) -> Floats:
-    """p·2^40 = 2^(40+V) exp(−γ) within a quarter, for V < 23 and γ ≥ V ln 2, given γ within 5 · 2^−53 relative.
+    """Return p·2^40 = 2^(40+V) exp(−γ) within a quarter, for V < 23 and γ ≥ V ln 2, given γ within 5 · 2^−53 relative.
 
-    With E = γ − V ln 2 and s = E/256: the Taylor polynomial of exp(−s), squared eight times. Beyond E = 64 its value
-    there.
+    Let E = γ − V ln 2 and s = E/256. The result is the Taylor polynomial of exp(−s), squared eight times. Beyond E = 64
+    it is the value there.
 
-    *Proof.* Let ε = 2^−53: each operation +, −, ×, ÷ and each conversion is exact but for a factor between 1 − ε and
+    *Proof.* Let ε = 2^−53. Each operation +, −, ×, ÷ and each conversion is exact except for a factor between 1 − ε and
     1 + ε; powers of two are exact. Terms of order ε² are left out; they are below 2^−80.
 
-    p = exp(−E) with E ≥ 0. Hence p ≤ 1, Ep ≤ 1/e and E⁷p ≤ (7/e)⁷ < 7!/6. γ itself may be large where p is not, but
-    is never above E + 22 ln 2 < E + 16.
+    p = exp(−E) with E ≥ 0. Hence p ≤ 1, Ep ≤ 1/e and E⁷p ≤ (7/e)⁷ < 7!/6. γ itself may be large where p is not, but is
+    never above E + 22 ln 2 < E + 16.
 
     For E ≤ 64, s ≤ 1/4:
 
-    1. E is computed with an error of at most 5ε γ (as given) + 2ε V ln 2 (`_LN2` and the product) + ε E (the
-       difference) ≤ 6ε E + 7ε · 16, which moves exp(−E) by that much, relative; so p by at most 6ε/e + 112ε < 115ε.
+    1. The error of E has three terms: 5ε γ (as given), 2ε V ln 2 (`_LN2` and the product), and ε E (the difference).
+       Their sum is at most 6ε E + 7ε · 16. It moves exp(−E) by that much, relative; so p by at most 6ε/e + 112ε < 115ε.
        Where rounding makes E negative, zero is nearer.
     2. The polynomial leaves out at most s⁷/7!, less than 1.3 s⁷/7! relative to exp(−s) > 0.77.
-    3. Horner's rule y_i = c_i + s y_{i+1} errs by e_i ≤ e_{i+1}/4 + ε (|c_i| unless dyadic + |y_{i+1}|/4 + |y_i|), with
+    3. Horner's rule y_i = c_i + s y_{i+1} errs by e_i ≤ e_{i+1}/4 + ε (|c_i| unless dyadic + |y_{i+1}|/4 + |y_i|). With
        |y_i| ≤ 1, and ≤ ½ from i = 2 on: e_2 ≤ 1.5ε, e_1 ≤ 1.5ε, e_0 ≤ 1.7ε, less than 3ε relative.
     4. Eight squarings multiply relative errors by 256 and add 255ε.
 
-    Together p is off by at most 115ε + p (256 · (1.3 E⁷/(7! 2^56) + 3ε) + 255ε) ≤ 1138ε + 56 · 2^−56 < 2^−42.
+    Together the error of p is at most 115ε + p (256 · (1.3 E⁷/(7! 2^56) + 3ε) + 255ε) ≤ 1138ε + 56 · 2^−56 < 2^−42.
 
-    Where E, or what is computed of it, is above 64, p is below 2^−90, and so is what is computed, 2^−92.3 but for a
-    factor between 1 ± 2^−10. Where γ exceeds the largest float, infinity is cut like the rest.
+    Where E, or its computed value, is above 64, p is below 2^−90. So is the computed p: 2^−92.3 except for a factor
+    between 1 ± 2^−10. Where γ exceeds the largest float, infinity is cut off like the rest.
 
-    So p·2^40 is off by less than 1/4. Subtracting whole units below 2^40 adds at most 2^−13. Were rounding not to
+    So the error of p·2^40 is less than 1/4. Subtracting integers below 2^40 adds at most 2^−13. If rounding were not to
     nearest, ε would double. ∎
     """
     s = gamma - v * _LN2
@@ -681,7 +703,7 @@ def _chance(gamma: Floats, v: npt.NDArray[np.uint8]) -> Floats:
 
 
 def _settle(law: _Law, first: int, second: int, scale: float, width: int) -> int | None:
-    """What the try of these two words (as signed integers) comes to, without floating point: a draw, or nothing."""
+    """Return the result of the try of these two words (as signed integers), without floating point: a draw, or None."""
     low = first & ((1 << _V_BITS) - 1)
     v = _zeros(low) if low else _V_BITS + _more_zeros()
     x = v * width + (second & (width - 1))
@@ -692,12 +714,12 @@ def _settle(law: _Law, first: int, second: int, scale: float, width: int) -> int
 
 
 def _zeros(word: int) -> int:
-    """How many zeros end a word that has a one."""
+    """Return the number of zeros that end a word that has a one."""
     return (word & -word).bit_length() - 1
 
 
 def _more_zeros() -> int:
-    """A fresh V: zeros before the first one in a sequence of random bits."""
+    """Return a new V: the number of zeros before the first one in a sequence of random bits."""
     zeros = 0
     while not (word := int(_words(1)[0])):
         zeros += 64
@@ -705,10 +727,10 @@ def _more_zeros() -> int:
 
 
 def _below(units: int, v: int, numerator: int, denominator: int) -> bool:
-    """Decide u < p = 2^v exp(−γ), where the first 40 bits of u are `units` and further ones are drawn as needed.
+    """Return True if u < p = 2^v exp(−γ), with the first 40 bits of u in `units` and further ones drawn as needed.
 
-    With γ = numerator/denominator. With n bits, u lies in [units, units + 1)/2^n, and p in [low, high]/2^n by
-    `_exp_bounds`. What is decided is right because these are disjoint. u = p has probability zero, so the loop ends.
+    γ = numerator/denominator. With n bits, u lies in [units, units + 1)/2^n, and p in [low, high]/2^n by `_exp_bounds`.
+    The decision is right because it is made when these are disjoint. u = p has probability zero, so the loop ends.
     """
     bits = _U_BITS
     while True:
@@ -722,11 +744,11 @@ def _below(units: int, v: int, numerator: int, denominator: int) -> bool:
 
 
 def _exp_bounds(numerator: int, denominator: int, bits: int) -> tuple[int, int]:
-    """Integers with low ≤ 2^bits exp(−γ) ≤ high, γ = numerator/denominator ≥ 0, not more than a few units apart.
+    """Return integers with low ≤ 2^bits exp(−γ) ≤ high, γ = numerator/denominator ≥ 0, that differ by a few units.
 
-    Interval arithmetic on integers: every lower end is rounded down and every upper end up. With s = γ/2^q < 1/8, the
-    Taylor series of exp(−s) alternates and decreases, so what is left out is at most the next term; its sum is then
-    squared q times. For γ ≥ bits, exp(−γ) < 2^−bits.
+    The function uses interval arithmetic on integers: every lower end is rounded down and every upper end up. With s =
+    γ/2^q < 1/8, the Taylor series of exp(−s) alternates and decreases, so the omitted part is at most the next term.
+    Its sum is then squared q times. For γ ≥ bits, exp(−γ) < 2^−bits.
     """
     if numerator >= bits * denominator:
         return 0, 1
