@@ -709,15 +709,15 @@ def test_pages_of_what_was_made_of_a_release_are_verified_with_it(tmp_path, caps
     for command, told in (
         (["report", r, *made["whole"], *made["combination"]], "one thing is written"),
         (["export", r, "--also", later], "one thing is written"),
-        (["report", str(tmp_path / "r" / "plan.json"), *made["whole"]], "of a plan none are made"),
-        (["export", str(tmp_path / "r" / "plan.json")], "which has no tables yet"),
-        (["report", r, "--combination", combined], "of other releases than these"),
+        (["report", str(tmp_path / "r" / "plan.json"), *made["whole"]], "A plan takes none of these options"),
+        (["export", str(tmp_path / "r" / "plan.json")], "[release.plan-has-no-tables]"),
+        (["report", r, "--combination", combined], "[release.foreign-combination]"),
     ):
         by_command(*command, "-o", str(tmp_path / "not.html" if command[0] == "report" else tmp_path / "not"))
         assert told in " ".join(capsys.readouterr().err.split())
         assert not list(tmp_path.glob("not*"))
     by_command("report", r, *made["whole"], "-o", str(tmp_path / "whole" / "in.html"))
-    assert "choose a folder outside" in " ".join(capsys.readouterr().err.split())
+    assert "[release.place-inside-release]" in " ".join(capsys.readouterr().err.split())
     stated = json.loads((tmp_path / "whole" / "whole.json").read_text(encoding="utf-8"))
     stated["tables"][0]["values"][0] += 5
     (tmp_path / "whole" / "whole.json").write_text(json.dumps(stated), encoding="utf-8")
