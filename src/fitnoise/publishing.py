@@ -1,4 +1,7 @@
-"""Publishing: rehearse, measure once, write; or count here, and publish elsewhere."""
+"""Publishing: rehearse, measure once and write; or count here and publish elsewhere.
+
+Trust: a mistake here can measure without a charge, charge twice, or lose a release that was charged.
+"""
 
 from __future__ import annotations
 
@@ -38,14 +41,17 @@ R = TypeVar("R")
 
 
 def _with_ledger_file(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function take the file of a ledger in place of an open one. Readers below cannot open ledgers."""
+    """Return a function that also takes the file of a ledger in place of an open one.
+
+    Lower packages cannot open ledgers.
+    """
 
     @functools.wraps(function)
     def opening(*args: P.args, **kwargs: P.kwargs) -> R:
         file: Any = kwargs.get("ledger")
         if not isinstance(file, str | os.PathLike):
             return function(*args, **kwargs)
-        if not Path(file).is_file():  # a ledger that is made here would know nothing
+        if not Path(file).is_file():  # opening would make a new ledger, which knows nothing
             raise missing_ledger(Path(file), "Nothing was verified.")
         with Ledger(file) as book:
             kwargs["ledger"] = book
@@ -58,9 +64,9 @@ def missing_ledger(file: Path, outcome: str, action: str = "Check the path of th
     """Return the error for a ledger whose file does not exist.
 
     Args:
-        file: File that was given.
-        outcome: Sentence that says what did not happen.
-        action: Sentence that says what to do.
+        file: The given file.
+        outcome: The sentence that states what did not happen.
+        action: The sentence that states the remedy.
     """
     return LedgerError("file-missing", f"There is no ledger {file.name!r}.", "", action, outcome)
 
@@ -72,7 +78,7 @@ UNSEEDED = dict.fromkeys(
     "Noise has no seed, because anyone who knew the seed could subtract the noise. To test code reproducibly, make a "
     "release of answers of your own, without data and without a charge: fitnoise.Release(plan, answers).",
 )
-"""The reason why functions that draw noise take no seed, by the names that other libraries give it."""
+"""The reason why functions that draw noise take no seed, by the names of a seed in other libraries."""
 
 
 @checked(ReleaseError, "Nothing was measured, nothing was charged.", absent=UNSEEDED)
@@ -92,49 +98,52 @@ def release(
     notice: Callable[[str], None] | None = None,
     dropped: Callable[[Dropped], None] | None = None,
 ) -> Release:
-    """Measure a plan on data, once, and release its tables; of a series those of the next period.
+    """Measure a plan on data, once, and release its tables; for a series, those of the next period.
 
-    A call that ended after the charge, before its release was in place, is finished by the same call at no further
-    charge: with the answers that were kept, or with new ones if none were. A call whose release is in place returns
-    it as it is read, and changes nothing.
+    If a call ended after the charge, before its release was in place, an equal call finishes it without a further
+    charge. It uses the stored answers, or draws new ones if none were stored. If the release of a call is in place, the
+    call returns it as read, and changes nothing.
 
     Args:
-        plan: from :func:`fitnoise.plan`.
-        data: a CSV or Parquet file, a pattern, a folder of such files (in which folders called column=value hold a
-            column), or a list of these; a DuckDB, SQLite, SPSS, SAS, Stata or Excel file; a database ("env:NAME", a
-            variable of the environment that holds its URL, a URL without a password, or an Engine of SQLAlchemy), which
-            counts where it is; "spark:TABLE", a session of Spark or its DataFrame; an Arrow, Polars or pandas frame;
-            an array of counts; or a file of counts that were made where the data are (:func:`count`).
-        ledger: the ledger, or its file (made when it does not exist); charged before any noise is drawn.
-        directory: where to write the release; it must not exist, or be empty. None writes nothing.
-        tables: names of the tables to write there as files; None writes all. The others can be rebuilt at any time.
-        table: of a database or a DuckDB file; overrides the plan's.
-        private_key: file with the key that opens sealed counts.
-        period: of a series, which period: as tables label it. Of the data only its records count.
-        series: of a series, the folder where its counts are kept, as confidential as the data; made at the first
-            period, for its owner alone.
-        again: measure a plan a second time, for a second charge, though the ledger has a finished release of it.
-        progress: told the name of each stage.
-        notice: told, a sentence each, of folders that killed releases to this directory left beside it, and of a
-            release that is finished here. The folders are removed, except those in use and those with a whole release.
-            Once the release is in place, it also gets the number of records left out as outside the domain, where the
-            plan drops such records.
-        dropped: receives this number, by attribute. It is exact, and for the operator alone: no file holds it.
+        plan: A plan from :func:`fitnoise.plan`.
+        data: One of several forms. Text files: a CSV or Parquet file, a pattern, a folder of such files (in which
+            folders called column=value hold a column), or a list of these. Other files: DuckDB, SQLite, SPSS, SAS,
+            Stata or Excel. In memory: an Arrow, Polars or pandas frame, or an array of counts. From Spark:
+            "spark:TABLE", a session or its DataFrame. A file of counts from :func:`count` works, too. A database counts
+            where it is; give "env:NAME" (an environment variable with its URL), a URL without a password, or an Engine
+            of SQLAlchemy.
+        ledger: The ledger, or its file (made if it does not exist). It is charged before any noise is drawn.
+        directory: The directory for the release, which must not exist, or be empty. None writes nothing.
+        tables: The names of the tables to write there as files; None writes all. The others can be rebuilt at any time.
+        table: The table of a database or a DuckDB file; overrides the plan's.
+        private_key: The file with the key that opens sealed counts.
+        period: The label of the period, for a series. Only its records in the data count.
+        series: The folder with the counts of a series, as confidential as the data. The first period makes it, for its
+            owner only.
+        again: True to measure a plan a second time, for a second charge, even if the ledger has its finished release.
+        progress: A function, called with the name of each stage.
+        notice: A function that receives a sentence for each leftover folder of killed releases to this directory, and
+            for a release that is finished here. Leftovers are removed, except for folders in use and folders with a
+            complete release. Once the release is in place, the function also receives the number of records outside the
+            domain, if the plan drops such records.
+        dropped: A function that receives this number, by attribute. It is exact and for the operator only: no file
+            holds it.
 
     Raises:
-        DataError: the data do not fit the domain.
-        BudgetExceeded: the charge does not fit; nothing was charged.
-        LedgerError: the ledger cannot be used; or it has a finished release of the plan, and `again` is not said; of a
-            series, it is not the turn of the period, or answers of an earlier one are lost.
-        PlanError: the plan is a series, and no period or folder is given; or it is none, and one is. Or the plan in
-            memory is another than its document says.
-        ReleaseError: the directory cannot be written, or another process writes it.
-        KeyboardInterrupt: the process was interrupted.
+        DataError: The data do not fit the domain.
+        BudgetExceeded: The charge does not fit; nothing was charged.
+        LedgerError: The ledger cannot be used. Or it has a finished release of the plan, and `again` is not true. Or,
+            for a series, another period is next, or the answers of an earlier one are lost.
+        PlanError: The plan is a series, and no period or folder is given; or the plan is not a series, and one is
+            given. Or the plan in memory differs from its document.
+        ReleaseError: The directory cannot be written, or another process writes it.
+        KeyboardInterrupt: The process was interrupted.
 
     **Guarantees**
-        * every error says whether the ledger was charged, as the ledger says, and how to finish after that;
-        * of several processes that release to one directory one is charged, and the others are refused before;
-        * a release that was charged is not removed, and the same call finishes it at no further charge.
+        * every error states whether the ledger was charged, according to the ledger, and the way to finish after a
+          charge;
+        * of several processes that release to one directory one is charged, and the others are refused before a charge;
+        * a release that was charged is not removed, and an equal call finishes it without a further charge.
     """
     plan = read_back(plan)
     drawn = _turn(plan, period, series)
@@ -170,7 +179,7 @@ def release(
                 call.told(
                     f"entry {measured.charge.sequence} charged this before: it is finished, at no further charge."
                 )
-            assert book is not None  # noqa: S101 - one was opened before anything was drawn, or what was drawn is in it
+            assert book is not None  # noqa: S101 - a ledger was opened before any draw, or the drawn answers are in it
             stack.enter_context(Beside(book).holding(measured.charge))
             result = _released(plan, measured) if drawn is None else _known(shown, [*_before(drawn, book), measured])
             if stage is not None:
@@ -191,7 +200,7 @@ def _refuse_call(
     *,
     again: bool,
 ) -> None:
-    """Raise where a release cannot be asked for so."""
+    """Raise an error if these arguments cannot make a release."""
     if not ledger.lasting if isinstance(ledger, Ledger) else str(ledger) == ":memory:":
         raise LedgerError(
             "ledger-in-memory",
@@ -224,7 +233,7 @@ def _refuse_call(
 @final
 @dataclass(frozen=True)
 class _Call:
-    """The data of a release, and who is told of it. drawn: of a series, whose turn it is."""
+    """The data of a release, and the recipients of its notices. `drawn`: For a series, the next period."""
 
     plan: Plan
     data: Any
@@ -241,7 +250,7 @@ class _Call:
         return _opened(self.plan, self.data, self.table, self.key)
 
     def measured(self, counter: Counter, book: Ledger, stages: Stages, unfinished: Entry | None) -> Measurement:
-        """Count, charge and measure; of an unfinished charge, count and measure."""
+        """Count, charge and measure; after an unfinished charge, count and measure."""
         if self.drawn is not None:
             _before(self.drawn, book)
         self.tell("counting, charging and measuring")
@@ -263,11 +272,11 @@ _REPEAT = "Repeat the command or call: it finishes the release, at no further ch
 
 @final
 class _Course:
-    """The part of a release that is known to have been done: the source of all that an error says of it.
+    """The known steps of a release, from which every error takes its outcome.
 
     Args:
-        ledger: the ledger, or its file.
-        nothing: said where nothing was charged.
+        ledger: The ledger, or its file.
+        nothing: The sentence if nothing was charged.
     """
 
     def __init__(self, ledger: str | os.PathLike[str] | Ledger, nothing: str = _NOTHING) -> None:
@@ -280,18 +289,18 @@ class _Course:
 
     @contextlib.contextmanager
     def told(self) -> Iterator[None]:
-        """Replace the outcome of errors by what was done, as the ledger says.
+        """Replace the outcome of errors by the steps that were done, according to the ledger.
 
         Raises:
-            FitnoiseError: The error as it was raised, with another outcome. KeyboardInterrupt: The interruption, with
-                the outcome as its text.
+            FitnoiseError: The raised error, with another outcome. KeyboardInterrupt: The interruption, with the outcome
+                as its text.
         """
         try:
             yield
         except KeyboardInterrupt:
             raise KeyboardInterrupt(self._said()) from None
         except Exception as error:
-            if is_interruption(error):  # an engine has made an error of it
+            if is_interruption(error):  # an engine has turned the interruption into an error
                 raise KeyboardInterrupt(self._said()) from None
             if isinstance(error, FitnoiseError):
                 outcome = self._said()
@@ -310,7 +319,7 @@ class _Course:
             raise
 
     def _said(self) -> str:
-        """Return what was done, as the ledger says where it may have been charged."""
+        """Return the steps that were done, according to the ledger if it may have been charged."""
         charge, known = self._charge()
         if not known:
             return f"Whether the ledger was charged is not known, because it cannot be read now. {_REPEAT}"
@@ -322,7 +331,7 @@ class _Course:
         return f"{stays}{'' if self.stages.answers is None else ', and the answers are kept'}. {_REPEAT}"
 
     def _charge(self) -> tuple[Entry | None, bool]:
-        """Return the charge of this release; and whether that is known."""
+        """Return the charge of this release, and True if it is known."""
         stages = self.stages
         if stages.charge is not None or stages.salt is None:
             return stages.charge, True
@@ -339,7 +348,7 @@ class _Course:
 
 
 def _tidy(book: Ledger, charge: Entry, place: Path | None) -> None:
-    """Remove what was kept of a release until it was in its place."""
+    """Remove the files that were stored for a release until it was in its place."""
     Beside(book).forget(charge)
     if place is not None:
         clear_leftovers(place, digest=charge.digest)
@@ -348,7 +357,7 @@ def _tidy(book: Ledger, charge: Entry, place: Path | None) -> None:
 def _in_place(
     plan: Plan, drawn: _Turn | None, book: Ledger, place: Path, tables: str | Iterable[str] | None
 ) -> Release | None:
-    """Return the release in a directory if it is the one that is asked for, as the ledger says; None otherwise."""
+    """Return the release in a directory if it is the requested one, according to the ledger; None otherwise."""
     if not (place / DESCRIPTION).is_file():
         return None
     try:
@@ -368,16 +377,17 @@ def _in_place(
     named = None if charge is None else book.answered(charge)
     if charge is None or named is None or named.answers != drawn_digest(found):
         return None
-    with contextlib.suppress(ReleaseError), reserved(place):  # what a process left that was killed in the last moment
+    # the leftover of a process that was killed in its last moment
+    with contextlib.suppress(ReleaseError), reserved(place):
         _tidy(book, charge, place)
     return found
 
 
 def _charged_before(call: _Call, place: Path | None, book: Ledger, stages: Stages) -> Entry | Measurement | None:
-    """Return the charge for a release that was not finished, or its answers; None where one is to be made.
+    """Return the charge for a release that was not finished, or its answers; None if a new charge is due.
 
     Raises:
-        LedgerError: the release was finished, and nobody asks for another one; or another process is at work on it.
+        LedgerError: The release was finished, and no second one is requested; or another process is at work on it.
     """
     if call.drawn is not None:
         return _drawn_before(call.drawn, place, book, stages)
@@ -408,14 +418,14 @@ def _charged_before(call: _Call, place: Path | None, book: Ledger, stages: Stage
 
 
 def charged_before(plan: Plan, book: Ledger) -> list[tuple[Entry, tuple[Answers, ...] | None, bool]]:
-    """Return the charges of a plan, with the kept answers to each, and whether its release was finished.
+    """Return the charges of a plan, with the stored answers to each, and True if its release was finished.
 
     Args:
-        plan: no series.
-        book: the ledger.
+        plan: A plan without a series.
+        book: The ledger.
 
     Raises:
-        LedgerError: the ledger cannot be used, or kept answers were altered.
+        LedgerError: The ledger cannot be used, or stored answers were altered.
     """
     found = []
     for entry in book.charges(plan.order.account, plan.order.plan):
@@ -426,7 +436,7 @@ def charged_before(plan: Plan, book: Ledger) -> list[tuple[Entry, tuple[Answers,
 
 
 def _drawn_before(drawn: _Turn, place: Path | None, book: Ledger, stages: Stages) -> Measurement | None:
-    """Return the answers of the last period of a series that was charged, where its release is asked for again."""
+    """Return the answers of the last charged period of a series, if its release is requested again."""
     known = book.series(drawn.series.order.account, drawn.series.order.plan)
     if drawn.period != len(known):
         return None
@@ -452,16 +462,16 @@ def _tell_dropped(
 @final
 @dataclass(frozen=True)
 class PeriodStatus:
-    """What became of a period of a series.
+    """The state of a period of a series.
 
     Attributes:
-        period: as tables label it.
-        sequence: of the ledger's entry that says it was drawn; None of one that was not.
-        time: when, in UTC.
-        kept: whether its answers are kept. Of a period that was drawn and has none, they are lost: it is drawn again
-            (:func:`period`), at a price, before the next.
-        price: what drawing it again would cost, ρ, rounded up; 0 while the ledger names no answers of it.
-        frozen: whether its counts are there as they were frozen; where they are not, no later period is drawn.
+        period: The label of the period in tables.
+        sequence: The number of the ledger's entry for its draw; None if it was not drawn.
+        time: The time of the draw, in UTC.
+        `kept`: True if its answers are stored. The answers of a period that was drawn and has none are lost. It is then
+            drawn again (:func:`period`), at a price, before the next period.
+        price: The cost ρ of drawing it again, rounded up; 0 if the ledger names no answers of the period.
+        frozen: True if its frozen counts exist unchanged; without them no later period is drawn.
     """
 
     period: str | int
@@ -476,17 +486,17 @@ class PeriodStatus:
 def periods(
     plan: Plan, *, ledger: str | os.PathLike[str] | Ledger, series: str | os.PathLike[str]
 ) -> tuple[PeriodStatus, ...]:
-    """What became of each period of a series. Reads no data, and changes nothing.
+    """Return the state of each period of a series. Reads no data, and changes nothing.
 
     Args:
-        plan: of the series.
-        ledger: the ledger, or its file.
-        series: the folder where its counts are kept.
+        plan: The plan of the series.
+        ledger: The ledger, or its file.
+        series: The folder with its counts.
 
     Raises:
-        PlanError: the plan is none of a series.
-        LedgerError: there is no such ledger, or it cannot be used.
-        DataError: there is no such folder, though periods were drawn; or the answers kept in it were touched.
+        PlanError: The plan is not of a series.
+        LedgerError: There is no such ledger, or it cannot be used.
+        DataError: There is no such folder, but periods were drawn; or the answers in it were altered.
     """
     if plan.series is None:
         raise _no_series()
@@ -519,25 +529,26 @@ def period(
     again: bool = False,
     notice: Callable[[str], None] | None = None,
 ) -> Release:
-    """A period of a series that was drawn before, as it was: from the answers that are kept, without data.
+    """Return a period of a series that was drawn before, from its stored answers, without data.
 
     Args:
-        plan: of the series.
-        period: as tables label it.
-        ledger: the ledger, or its file.
-        series: the folder where its counts and answers are kept.
-        directory: where to write the release; it must not exist, or be empty. None writes nothing.
-        tables: names of the tables to write there as files; None writes all.
-        again: where its answers are lost, draw its rows once more, from the counts that were frozen then, and charge
-            what these cost on their own; nothing where the ledger names no answers of it.
-        notice: Receives a sentence for each folder that killed processes left of this directory (:func:`release`).
+        plan: The plan of the series.
+        period: The label of the period in tables.
+        ledger: The ledger, or its file.
+        series: The folder with its counts and answers.
+        directory: The directory for the release, which must not exist, or be empty. None writes nothing.
+        tables: The names of the tables to write there as files; None writes all.
+        again: True to draw the rows of a period again if its answers are lost. fitnoise draws from the frozen counts,
+            and charges the separate cost of these rows. The charge is 0 if the ledger names no answers of the period.
+        notice: A function that receives a sentence for each leftover folder of killed processes (:func:`release`).
 
     Raises:
-        PlanError: the plan is none of a series, or has no such period.
-        LedgerError: it was not drawn yet; its answers are lost, and `again` is not said; or they are not, and it is.
-        BudgetExceeded: the charge does not fit; nothing was drawn.
-        DataError: what is kept in the folder was touched.
-        ReleaseError: the directory cannot be written.
+        PlanError: The plan is not of a series, or has no such period.
+        LedgerError: The period was not drawn yet. Or its answers are lost, and `again` is not true; or they exist, and
+            it is.
+        BudgetExceeded: The charge does not fit; nothing was drawn.
+        DataError: A file in the folder was altered.
+        ReleaseError: The directory cannot be written.
     """
     plan = read_back(plan)
     turn = _turn(plan, period, series)
@@ -572,7 +583,7 @@ def period(
 @final
 @dataclass(frozen=True)
 class _Turn:
-    """A period of a series whose turn it is. labels: of all periods."""
+    """The next period of a series. labels: The labels of all periods."""
 
     series: Series
     period: int
@@ -591,10 +602,10 @@ def _no_series() -> PlanError:
 
 
 def _turn(plan: Plan, period: str | int | None, series: str | os.PathLike[str] | None) -> _Turn | None:
-    """Which period is meant, and where its series is kept; None of a plan that is none.
+    """Return the period that is meant, and the folder of its series; None for a plan without a series.
 
     Raises:
-        PlanError: a plan is released in another way than it is made for, or has no such period.
+        PlanError: The plan and the arguments disagree on a series, or the plan has no such period.
     """
     if plan.series is None:
         if period is not None or series is not None:
@@ -623,12 +634,12 @@ def _turn(plan: Plan, period: str | int | None, series: str | os.PathLike[str] |
 
 
 def _opened_ledger(ledger: str | os.PathLike[str] | Ledger, stack: contextlib.ExitStack) -> Ledger:
-    """Return an open ledger, made where there is none."""
+    """Return an open ledger, and make it if it does not exist."""
     return ledger if isinstance(ledger, Ledger) else stack.enter_context(Ledger(ledger))
 
 
 def _there(ledger: str | os.PathLike[str] | Ledger, stack: contextlib.ExitStack) -> Ledger:
-    """A ledger that is there."""
+    """Return an open ledger that exists."""
     if isinstance(ledger, Ledger):
         return ledger
     if not Path(ledger).exists():
@@ -637,10 +648,10 @@ def _there(ledger: str | os.PathLike[str] | Ledger, stack: contextlib.ExitStack)
 
 
 def _kept(series: Series, book: Ledger, folder: Path) -> list[Measurement | Entry]:
-    """What was drawn of a series; a folder that is not there, or that others own, is no loss.
+    """Return the draws of a series; a folder that does not exist, or that others own, is no loss.
 
     Raises:
-        DataError: periods were drawn, and there is no such folder; or it cannot be read.
+        DataError: Periods were drawn, and there is no such folder; or it cannot be read.
     """
     if folder.is_dir() and not os.access(folder, os.R_OK | os.X_OK):
         raise DataError(
@@ -665,10 +676,10 @@ def _kept(series: Series, book: Ledger, folder: Path) -> list[Measurement | Entr
 
 
 def _before(turn: _Turn, book: Ledger) -> list[Measurement]:
-    """What was drawn before a period.
+    """Return the draws before a period.
 
     Raises:
-        LedgerError: the answers of one of these are lost.
+        LedgerError: The answers of one of these are lost.
     """
     found = _kept(turn.series, book, turn.folder)[: turn.period - 1]
     for label, one in zip(turn.labels, found, strict=False):
@@ -693,14 +704,14 @@ def _before(turn: _Turn, book: Ledger) -> list[Measurement]:
 
 
 def _released(plan: Plan, measured: Measurement) -> Release:
-    """The release of a plan that was measured at once."""
+    """Return the release of a plan that was measured at once."""
     count = len(plan.groups)
     answers = [y for part in measured.answers[:count] for y in part]
     return Release(plan, answers, measured.charge, [int(x.item()) for (x,) in measured.answers[count:]])
 
 
 def _known(shown: Plan, found: Sequence[Measurement]) -> Release:
-    """The release of a series as far as it was drawn."""
+    """Return the release of a series up to its last drawn period."""
     return Release(shown, joined(shown.only, [m.answers[0] for m in found]), found[-1].charge)
 
 
@@ -719,25 +730,26 @@ def count(
 ) -> Path:
     """Count for a plan where the data are, to release it elsewhere: ``release(plan, file, private_key=…)``.
 
-    The file holds the exact counts that the plan needs, and is as confidential as the data. Nothing is charged: each
-    release made of it is.
+    The file holds the exact counts that the plan needs, and is as confidential as the data. Counting charges nothing;
+    each release from the file does.
 
     Args:
-        plan: from :func:`fitnoise.plan`.
-        data: as of :func:`release`.
-        file: where to write the counts; it must not exist. Its length follows from the plan, not from the data.
-        public_key: file with the key for which they are sealed (:func:`new_keys`): who has the private one reads them.
-        plain: do not seal them; only the owner of the file may read it.
-        table: of a database or a DuckDB file; overrides the plan's.
-        progress: told the name of each stage.
-        notice: receives a sentence with the number of records left out as outside the domain, as in :func:`release`.
-            The file does not hold this number.
-        dropped: receives this number, by attribute.
+        plan: A plan from :func:`fitnoise.plan`.
+        data: The data, as for :func:`release`.
+        file: The file for the counts, which must not exist. Its length follows from the plan, not from the data.
+        public_key: The file with the key for which they are sealed (:func:`new_keys`). The owner of the private key can
+            read them.
+        plain: True to leave them unsealed; only the owner of the file may read it.
+        table: The table of a database or a DuckDB file; overrides the plan's.
+        progress: A function, called with the name of each stage.
+        notice: A function that receives a sentence with the number of records outside the domain, as in
+            :func:`release`. The file does not hold this number.
+        dropped: A function that receives this number, by attribute.
 
     Raises:
-        DataError: the data do not fit the domain, or there is no such key; nothing written.
-        CapExceeded, PlanError: the plan cannot be released; nothing read.
-        ReleaseError: neither a key is given nor `plain`, or both; or the file exists, or cannot be written.
+        DataError: The data do not fit the domain, or there is no such key; nothing was written.
+        CapExceeded, PlanError: The plan cannot be released; nothing was read.
+        ReleaseError: Neither a key nor `plain` is given, or both are; or the file exists, or cannot be written.
     """
     plan = read_back(plan)
     path, tell = Path(file), progress or (lambda _: None)
@@ -763,18 +775,18 @@ def count(
 
 @checked(ReleaseError, "No file was written.")
 def new_keys(file: str | os.PathLike[str]) -> tuple[Path, Path]:
-    """Make a pair of keys: counts are sealed for the public one, and opened by the private one.
+    """Make a pair of keys: the public key seals counts, and the private key opens them.
 
     Args:
-        file: where to write the private key, which only its owner may read. The public one lies beside it, with the
-            ending ".pub". Neither must exist.
+        file: The file for the private key, which only its owner may read. The public key lies in the same folder, with
+            the ending ".pub". Neither file must exist.
 
     Returns:
         Both files.
 
     Raises:
-        ReleaseError: a file exists, or cannot be written.
-        DataError: what makes keys is not installed (fitnoise[sealed]).
+        ReleaseError: A file exists, or cannot be written.
+        DataError: The package that makes keys is not installed (fitnoise[sealed]).
     """
     own = Path(file)
     if not own.name:
@@ -793,13 +805,13 @@ def new_keys(file: str | os.PathLike[str]) -> tuple[Path, Path]:
     try:
         replace_file(other, f"{public}\n".encode())
     except ReleaseError:
-        own.unlink(missing_ok=True)  # one key alone is of no use, and in the way of the next try
+        own.unlink(missing_ok=True)  # a single key is of no use, and prevents the next try
         raise
     return own, other
 
 
 def _refuse_place(path: Path) -> None:
-    """Raise ReleaseError where there is a file already, or none can be written."""
+    """Raise ReleaseError if a file exists there already, or none can be written."""
     if path.exists():
         raise existing_place(path.name, UNWRITTEN)
     if not (path.parent.is_dir() and os.access(path.parent, os.W_OK)):
@@ -807,7 +819,7 @@ def _refuse_place(path: Path) -> None:
 
 
 def _opened(plan: Plan, data: Any, table: str | None, key: str | os.PathLike[str] | None) -> Counter:
-    """The data, of that table."""
+    """Return the opened data of a table."""
     asked = plan.publication
     if table is not None and is_sealed(data):
         raise DataError(
@@ -823,14 +835,14 @@ def _opened(plan: Plan, data: Any, table: str | None, key: str | os.PathLike[str
 
 
 def _rehearse(plan: Plan, stage: Path | None, written: Sequence[str]) -> None:
-    """Rebuild and write the release of answers that are all zero: whatever fails here has cost nothing."""
+    """Rebuild and write a release of zeros, so that an error costs nothing."""
     lengths = [n for part in plan.groups for n in part.strategy.lengths]
     blank = Release(plan, [np.zeros(n, dtype=np.int64) for n in lengths], outputs=[0] * len(plan.finite))
     _ = blank.finite
     for part, biased in zip(plan.groups, blank.biased, strict=True):
         _ = part.variances
         if biased is not None:
-            _ = biased.simulated  # of the plan alone: what it takes is taken before the charge
+            _ = biased.simulated  # the simulation depends on the plan only, so it runs before the charge
         for group in part.decomposition.tables:
             _ = blank[part.publication.workload.tables[int(group.tables[0])].name]
     if stage is not None:

@@ -1,11 +1,11 @@
-"""What is reported, as data: sentences, tables and values. Whoever shows a report decides how it looks, and no more.
+"""The content of reports as data: sentences, tables and values. An interface determines only their form.
 
     Report ── Section ── sentences, which name values in braces: "rho = {rho}"
                       ── values ── a key for programs, a plain JSON value, a kind
                       ── tables ── columns ── a name for programs, a heading for people, a kind
 
-Values are kept in full; their kind says to how many digits people are told. So what people read and what programs get
-are the same numbers, whether they are shown on a terminal, as JSON or on a page.
+Values are stored in full; their kind states the number of digits for people. So people and programs get equal numbers,
+on a terminal, as JSON or on a page.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from importlib import import_module
 from typing import Any, TypeAlias, final
 
 Plain: TypeAlias = "bool | int | float | str | Sequence[Plain] | Mapping[str, Plain] | None"
-"""What JSON can say. Not NaN, nor an infinite number."""
+"""A value that JSON can hold. NaN and infinite numbers are excluded."""
 
 NOTHING = "–"
-"""What people read where there is no value."""
+"""The text that people read for a missing value."""
 
 
 class Displayed:
-    """What notebooks show as HTML, without the extra `fitnoise[report]` as text.
+    """An object that notebooks show as HTML, or as text without the extra `fitnoise[report]`.
 
-    How it looks is decided in `interfaces`, which is loaded, by its name, when a notebook asks: but for the front door
-    of the package this is the only way up in the house.
+    The package `interfaces` determines the form. A notebook's request loads it by its name. Except for the package's
+    own entry point, no other import leads from here to a higher package.
     """
 
     def _repr_html_(self) -> str | None:
@@ -37,7 +37,7 @@ class Displayed:
 
 @final
 class Kind(enum.Enum):
-    """What a value is, and with it to how many digits people are told, as of :func:`format`."""
+    """The kind of a value, which determines the number of digits that people read (:func:`format`)."""
 
     TEXT = ("words, or numbers as they are", "")
     WORDS = ("words of ours, which every language has", "")
@@ -67,11 +67,11 @@ class Kind(enum.Enum):
 
     @property
     def numeric(self) -> bool:
-        """Whether columns of it are flush right."""
+        """True if columns of this kind are flush right."""
         return self not in (Kind.TEXT, Kind.WORDS, Kind.CHECK)
 
     def words(self, given: Plain) -> str:
-        """What people read. Text stands for itself in a column of any kind."""
+        """Return the text that people read. Text is printed unchanged in a column of any kind."""
         if given is None or isinstance(given, str):
             return NOTHING if given is None else given
         if self is Kind.CHECK:
@@ -91,8 +91,8 @@ class Kind(enum.Enum):
 class Value:
     """A value with a name.
 
-    key: what programs call it, and sentences of its section. given: in full. spoken: only sentences have it, documents
-    do not.
+    key: The name of the value for programs, and for sentences of its section. `given`: The value in full. spoken: True
+    if only sentences have it, and documents do not.
     """
 
     key: str
@@ -106,8 +106,8 @@ class Value:
 class Column:
     """A column of a table.
 
-    name: what programs call it. heading: what people read above it; None where they do not see it. spoken: only people
-    have it, documents do not.
+    name: The name of the column for programs. heading: The heading for people; None if they do not see the column.
+    spoken: True if only people see it, and documents do not have it.
     """
 
     name: str
@@ -121,7 +121,7 @@ class Column:
 class Table:
     """Rows of values, one for each column.
 
-    key: what documents call the list of rows. foot: rows below them, which are for people only.
+    key: The name of the list of rows in documents. foot: Rows below the others, for people only.
 
     Raises:
         ValueError: Two columns have one name or one heading, or a row has not one value for each column.
@@ -146,13 +146,13 @@ class Table:
 
     @classmethod
     def of(cls, key: str, columns: Iterable[Column], rows: Iterable[Mapping[Any, Any]]) -> Table:
-        """The table of some rows, of each what the columns name."""
+        """Return the table of some rows, with the values that the columns name."""
         asked = tuple(columns)
         return cls(key, asked, tuple(tuple(row[c.name] for c in asked) for row in rows))
 
     @property
     def headings(self) -> tuple[str, ...]:
-        """What people read above the columns that they see."""
+        """The headings of the columns that people see."""
         return tuple(c.heading for c in self.columns if c.heading is not None)
 
     @property
@@ -165,22 +165,22 @@ class Table:
 
     @property
     def words(self) -> tuple[tuple[str, ...], ...]:
-        """What people read below, row by row."""
+        """The texts that people read below the headings, row by row."""
         return tuple(tuple(c.kind.words(x) for c, x in row) for row in self.cells)
 
     def silent(self) -> Table:
-        """The same for documents alone."""
+        """Return the table for documents only."""
         return replace(self, columns=tuple(replace(c, heading=None) for c in self.columns))
 
 
 @final
 @dataclass(frozen=True)
 class Section:
-    """What is said of one thing.
+    """The statements about one subject.
 
-    name: what introduces its sentences; empty where they need no introduction. sentences: with the keys of values in
-    braces, and otherwise words of ours alone. place: of its values and tables in a document, step by step: keys, and
-    numbers in lists; empty for the document itself.
+    name: The title of its sentences; empty if they need no title. sentences: Sentences with the keys of values in
+    braces; all their other text is from this project. `place`: The path of its values and tables in a document: keys,
+    and indices of lists; empty for the document itself.
     """
 
     name: str
@@ -196,7 +196,7 @@ class Section:
         return tuple(sentence.format_map(told) for sentence in self.sentences)
 
     def __add__(self, more: Section) -> Section:
-        """Both as one: tables of one key with the same columns are one table."""
+        """Return both sections as one: tables of one key with equal columns become one table."""
         tables = list(self.tables)
         for table in more.tables:
             same = [i for i, t in enumerate(tables) if (t.key, t.columns) == (table.key, table.columns)]
@@ -212,7 +212,7 @@ class Section:
 @final
 @dataclass(frozen=True)
 class Report:
-    """All that is said of a plan, a release, a comparison or an account. Sections of one name and place are joined."""
+    """All statements about a plan, a release, a comparison or an account. Sections of one name and place are joined."""
 
     title: str
     sections: tuple[Section, ...]
@@ -225,16 +225,16 @@ class Report:
         object.__setattr__(self, "sections", tuple(found.values()))
 
     def adding(self, *sections: Section) -> Report:
-        """The same with more said."""
+        """Return the report with further sections."""
         return replace(self, sections=self.sections + sections)
 
 
 def heading_beside(heading: str, names: Collection[str], number: str = "value") -> str:
-    """Return the heading of a column of numbers, different from all names of attributes beside it.
+    """Return the heading of a column of numbers, different from the names of all attributes in the table.
 
     Args:
         heading: The heading, unless an attribute has this name.
-        names: Names of the attributes whose labels stand beside the numbers.
+        names: The names of the attributes whose labels are in the table.
         number: The word added to the heading, in the language of the page.
     """
     while heading in names:
@@ -243,12 +243,12 @@ def heading_beside(heading: str, names: Collection[str], number: str = "value") 
 
 
 def aligned(table: Table, shown: Callable[[str], str] = str, width: Callable[[str], int] = len) -> list[str]:
-    """A table as lines of text, in columns, never cut.
+    """Return a table as lines of text, in columns, never cut.
 
     Args:
-        table: of which people see a column.
-        shown: how a cell is written where not every letter can be.
-        width: of a text, in letters of one width.
+        table: The table, of which people see a column.
+        shown: A function that writes a cell where some letters are not available.
+        width: A function that returns the width of a text, in letters of one width.
     """
     right = [c.kind.numeric for c in table.columns if c.heading is not None]
     cells = [[shown(text) for text in row] for row in (table.headings, *table.words)]

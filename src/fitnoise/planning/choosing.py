@@ -100,6 +100,7 @@ def plan(
     Raises:
         GapNotReached: The certified gap is above the requested gap.
         CapExceeded: The plan costs more than the cap.
+        WorkloadError, SpecError: The request cannot be planned.
         PlanError: The targets are out of reach of exact 64-bit noise, or the device does not exist.
 
     **Guarantees**

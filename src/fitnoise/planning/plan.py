@@ -522,6 +522,7 @@ class Plan(Displayed):
             PlanError: The text is not a plan, or has an unknown version. Or its parts contradict each other, or it has
                 more or fewer entries than the plan that was read. Only its bound is left to :func:`verify`, which
                 recomputes it.
+            SpecError, WorkloadError: The specification of the plan cannot be used.
         """
         try:
             document = parse(text)

@@ -207,6 +207,7 @@ def sweeps(
 
     Raises:
         WorkloadError: As for one sweep; also if there is no table, or one is given twice.
+        SpecError, GapNotReached, PlanError: As for one sweep.
     """
     asked = what.publication if isinstance(what, Plan) else what
     publication = asked if isinstance(asked, Publication) else Publication(asked)

@@ -1,4 +1,4 @@
-"""How tables are written and read: CSV, Parquet and JSON, whole or not at all."""
+"""Writing and reading of tables as CSV, Parquet and JSON: each file or folder is complete or absent."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ from fitnoise.reading.parquet import read as read_columns
 from fitnoise.reading.refusals import UNWRITTEN, existing_place, unreadable_file, unwritable_place
 
 DESCRIPTION = "release.json"
-"""Put in place last of all: a folder without it is no release."""
+"""The file that is put in place last: a folder without it is no release."""
 
 PLAN = "plan.json"
 """The first file of a release that is written."""
 
 _UNFINISHED = r"\.{}\.unfinished-[0-9a-z_]{{8}}"
-"""How the folder is named in which a release is written, after the directory that it will be; files and ledgers too."""
+"""The name of the folder in which a release is written, after the name of its directory; also for files and ledgers."""
 
 DECIMALS = 6
 """Decimals of a person in CSV files; Parquet files hold the full numbers."""
 
 ROWS = 2**14
-"""Of a CSV file that are written at once."""
+"""The number of rows of a CSV file that are written at once."""
 
 
 _RESERVED = "reserved"
-"""How the name of a reservation ends: eight letters, so that it is known for a leftover of a killed process."""
+"""The end of the name of a reservation. It has eight letters, so that a leftover of a killed process is recognised."""
 
 
 @contextlib.contextmanager
 def reserved(directory: Path) -> Iterator[None]:
-    """Hold the name of a folder to be made, from before anything is charged until the folder is in its place.
+    """Hold the name of a folder from before the charge until the folder is in its place.
 
-    The lock lies beside the folder, and ends with the process. Where there are no locks, nothing is held.
+    The lock lies next to the folder, and ends with the process. Without locks in the file system, nothing is held.
 
     Raises:
-        ReleaseError: another process holds the name, or nothing can be written there.
+        ReleaseError: Another process holds the name, or nothing can be written there.
     """
     try:
         directory = directory.resolve()
@@ -81,10 +81,10 @@ def reserved(directory: Path) -> Iterator[None]:
 
 
 def _hold_name(place: Path) -> int:
-    """Make a file, or open it, and lock it; return its handle once it has its name for certain.
+    """Create or open a file and lock it; return its handle once the file certainly has its name.
 
     Raises:
-        OSError: another process holds it (BlockingIOError), or it cannot be made.
+        OSError: Another process holds the file (BlockingIOError), or it cannot be made.
     """
     while True:
         handle = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
@@ -97,7 +97,7 @@ def _hold_name(place: Path) -> int:
         except BlockingIOError:
             os.close(handle)
             raise
-        except OSError:  # no locks here
+        except OSError:  # this file system has no locks
             return handle
         os.close(handle)  # the process that held it has just removed it
 
@@ -106,12 +106,12 @@ def _hold_name(place: Path) -> int:
 def staged(directory: Path, paid: Callable[[], bool] = lambda: False) -> Iterator[Path]:
     """Hold a place (:func:`reserved`), and make a fresh folder that is moved there when the block ends well.
 
-    It is locked meanwhile. A process that is killed leaves it, without its lock: :func:`clear_leftovers` removes it.
+    The folder is locked meanwhile. A killed process leaves it without its lock, and :func:`clear_leftovers` removes it.
 
     Args:
-        directory: the place.
-        paid: whether the release was charged: then a whole one that cannot be moved is kept, and named. Any other
-            folder is removed.
+        directory: The place.
+        paid: True if the release was charged. A complete release that cannot be moved is then kept, and named. Any
+            other folder is removed.
     """
     with reserved(directory), _stage(directory, paid) as stage:
         yield stage
@@ -119,7 +119,7 @@ def staged(directory: Path, paid: Callable[[], bool] = lambda: False) -> Iterato
 
 @contextlib.contextmanager
 def _stage(directory: Path, paid: Callable[[], bool]) -> Iterator[Path]:
-    """Make a fresh folder beside a place that is held."""
+    """Make a fresh folder next to a place that is held."""
     stage: Path | None = None
     held: int | None = None
     try:
@@ -167,7 +167,7 @@ def _stage(directory: Path, paid: Callable[[], bool]) -> Iterator[Path]:
 
 
 def write_texts(directory: Path, texts: Iterable[tuple[str, str]], notice: Callable[[str], None] | None = None) -> Path:
-    """Write texts as the files of a folder, by name, some in folders of it: whole or not at all.
+    """Write texts as the files of a folder, by name, some in subfolders: all of them or none.
 
     Args:
         directory: The folder.
@@ -175,7 +175,7 @@ def write_texts(directory: Path, texts: Iterable[tuple[str, str]], notice: Calla
         notice: Receives a sentence for each folder that killed processes left of this one (:func:`clear_leftovers`).
 
     Raises:
-        ReleaseError: the folder exists and is not empty, or cannot be written.
+        ReleaseError: The folder exists and is not empty, or cannot be written.
     """
     with staged(directory) as stage:
         for found in clear_leftovers(directory, release=False):
@@ -194,14 +194,14 @@ def _beside(directory: Path) -> Path:
 
 
 def _fresh(place: Path, make: Callable[[Path], None] = Path.mkdir) -> tuple[Path, int | None]:
-    """A new folder (or what else is made) beside a place, and the lock on it; None where there are no locks."""
+    """Return a new folder (or another new thing) next to a place, and the lock on it; None without locks."""
     while True:
         stage = _beside(place)
         make(stage)
         try:
             held = hold(stage)
         except (BlockingIOError, FileNotFoundError):
-            continue  # a release of the same name took it, not locked yet, for what a killed one left
+            continue  # a release of the same name removed it as a leftover, before it was locked
         except OSError:
             return stage, None
         if stage.exists():
@@ -210,7 +210,7 @@ def _fresh(place: Path, make: Callable[[Path], None] = Path.mkdir) -> tuple[Path
 
 
 def unfinished(folder: Path) -> ReleaseError | None:
-    """Return the error for a folder named as those in which releases are written; None for any other folder."""
+    """Return the error for a folder with a name of unfinished releases; None for any other folder."""
     name = Path(os.path.realpath(folder)).name
     if not re.fullmatch(_UNFINISHED.format(".+"), name, re.DOTALL):
         return None
@@ -224,18 +224,21 @@ def unfinished(folder: Path) -> ReleaseError | None:
 
 
 def clear_leftovers(directory: Path, *, release: bool = True, digest: str | None = None) -> list[str]:
-    """Remove what killed processes left of releases, or of other folders, that were to be this directory.
+    """Remove the leftovers of killed processes that wrote releases or other folders for this directory.
 
     Args:
         directory: The directory.
-        release: Whether it is to be a release; where it is not, a folder with a plan still counts as one.
-        digest: Digest of an entry of a ledger. Whole releases that it charged are removed, too: one is in place.
+        release: True if the directory is for a release. Otherwise a folder with a plan still counts as one.
+        digest: The digest of a ledger entry. Complete releases that it charged are removed, too, because one is in
+            place.
 
     Returns:
-        What was found, a sentence for each folder.
+        Sentences, one for each leftover folder.
 
-    **Guarantees**: a folder that a living process holds is left alone, and so is one with a whole release in it, which
-    was paid for; where folders cannot be locked, all are.
+    **Guarantees**
+        * a folder that a living process holds is left as it is;
+        * so is a folder with a complete release, which was charged;
+        * where folders cannot be locked, all of them are left as they are.
     """
     directory = directory.resolve()
     left = _left(directory.parent, re.escape(directory.name))
@@ -243,12 +246,12 @@ def clear_leftovers(directory: Path, *, release: bool = True, digest: str | None
 
 
 def leftovers(folder: Path) -> list[str]:
-    """The names of what processes that were killed left in a folder: unfinished releases, files and ledgers."""
+    """Return the names of unfinished releases, files and ledgers that killed processes left in a folder."""
     return [stage.name for stage in _left(folder, ".+")]
 
 
 def _left(folder: Path, name: str) -> Iterator[Path]:
-    """What dead processes left in a folder of places whose name fits a pattern, each held until the next is taken."""
+    """Yield the leftovers of dead processes in a folder with names of a pattern, each held until the next is taken."""
     pattern = re.compile(_UNFINISHED.format(name), re.DOTALL)
     try:
         found = sorted(p for p in folder.iterdir() if pattern.fullmatch(p.name))
@@ -266,12 +269,12 @@ def _left(folder: Path, name: str) -> Iterator[Path]:
 
 
 def replace_file(path: Path, content: bytes, mode: int = 0o666) -> None:
-    """Put a file in its place, whole or not at all, over what is there; who may read it says the mode, from the start.
+    """Replace a file completely or not at all; mode: its permissions, from the start.
 
-    It is written beside its place; what a killed process left there of an earlier one is removed.
+    The new file is written next to its place. A leftover of a killed process there is removed.
 
     Raises:
-        ReleaseError: it cannot be written; what was there is as it was.
+        ReleaseError: The file cannot be written; the old file is unchanged.
     """
     stage: Path | None = None
     held: int | None = None
@@ -291,7 +294,7 @@ def replace_file(path: Path, content: bytes, mode: int = 0o666) -> None:
 
 
 def new_file(path: Path, content: bytes) -> None:
-    """Put a file in its place, whole or not at all, where nothing is; remove what killed processes left of it.
+    """Create a complete file where nothing is, or none; remove the leftovers that killed processes left for it.
 
     Raises:
         FileExistsError: Something is there, which stays as it was.
@@ -302,7 +305,7 @@ def new_file(path: Path, content: bytes) -> None:
     stage, held = _fresh(path, lambda p: p.touch(exist_ok=False))
     try:
         stage.write_bytes(content)
-        with contextlib.suppress(OSError):  # a link never replaces anything; some disks have none
+        with contextlib.suppress(OSError):  # a link never replaces anything; some disks have no links
             os.link(stage, path)
             return
         if os.path.lexists(path):
@@ -345,24 +348,24 @@ def _reason(error: Exception) -> str:
 
 
 def extent(labels: Mapping[str, Sequence[str | int]]) -> tuple[int, int]:
-    """Rows of the table of all combinations of labels, and bytes of the longest label."""
+    """Return the number of rows of the table of all combinations of labels, and the bytes of the longest label."""
     longest = [len(str(x).encode()) for values in labels.values() for x in _extremes(values)]
     return math.prod(map(len, labels.values())), max(longest, default=0)
 
 
 def _extremes(labels: Sequence[str | int]) -> Sequence[str | int]:
-    """Those of them that can be the longest: of whole numbers the least and the largest."""
+    """Return the labels that can be the longest: of integers, the least and the largest."""
     return [min(labels), max(labels)] if {int}.issuperset(map(type, labels)) and labels else labels
 
 
 Columns = Mapping[str, NDArray[Any]]
-"""A table, column by column: a frame takes longer to make than a small table takes to write."""
+"""A table, column by column: making a frame takes longer than writing a small table."""
 
 
 def label_columns(labels: Mapping[str, Sequence[str | int]]) -> dict[str, NDArray[Any]]:
-    """One row per combination of labels, in C order; nothing is inferred from what a text looks like.
+    """Return one row for each combination of labels, in C order; nothing is inferred from the form of a text.
 
-    A column holds one type: numbers with texts among them, of cells for missing values, are texts.
+    A column holds one type: numbers mixed with texts, which label missing-value categories, become texts.
     """
     sizes = [len(v) for v in labels.values()]
     columns: dict[str, NDArray[Any]] = {}
@@ -376,19 +379,19 @@ def label_columns(labels: Mapping[str, Sequence[str | int]]) -> dict[str, NDArra
 
 
 def label_frame(labels: Mapping[str, Sequence[str | int]]) -> pd.DataFrame:
-    """The same as a frame."""
+    """Return the columns of :func:`label_columns` as a frame."""
     return pd.DataFrame(label_columns(labels), index=range(math.prod(len(v) for v in labels.values())))
 
 
 def _arrays(table: Columns | pd.DataFrame) -> Columns:
-    """Columns, of a frame too: of texts as Python's."""
+    """Return columns, also from a frame, with texts as Python strings."""
     if isinstance(table, Mapping):
         return table
     return {str(c): x.to_numpy(dtype=object if x.dtype.kind == "O" else None) for c, x in table.items()}
 
 
 def _column(answers: Sequence[Exact]) -> Exact:
-    """The noisy answers as a column: 64-bit integers where all of them fit, otherwise texts."""
+    """Return the noisy answers as a column: 64-bit integers if all of them fit, otherwise texts."""
     flat = np.concatenate(answers)
     if flat.dtype == np.int64 or all(-(2**63) <= x < 2**63 for x in flat):
         return flat.astype(np.int64)
@@ -396,7 +399,7 @@ def _column(answers: Sequence[Exact]) -> Exact:
 
 
 def to_json(document: Any) -> str:
-    """The text of release.json."""
+    """Return the text of release.json."""
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
 
 
@@ -410,17 +413,17 @@ def number_columns(table: Iterable[Hashable]) -> tuple[str, ...]:
 
 
 def csv_text(table: Columns | pd.DataFrame, *, fixed: Collection[str] | None = None) -> str:
-    """A released table as CSV, the same on every platform: numbers to 6 decimals, texts as of :func:`field`.
+    """Return a released table as CSV, equal on every platform: numbers to 6 decimals, texts as in :func:`field`.
 
-    fixed: the columns of numbers that are written so; others are written in full. Default: `number_columns`.
+    fixed: The number columns with 6 decimals; all other numbers are written in full. Default: `number_columns`.
     """
     return "".join(csv_pieces(table, fixed=fixed))
 
 
 def csv_pieces(table: Columns | pd.DataFrame, *, fixed: Collection[str] | None = None) -> Iterator[str]:
-    """The same in pieces of some thousand rows, so that memory does not follow from how many there are.
+    """Yield the text of :func:`csv_text` in pieces of some thousand rows, so that memory does not grow with the rows.
 
-    A piece is one text made of one template: that takes a third of the time of a text for each number.
+    A piece is one text from one template, which takes a third of the time of a text for each number.
     """
     given = _arrays(table)
     fixed = number_columns(given) if fixed is None else fixed
@@ -438,16 +441,16 @@ def csv_pieces(table: Columns | pd.DataFrame, *, fixed: Collection[str] | None =
 
 
 def _fixed(x: NDArray[Any]) -> tuple[str, list[float] | None]:
-    """How numbers are written to DECIMALS, none of them as -0; and the numbers, unless all are written alike."""
+    """Return a format with DECIMALS decimals, and the numbers without -0; if all are equal, their text and None."""
     how = f"%.{DECIMALS}f"
-    x = x + 0.0  # of -0.0 it makes 0.0
+    x = x + 0.0  # this makes 0.0 of -0.0
     small = np.flatnonzero((x < 0) & (x > -(10.0**-DECIMALS)))
     x[[i for i in small.tolist() if how % x[i] == how % -0.0]] = 0
     return (how % x[0], None) if (x == x[0]).all() else (how, x.tolist())
 
 
 def _fields(labels: list[str | int]) -> tuple[str, list[str] | list[int]]:
-    """Labels as of :func:`field`, each thought about once."""
+    """Return labels as in :func:`field`, each converted once."""
     if {int}.issuperset(map(type, labels)):
         return "%d", labels  # type: ignore[return-value]  # they are integers
     known = {label: field(label) for label in set(labels)}
@@ -455,14 +458,14 @@ def _fields(labels: list[str | int]) -> tuple[str, list[str] | list[int]]:
 
 
 _RUN = re.compile(r"[=@'\t\r\n＝＋－＠]|[+-](?!\d+(\.\d+)?\Z)")
-"""How a text begins that a spreadsheet would take for a formula; or with the apostrophe that keeps it from that."""
+"""Texts that a spreadsheet would take for a formula, and texts that start with the apostrophe that prevents this."""
 
 
 def field(label: str | int) -> str:
-    """A label or a name in a CSV file, quoted where it needs it.
+    """Return a label or a name in a CSV file, quoted if necessary.
 
-    An apostrophe goes before a text that a spreadsheet would run, such as =1+1, and before one that begins with one:
-    so the label is the field without its first apostrophe, where it has any.
+    An apostrophe precedes a text that a spreadsheet would run, such as =1+1, and a text that starts with an apostrophe.
+    So a reader gets the label by removing the first apostrophe, if there is one.
     """
     text = str(label)
     if isinstance(label, str) and _RUN.match(text):
@@ -471,7 +474,7 @@ def field(label: str | int) -> str:
 
 
 def read_text(path: Path) -> str:
-    """A text file, its line ends as they are; ReleaseError when it cannot be read, or is too large to be a plan."""
+    """Return a text file with its line ends, or raise ReleaseError if it is unreadable, or too large for a plan."""
     try:
         if not path.is_file():  # a pipe would wait
             raise OSError
@@ -496,10 +499,10 @@ def links(folder: Path, paths: Iterable[Path]) -> str | None:
 
 
 def says(path: Path, text: str | Iterable[str]) -> bool:
-    """Whether a file holds this text, or these pieces, and nothing else, its line ends as they are.
+    """Return True if a file holds exactly this text, or these pieces, with its line ends.
 
     Raises:
-        ReleaseError: there is none, or it cannot be read.
+        ReleaseError: There is no such file, or it cannot be read.
     """
     try:
         if not path.is_file():  # a pipe would wait
@@ -529,10 +532,10 @@ def write_parquet(table: Columns | pd.DataFrame, path: Path, **metadata: str) ->
 
 
 def settle(folder: Path) -> None:
-    """All files below a folder to the disk, once they are all written: one after the other takes many times longer.
+    """Flush all files below a folder to the disk after all are written: a flush for each file takes many times longer.
 
     Raises:
-        OSError: one of them does not get there.
+        OSError: One of the files cannot be flushed.
     """
     folders = [folder]
     for path in folder.rglob("*"):

@@ -1,8 +1,8 @@
-"""Tables as people read them: rows, columns across, codes beside labels, totals; for pages and for files.
+"""Tables in the form that people read: rows, columns across, codes next to labels, totals; for pages and files.
 
-    a table with columns a, b, c, value     rows by a and b, the values of c across, where these are few
-    of sums of amounts                      the same without these, in their units
-    of means of an amount                   the means, each with its interval
+    table with columns a, b, c, value     rows by a and b, with the values of c across if these are few
+    table of sums of amounts              the same rows without the amounts, in units of the amounts
+    table of means of an amount           the means, each with its interval
 
 Totals are sums over all rows of a column, with their own exact margins: these are not sums of margins.
 """
@@ -36,13 +36,13 @@ from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import EACH, AtMost, Average, Change, Table, ToDate
 
 ACROSS = 8
-"""Values that stand side by side at most: those of the last column that has no more."""
+"""The largest number of values that are shown across: those of the last column that has at most this number."""
 
 
 @final
 @dataclass(frozen=True)
 class Label:
-    """What a row or a column is of. text: None for all of them. code: as the data have it, where that says more."""
+    """The label of a row or column. text: None for a total. code: The code in the data, if it differs from the text."""
 
     text: str | None
     code: str = ""
@@ -53,9 +53,11 @@ class Label:
 class Heading:
     """A column of labels.
 
-    name: of the attribute. view: "each", "prefix", "ranges", "recode", "change", "average", "to date" or "query".
-    ordered: how many of its labels, the first, are values in an order. periods: whether they are the periods of a
-    series. steps: of how many values a change, an average or a season is.
+    name: The name of the attribute.
+    view: "each", "prefix", "ranges", "recode", "change", "average", "to date" or "query".
+    ordered: The number of its first labels that are values in an order.
+    periods: True if the labels are the periods of a series.
+    steps: The number of values in a change, an average or a season.
     """
 
     name: str
@@ -68,28 +70,29 @@ class Heading:
 @final
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """A table, laid out.
+    """A table with its layout.
 
     Attributes:
-        name: of the table.
-        stubs: what tells rows apart.
-        across: what tells columns apart; None where there is one column of numbers.
-        rows: for each row its labels, one for each of the stubs.
-        columns: of the columns across; one without a text where there is none across.
-        values: what is published, in people or in units of amounts, (rows, columns).
-        margins: of them, likewise; of biased values their simulated error; of whole ones and of means how far their
-            interval goes.
-        ends: of the intervals of whole numbers and of means, from where to where, each likewise; None where they are ±
-            the margins.
-        bands: how reliable they are, likewise, of :class:`~fitnoise.reading.bands.Band`; None where no rule is set.
-        totals: whether a number is a total, likewise.
-        confidence: of the margins.
-        biased: whether values are biased: no margin belongs to them.
-        summed: what is summed up, or the factors of that (`Table.terms`); none where records are counted.
-        averaged: the amount whose means are shown; None of others.
-        counted: how the values that are summed up or averaged are read, by attribute, where these are others; and
-            whether a range cuts some of them, so that sums and means lack what exceeds it.
-        signed: whether the truth may be negative, as of changes, and of sums of what may be so.
+        name: The name of the table.
+        stubs: The headings of the label columns.
+        across: The heading of the columns across; None if there is one column of numbers.
+        rows: The labels of each row, one for each of the stubs.
+        columns: The labels of the columns across; one label without a text if there are none across.
+        values: The published values, in people or in units of amounts, (rows, columns).
+        margins: The margins of the values, (rows, columns). For biased values this is the simulated error; for integer
+            tables and means, the distance to the farther end of the interval.
+        ends: The ends of the intervals of integer tables and means, two arrays (rows, columns); None if the intervals
+            are ± the margins.
+        bands: The reliability of the values, (rows, columns), as :class:`~fitnoise.reading.bands.Band`; None without a
+            rule.
+        totals: True where a value is a total, (rows, columns).
+        confidence: The confidence of the margins.
+        biased: True if the values are biased and so have no margin.
+        summed: The attributes that are summed, or the factors of the sum (`Table.terms`); empty for counts of records.
+        averaged: The amount whose means are shown; None for other tables.
+        counted: For each attribute whose values are changed on reading, how they enter sums and means. A flag follows:
+            True if a range cuts some values, so that sums and means lack the excess.
+        signed: True if the true values may be negative, as for changes, and for sums of amounts that may be negative.
     """
 
     name: str
@@ -111,28 +114,28 @@ class Layout:
 
     @property
     def whole(self) -> bool:
-        """Whether its numbers are whole."""
+        """True if its numbers are integers."""
         return self.ends is not None and self.averaged is None
 
     @cached_property
     def told(self) -> Floats:
-        """The margins as people are told them: rounded up, so that none is told smaller than it is."""
+        """The margins as people read them, rounded up so that no printed margin is too small."""
         return np.asarray(np.ceil(self.margins * 10.0**self.decimals - 1e-6) / 10.0**self.decimals)
 
     @cached_property
     def even(self) -> float | None:
-        """What people are told as the margin of all numbers but totals, where it is one."""
+        """The printed margin of all numbers except totals, if they have one margin; otherwise None."""
         own = np.unique(self.told[~self.totals])
         return None if self.biased or self.ends is not None or len(own) != 1 else float(own[0])
 
     @cached_property
     def decimals(self) -> int:
-        """Digits after the point that people are told."""
+        """The number of printed digits after the point."""
         return 0 if self.whole else decimals(self.margins)
 
     @property
     def intervals(self) -> tuple[Floats, Floats]:
-        """From where to where the truth is, at the confidence; of biased values no more than themselves."""
+        """The ends of the intervals at the confidence; for biased values, the values themselves."""
         if self.ends is not None:
             return self.ends
         margins = np.zeros(self.margins.shape) if self.biased else self.margins
@@ -140,36 +143,36 @@ class Layout:
 
 
 def decimals(margins: Floats) -> int:
-    """Digits after the point of numbers with these margins: to a tenth of the first digit of the least."""
+    """Return the digits after the point for these margins: to a tenth of the smallest margin's first digit."""
     least = margins[np.isfinite(margins) & (margins > 0)]
     return max(0, 1 - math.floor(math.log10(least.min()))) if least.size else 0
 
 
 Tabled = Release | Made
-"""What has tables: a release, whole tables, or a combination."""
+"""An object with tables: a release, integer tables, or a combination."""
 
 
 def releases(of: Tabled) -> tuple[Release, ...]:
-    """Those that it is made of."""
+    """Return the releases from which it is made."""
     return of.releases if isinstance(of, Made) else (of,)
 
 
 def publication_of(of: Tabled, name: str) -> Publication:
-    """What one of its tables was asked in."""
+    """Return the publication of one of its tables."""
     return of.publication(name) if isinstance(of, Made) else of.plan.group(name).publication
 
 
 def layout(of: Tabled, name: str, *, totals: bool = False, bands: Bands | None = None) -> Layout:
-    """One table of a release, or of what is made of some, laid out.
+    """Return the layout of one table of a release, or of tables made from releases.
 
     Args:
-        of: what has it.
-        name: of the table.
-        totals: whether to add sums over the columns that are shown value by value.
-        bands: the rule by which it is told how reliable numbers are.
+        of: The object with the table.
+        name: The name of the table.
+        totals: True to add sums over the columns that are shown value by value.
+        bands: The rule for the reliability of numbers.
 
     Raises:
-        ReleaseError: an unknown table.
+        ReleaseError: The table is unknown.
     """
     if name not in of:
         raise unknown_table(name, list(of), "Nothing was written.")
@@ -180,7 +183,7 @@ def layout(of: Tabled, name: str, *, totals: bool = False, bands: Bands | None =
         source: Release | Combination = of.release
         biased, several = False, "biased_value" not in source[name]
     else:
-        assert isinstance(of, Release | Combination)  # noqa: S101 - no other is made of releases
+        assert isinstance(of, Release | Combination)  # noqa: S101 - no other object is made from releases
         source, frame = of, of[name] if table.averaged is None else of.counts_at_ends(name)
         biased = "biased_value" in frame
         several = not biased
@@ -242,14 +245,14 @@ def layout(of: Tabled, name: str, *, totals: bool = False, bands: Bands | None =
 
 
 def _totals(rows: Sequence[tuple[Label, ...]], columns: Sequence[Label], *, across: bool) -> npt.NDArray[np.bool_]:
-    """Whether a number is a total, (rows, columns)."""
+    """Return True where a number is a total, (rows, columns)."""
     down = np.array([any(x.text is None for x in row) for row in rows])
     beside = np.array([across and x.text is None for x in columns])
     return np.asarray(down[:, None] | beside[None, :])
 
 
 def _signed(table: Table, domain: Domain) -> bool:
-    """Whether the truth may be negative."""
+    """Return True if the true values may be negative."""
     told = (domain[a] for a in (*table.summed, *(() if table.averaged is None else table.averaged[:1])))
     below = any(isinstance(x, Amount | Ordered) and float(x.own_values[0]) < 0 for x in told)
     return below or any(view.signed for _, view in table.views)
@@ -266,7 +269,7 @@ def _heading(table: Table, attribute: Attribute | None, name: str, *, periods: b
 
 
 def _label(table: Table, attribute: Attribute | None, name: str, shown: str | int, place: int) -> Label:
-    """A label; of an attribute with labels shown value by value, with its code beside."""
+    """Return a label; if the attribute has labels and is shown value by value, with its code."""
     coded = isinstance(attribute, Categorical) and attribute.labels is not None and table.view(name) is EACH
     if not coded or not isinstance(attribute, Categorical) or place >= len(attribute.codes):
         return Label(str(shown))
@@ -275,7 +278,7 @@ def _label(table: Table, attribute: Attribute | None, name: str, shown: str | in
 
 
 def _place(of: Release | Combination, name: str) -> tuple[Source, int]:
-    """Whose noise is in a table, and the number of the table there."""
+    """Return the source of a table's noise, and the number of the table there."""
     source = next(s for s in of._sources if name in s.part.publication.workload.tables.numbered)
     return source, source.part.publication.workload.number(name)
 
@@ -283,7 +286,7 @@ def _place(of: Release | Combination, name: str) -> tuple[Source, int]:
 def _with_totals(
     of: Release | Combination, name: str, given: tuple[Floats, Floats], sums: Sequence[bool], confidence: float
 ) -> tuple[Floats, Floats]:
-    """Values and margins with a sum after the rows of some columns: all numbers that there were are as they were."""
+    """Return values and margins with sums after the rows of some columns; all other numbers are unchanged."""
     source, number = _place(of, name)
     wide = source.shape(number)
     kept = np.ix_(*(range(n if s else n - 1) for n, s in zip(wide, sums, strict=True)))

@@ -7,6 +7,8 @@
        t = t̂ + V Dᵀλ,     λ ≥ 0,     D t ≥ 0,     λᵀD t = 0,
 
    These conditions prove that no other such tables are nearer. The document holds λ, so anyone can check them.
+2. *Integer*: an integer close to each number, with the least squared distance for which the tables agree on all their
+   shared sums.
 
 The cost is bias: small numbers are pushed up, and where tables share many sums with them, large numbers change too.
 fitnoise simulates the bias around the published tables, without data. The intervals stay those of the unbiased numbers.
