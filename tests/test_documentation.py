@@ -12,6 +12,10 @@ from engines import POSTGRESQL, SPARK, connected, postgresql, spark
 DOCS = Path(__file__).parent.parent / "docs"
 
 
+PYTHON = (
+    "reference/python",
+    {"proven": True, "epsilon": 0.72, "verified": True, "code": "domain.range-reversed"},
+)
 FILES = ("files", {"by_year": [40.0, 60.0]})
 ROWS = (
     "people_with_many_rows",
@@ -74,6 +78,7 @@ SLOW = pytest.param("mathematics/tight_constraints", {}, marks=pytest.mark.slow)
     [
         ("mathematics/fit_for_use", {"order": -1}),
         ("databases", {"kept": True}),
+        PYTHON,
         AXES,
         FILES,
         ROWS,

@@ -628,40 +628,64 @@ def test_goals_and_personal_privacy_are_said_in_words():
     assert beside.beside == ("0" * 64,)
 
 
-def test_the_specifications_of_the_readme_and_of_the_tour_are_read(tmp_path):
-    root = Path(__file__).parents[1]
-    readme = "".join((root / name).read_text(encoding="utf-8") for name in ("README.md", "docs/reference/python.md"))
-    whole, nested, patterns, pure, small, question, also, goals = re.findall(r"```toml\n(.*?)```", readme, re.DOTALL)
-    (tmp_path / "states.csv").write_text("code\nOH\nIA\n", encoding="utf-8")
-    plain = Spec.from_toml(whole).publication(tmp_path)
-    said = Spec.from_toml(whole + goals).publication(tmp_path)
-    assert said == replace(
-        plain,
-        objective=fn.Objective("total-error", "inverse-variance"),
-        cell_budgets=fn.CellBudgets(("status",), (1, 0.5, 1, 1)),
-    )
-    pairs = Spec.from_toml(whole.split("[[tables]]")[0] + patterns).publication(tmp_path).workload
-    promised = Spec.from_toml(pure + whole[whole.index("[domain.state]") :]).publication(tmp_path)
-    assert promised == fn.Publication(plain.workload, budget=fn.Budget(epsilon=1), privacy="pure")
-    head, tables = whole.split("[privacy]", 1)[0], whole[whole.index("[domain.state]") :]
-    register = Spec.from_toml(small + tables).publication(tmp_path)
-    assert register == fn.Publication(
-        plain.workload, budget=fn.Budget(epsilon=1.0, delta=1e-6), small=fn.SmallDatabase(200)
-    )
-    asked = Spec.from_toml(head + tables + question).publication(tmp_path).finite
-    singles = {"status": "single"}
-    assert asked == (fn.FiniteQuery.sum("ages of singles, added up", "age", where=singles, people=150, epsilon=1),)
+NESTED = """[domain.geo]
+type = "hierarchy"
+file = "tracts.csv"
+levels = ["state", "county", "tract"]
+column = "GEOID"
+
+[[tables]]
+attributes = ["county", "sex"]
+margin = 30
+"""
+
+
+def test_nested_places_are_read_from_a_file_with_other_columns(tmp_path):
     (tmp_path / "tracts.csv").write_text("tract,name,state,county\n1,One,RI,44001\n2,Two,RI,44001\n", encoding="utf-8")
     sexes = '[domain.sex]\ntype = "categorical"\ncodes = ["f", "m"]\n'
     places = fn.Hierarchy(["state", "county", "tract"], [("RI", 44001, 1), ("RI", 44001, 2)], column="GEOID")
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]), geo=places)
-    by_place = Spec.from_toml(sexes + nested).publication(tmp_path).workload
+    by_place = Spec.from_toml(sexes + NESTED).publication(tmp_path).workload
     assert by_place == fn.Workload(domain, [fn.table("county", "sex", margin=30)])
-    (further,) = Spec.from_toml(whole + also).publication(tmp_path).also
-    margins = fn.Workload(plain.workload.domain, [fn.table("age", margin=30)])
-    assert further == fn.Publication(margins, plain.unit, plain.source, privacy="pure")
+
+
+def test_the_readme_extended_as_its_guide_says_is_read(tmp_path):
+    root = Path(__file__).parents[1]
+    pages = [
+        (root / name).read_text(encoding="utf-8") for name in ("README.md", "docs/howto/extend_a_specification.md")
+    ]
+    (readme,) = re.findall(r"```toml\n(.*?)```", pages[0], re.DOTALL)
+    blocks = re.findall(r"```toml\n(.*?)```", pages[1], re.DOTALL)
+    patterns, budget, cap, pure, small, question, also, goals, cells = blocks
+    (tmp_path / "states.csv").write_text("code\nOH\nIA\n", encoding="utf-8")
+
+    def read(text):
+        return Spec.from_toml(text).publication(tmp_path)
+
+    head, privacy, tables = (
+        readme[: readme.index("[privacy]")],
+        readme[readme.index("[privacy]") :],
+        readme[readme.index("[domain.state]") :],
+    )
+    plain = read(readme)
+    assert read(readme + budget) == replace(plain, budget=fn.Budget(rho=Fraction(1, 20)))
+    assert read(head + privacy + cap) == replace(plain, cap=fn.Budget(rho=Fraction(1, 20)))
+    assert read(readme + goals) == replace(plain, objective=fn.Objective("total-error", "inverse-variance"))
+    assert read(readme + cells) == replace(plain, cell_budgets=fn.CellBudgets(("status",), (1, 0.5, 1, 1)))
+    pairs = read(readme.split("[[tables]]")[0] + patterns).workload
     by_size = fn.BySize(2, 0.5, most=40)
     assert pairs == fn.Workload(plain.workload.domain, [fn.all_tables(3, list(pairs.domain), std_error=by_size)])
+    assert read(pure + tables) == fn.Publication(plain.workload, budget=fn.Budget(epsilon=1), privacy="pure")
+    assert read(small + tables) == fn.Publication(
+        plain.workload, budget=fn.Budget(epsilon=1.0, delta=1e-6), small=fn.SmallDatabase(200)
+    )
+    singles = {"status": "single"}
+    assert read(head + tables + question).finite == (
+        fn.FiniteQuery.sum("total age of singles", "age", where=singles, people=150, epsilon=1),
+    )
+    (further,) = read(readme + also).also
+    margins = fn.Workload(plain.workload.domain, [fn.table("age", margin=30)])
+    assert further == fn.Publication(margins, plain.unit, plain.source, privacy="pure")
 
 
 @pytest.mark.parametrize(
