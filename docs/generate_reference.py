@@ -129,7 +129,7 @@ def specification() -> Iterator[str]:
     schema = _schema()
     models = schema["$defs"]
     titles = dict(_titles(schema, models))
-    yield from _keys("A specification", schema, titles)
+    yield from _keys("Keys at the top of the file", schema, titles)
     for name, title in titles.items():
         yield f"({_anchor(name)})="
         label = _LABELS.get(name)

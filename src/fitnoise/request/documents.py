@@ -976,7 +976,7 @@ class AlsoSpec(Part):
 
 
 class Spec(Part):
-    """A fitnoise specification."""
+    """A specification, with its keys at the top and its sections."""
 
     title: str = Field(
         "", description="The title of the publication, shown in reports. If absent, reports have no title."
