@@ -1,9 +1,10 @@
-"""What is given to a public function is of the kinds that its signature names, or is refused in a sentence.
+"""Checks of the arguments of public functions against their signatures.
 
-Python finds out late, in words about something else ("'str' object has no attribute 'pure'"), and perhaps half-way
-through. Here a signature is read once, and what is given is compared with it before anything happens. Only the outer
-kind is compared, and for a list of objects of ours that of each; what values mean is checked where they are used. Of
-what is given only texts and numbers are shown: an argument in a wrong place may be data.
+**Purpose.** A value of a kind that the signature does not name is refused in a sentence. Python notices late, in terms
+of something else ("'str' object has no attribute 'pure'"), and perhaps half-way through. Here a signature is read once,
+and the arguments are compared with it before anything happens. Only the outer kind is compared, and for a list of
+fitnoise's objects the kind of each. The meaning of values is checked where they are used. Errors show only texts and
+numbers of the arguments: an argument in a wrong place may be data.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 SHOWN = 40
-"""So many characters of a text are shown."""
+"""The largest number of characters of a text that an error shows."""
 
 _EVERY, _NAMED = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 
@@ -86,7 +87,7 @@ def checked(
 
 
 def _name(function: Callable[..., Any]) -> str:
-    """The name of a function as its caller writes it, with brackets."""
+    """Return the name of a function as its caller writes it, with brackets."""
     return function.__qualname__.rpartition("<locals>.")[2].removesuffix(".__init__") + "()"
 
 
@@ -134,7 +135,7 @@ def refuse_unless_fit(given: Iterable[Given], error: type[FitnoiseError], fate: 
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Whether a value is of the kind of an annotation; of what is not known here, it is."""
+    """Return True if a value is of the kind of an annotation; an unknown annotation fits any value."""
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         paths = isinstance(value, str) and any((typing.get_origin(x) or x) in (os.PathLike, Path) for x in parts)
@@ -151,7 +152,7 @@ def fits(value: Any, hint: Any) -> bool:
 
 
 def _container(value: Any, origin: Any, parts: tuple[Any, ...]) -> bool:
-    """Whether a value is one of those listed, can be called, or holds things as the annotation says."""
+    """Return True if a value is one of those listed, can be called, or holds the kinds that the annotation names."""
     if origin is Literal:
         return isinstance(value, str) and value in parts
     if issubclass(origin, collections.abc.Mapping):
@@ -164,7 +165,7 @@ def _container(value: Any, origin: Any, parts: tuple[Any, ...]) -> bool:
 
 
 def _nameable(path: str) -> bool:
-    """Whether a file can have such a name."""
+    """Return True if a file can have such a name."""
     try:
         return b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:
@@ -172,7 +173,10 @@ def _nameable(path: str) -> bool:
 
 
 def _listed(value: Any, parts: tuple[Any, ...]) -> bool:
-    """Whether it is a list of something, and of ours where they are to be ours; not a text, which lists letters."""
+    """Return True if it is a list of something, not a text, which lists letters.
+
+    Where the annotation names classes of fitnoise, each element is of one of them.
+    """
     if isinstance(value, (str, bytes)) or not isinstance(value, collections.abc.Iterable):
         return False
     own = [x for part in parts for x in (typing.get_args(part) or (part,)) if isinstance(x, type)]
@@ -181,8 +185,8 @@ def _listed(value: Any, parts: tuple[Any, ...]) -> bool:
 
 
 def _number(value: Any, hint: type) -> bool:
-    """Whether it is yes or no, a whole number, or a number that doubles hold."""
-    truth = isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")  # NumPy's is loaded by nobody here
+    """Return True if it is a Boolean, a whole number, or a number that doubles hold, as the annotation requires."""
+    truth = isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")  # this module does not import NumPy
     if hint is bool or truth:
         return truth and hint is bool
     if hint is int:
@@ -194,7 +198,7 @@ def _number(value: Any, hint: type) -> bool:
 
 
 def shown(value: Any) -> str:
-    """A text or a number as it is, as far as a line holds it; of all else, the type."""
+    """Return a text or a number as it is, as far as a line holds it; for anything else, the type."""
     kind = type(value)
     if value is None:
         return "None"
@@ -223,7 +227,7 @@ _WORDS: dict[Any, str] = {
 
 
 def _said(hint: Any) -> list[str]:
-    """What an annotation names, in words."""
+    """Return the names of the kinds in an annotation."""
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         return [word for part in parts for word in _said(part)]
@@ -253,5 +257,5 @@ class _Unknown(dict[str, Any]):
 
 @functools.cache
 def _hints(of: Any) -> dict[str, Any]:
-    """The annotations of a function or a dataclass."""
+    """Return the annotations of a function or a dataclass."""
     return typing.get_type_hints(of, localns=_Unknown(of.__module__))

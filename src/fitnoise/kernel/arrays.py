@@ -1,4 +1,4 @@
-"""Kinds of arrays, how much memory there is for them, and three things that several rooms do with them."""
+"""Kinds of arrays, the memory available for them, and three functions on them that several packages use."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-"""Of whatever holds numbers."""
+"""An array of numbers of any type."""
 
 Floats = NDArray[np.float64]
-"""Of doubles."""
+"""An array of doubles."""
 
 Integers = NDArray[np.int64]
-"""Of 64-bit whole numbers."""
+"""An array of 64-bit whole numbers."""
 
 Indices = NDArray[np.intp]
-"""Of positions."""
+"""An array of positions."""
 
 Exact = NDArray[Any]
-"""Of whole numbers: int64 where a public bound shows that this is enough, Python integers (dtype object) otherwise."""
+"""An array of whole numbers: int64 if a public bound shows that this suffices, else Python integers (dtype object)."""
 
 _NOTHING = 2.0**-200
 """A part of the largest number that no sum of doubles shows."""
 
 
 def physical_memory() -> int:
-    """Bytes of this machine's memory; what cannot be told counts as 16 GiB."""
+    """Return the bytes of this machine's memory; 16 GiB if they are unknown."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
@@ -38,7 +38,7 @@ def physical_memory() -> int:
 
 
 def equal_rows(rows: NDArray[Any]) -> list[tuple[tuple[int, ...], Indices]]:
-    """The different rows of whole numbers, sorted, and where each of them stands."""
+    """Return the different rows of whole numbers, sorted, and the positions of each of them."""
     if not len(rows):
         return []
     if (rows == rows[0]).all():
@@ -50,9 +50,10 @@ def equal_rows(rows: NDArray[Any]) -> list[tuple[tuple[int, ...], Indices]]:
 
 
 def discounted(values: Floats, factor: float, step: int) -> Floats:
-    """The solution of e_i = values_i + factor · e_{i+step} along the first axis, 0 beyond its end; 0 ≤ factor < 1.
+    """Return the solution of e_i = values_i + factor · e_{i+step} along the first axis; 0 ≤ factor < 1.
 
-    With S the shift by a step, Σ_j factor^j S^j = Π_k (1 + factor^(2^k) S^(2^k)): every pass doubles how far is seen.
+    e_i is 0 after the end of the axis. With S the shift by a step, Σ_j factor^j S^j = Π_k (1 + factor^(2^k) S^(2^k)):
+    every pass doubles the distance covered.
     """
     found, reach = values.astype(np.float64), 1
     scratch = np.empty_like(found)

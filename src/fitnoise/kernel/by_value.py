@@ -43,21 +43,21 @@ class ByValue:
 
     @property
     def named(self) -> bool:
-        """Whether the numbers are given by name rather than in order."""
+        """True if the numbers are given by name rather than in order."""
         return any(isinstance(v, tuple) for v in self.values)
 
     def along(
         self, labels: Sequence[str | int], what: str = "target", error: type[FitnoiseError] = WorkloadError
     ) -> tuple[float, ...]:
-        """The number for each label.
+        """Return the number for each label.
 
         Args:
-            labels: the values that there are.
-            what: what the numbers are, in messages.
-            error: what is raised.
+            labels: The values that exist.
+            what: The description of the numbers, in messages.
+            error: The class of the error.
 
         Raises:
-            WorkloadError, or the error: a number is missing, or too many are given.
+            WorkloadError, or the error: A number is missing, or too many are given.
         """
         if not self.named:
             if len(self.values) != len(labels):

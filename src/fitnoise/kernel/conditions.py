@@ -1,7 +1,8 @@
-"""Which records are counted at all: conditions on their own columns. Part of the trust kernel.
+"""Conditions on records by their own columns: only records that meet them are counted. Part of the trust kernel.
 
-A condition is on one column of a record, and is met or not by that record alone. Its values are read as `codings` says:
-texts byte by byte, numbers in double precision. What is absent (null, NaN, blank) or infinite meets none.
+**Purpose.** A condition is on one column of a record, and is met or not by that record alone. `codings` states the
+rules for reading its values: texts byte by byte, numbers in double precision. An absent value (null, NaN, blank) or an
+infinite one meets no condition.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from fitnoise.kernel.codings import EXACT, Code, Codes, Interval, encodable, pla
 from fitnoise.kernel.dates import Part, Read, as_day, day_number
 
 _TOLD = 8
-"""Codes that are told in words."""
+"""The largest number of codes that a sentence lists."""
 
 _WAYS = "a value, a list of texts, { values = [1, 2] }, or bounds such as { at_least = 2020, below = 2025 }"
 """The forms of a condition."""
@@ -30,15 +31,15 @@ _LAST = 10**8
 @final
 @dataclass(frozen=True)
 class Condition:
-    """What a record must hold in a column to be counted.
+    """A condition that a record must meet in a column to be counted.
 
-    column: of the data.
-    codes: one of these, all text, all whole numbers or all true/false, in order; none where there are bounds.
-    at_least, above, at_most, below: a number within these, or a day, where they are dates: of a time the day counts.
+    column: The column of the data.
+    codes: One of these, all text, all whole numbers or all true/false, in order; empty where there are bounds.
+    at_least, above, at_most, below: Bounds on a number, or on a day for dates; for a time its day counts.
 
     Raises:
-        SpecError: no column; neither codes nor bounds; codes that no column holds together; or bounds between which no
-            number lies.
+        SpecError: There is no column, or there are neither codes nor bounds.
+        SpecError: No column can hold all the codes, or no number lies between the bounds.
     """
 
     column: str
@@ -82,7 +83,7 @@ class Condition:
 
     @property
     def coding(self) -> Codes | Interval:
-        """How what the column holds is read: what meets the condition has a cell."""
+        """The coding of the column: a value that meets the condition has a cell."""
         if not self.bounds and not self.codes:
             raise SpecError(
                 "condition-empty",
@@ -123,12 +124,12 @@ class Condition:
 
     @property
     def read(self) -> Read | None:
-        """What is read off the column, where it holds dates."""
+        """The part that is read off the column, where it holds dates."""
         return Read(Part.DAY) if any(isinstance(x, date) for x in self.bounds.values()) else None
 
     @property
     def document(self) -> Any:
-        """What a specification says of the column."""
+        """The entry of the column in a specification."""
         codes = list(self.codes)
         bounds = {name: x.isoformat() if isinstance(x, date) else x for name, x in self.bounds.items()}
         several = {"values": codes} if all(map(_is_number, codes)) else codes
@@ -146,10 +147,10 @@ class Condition:
 
 
 def conditions(given: object) -> tuple[Condition, ...]:
-    """Conditions as users say them, {column: value, values or bounds}, all of which must be met; by column.
+    """Return conditions from a user's form, {column: value, values or bounds}, ordered by column; all must be met.
 
     Raises:
-        SpecError: anything else, or two for one column.
+        SpecError: The form is anything else, or has two conditions for one column.
     """
     if isinstance(given, tuple) and all(type(c) is Condition for c in given):
         found = given
@@ -217,7 +218,7 @@ def _is_number(code: object) -> bool:
 
 
 def _code(column: str, code: object) -> Code:
-    """A code of Python; 7.0 as 7."""
+    """Return a code of Python; 7.0 as 7."""
     item: object = plain(code)
     if isinstance(item, float) and item.is_integer():
         return int(item)
@@ -251,5 +252,5 @@ def _bound(column: str, x: object) -> float | date:
 
 
 def _next(x: float) -> float:
-    """The next number in double precision; of an infinite one itself."""
+    """Return the next number in double precision; an infinite number itself."""
     return x if math.isinf(x) else math.nextafter(x, math.inf)

@@ -1,9 +1,9 @@
-"""What is read off a date: an age, a year, an hour. Part of the trust kernel.
+"""Parts that are read off a date: an age, a year, an hour. Part of the trust kernel.
 
-Dates are of the Gregorian calendar, from 0001-01-01 to 9999-12-31, without a time zone: of one instant, zones disagree
-on the day. A text is a date where it is written as one, 2024-02-29, also with a time behind it, 2024-02-29 23:59:59.5
-or with a T between; spaces around are ignored. What is absent of a date is absent of what is read off it; all else that
-is no date has nothing that could be read, and is outside.
+**Purpose.** Dates are of the Gregorian calendar, from 0001-01-01 to 9999-12-31, without a time zone, because zones
+disagree on the day of one instant. A text is a date if it is written as one, 2024-02-29. It may have a time behind it,
+2024-02-29 23:59:59.5 or with a T between, and spaces around it. An absent date has an absent part. Any other value that
+is not a date has no part to read, and is outside.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from fitnoise.kernel.codings import SPACES, is_absent, written
 _TIME = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,9})?)?"
 
 WRITTEN = rf"([0-9]{{4}})-([0-9]{{2}})-([0-9]{{2}})([ T]{_TIME})?"
-"""How a date is written, with or without a time."""
+"""The pattern of a date in text, with or without a time."""
 
 
 class Part(StrEnum):
-    """What is read off a date."""
+    """The parts of a date that can be read off."""
 
     AGE = "age_on"
     YEAR = "year"
@@ -40,22 +40,22 @@ class Part(StrEnum):
 @final
 @dataclass(frozen=True)
 class Read:
-    """What is read off a date, a whole number.
+    """A whole number that is read off a date.
 
-    part: the age in completed years on the day `on`; the year; the quarter, 1 to 4; the month; the day of the week,
-        from 1 for Monday to 7; the hour, 0 to 23; or the day itself, 20241231, of which only conditions ask.
-    on: of an age.
+    part: The age in completed years on the day `on`, the year, the quarter (1 to 4), or the month. Or the day of the
+    week, from 1 for Monday to 7, or the hour (0 to 23). Only conditions use the day itself, 20241231.
+    on: The day of an age.
 
-    With (y, m, d) the date and (Y, M, D) the day `on`, the age is Y − y, less one where (M, D) is before (m, d) in the
-    year: who was born on 29 February completes a year on 1 March where there is no such day. Before birth there is no
-    age: that is outside, and clipped to nothing.
+    Let (y, m, d) be the date and (Y, M, D) the day `on`. The age is Y − y, less one where (M, D) is before (m, d) in
+    the year. A person born on 29 February completes a year on 1 March where there is no such day. Before birth there is
+    no age: such a value is outside, and is never clipped.
     """
 
     part: Part
     on: date | None = None
 
     def number(self, value: object) -> float | None:
-        """The number; None of what is absent, and an infinite one, which is in no domain, of all else that has none."""
+        """Return the number; `None` for an absent value, and infinity, which no domain has, for other non-dates."""
         text = dated(value)
         if text is None or is_absent(text, int):
             return None
@@ -84,22 +84,22 @@ class Read:
 
     @property
     def document(self) -> Any:
-        """As a specification says it."""
+        """The part as a specification states it."""
         return self.part.value if self.on is None else {self.part.value: self.on.isoformat()}
 
 
 def dated(value: object) -> str | None:
-    """A date of Python as it is written, and all else as `written` has it."""
+    """Return a date of Python as text, and any other value as `written` returns it."""
     if isinstance(value, date):
         return str(value) if value == value else None  # noqa: PLR0124 - that of pandas may be none
     return written(value)
 
 
 def read(given: object) -> Read | None:
-    """What is read off a date, as users say it: "year", or {"age_on": "2024-12-31"}; None for the value itself.
+    """Return the part of a date that users state: "year", or {"age_on": "2024-12-31"}; `None` for the value itself.
 
     Raises:
-        DomainError: anything else.
+        DomainError: The given value is anything else.
     """
     if given is None or isinstance(given, Read):
         return given
@@ -121,12 +121,12 @@ def read(given: object) -> Read | None:
 
 
 def day_number(day: date) -> int:
-    """The day as a number of eight digits, in the order of days: 20241231."""
+    """Return the day as a number of eight digits, in the order of days: 20241231."""
     return day.year * 10000 + day.month * 100 + day.day
 
 
 def as_day(given: object) -> date | None:
-    """The day that a date, or a text such as "2024-12-31", is; None for all else."""
+    """Return the day that a date, or a text such as "2024-12-31", is; `None` for anything else."""
     if isinstance(given, str) and re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", given):
         try:
             return date.fromisoformat(given)

@@ -1,4 +1,4 @@
-"""What files need beside being written. Nothing here costs anything."""
+"""Steps for writing files safely: locks, drafts and syncing. Nothing here costs privacy."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def hold(path: Path) -> int:
         The handle: the lock ends when it is closed.
 
     Raises:
-        OSError: as of :func:`lock`; or there is no such file.
+        OSError: There is no such file; or see :func:`lock`.
     """
     handle = os.open(path, os.O_RDONLY)
     try:
@@ -66,7 +66,7 @@ def hold(path: Path) -> int:
 
 
 def _is_own(handle: int) -> bool:
-    """Return True if this process has locked a file, or if there are no locks, so that nobody removes it."""
+    """Return True if this process has locked a file, or if there are no locks, so that no process removes it."""
     try:
         lock(handle)
     except BlockingIOError:
@@ -138,8 +138,8 @@ def clear_drafts(folder: Path, stem: str) -> bool:
     """Remove the drafts that processes left in a folder when they were killed.
 
     Args:
-        folder: where to look.
-        stem: of the drafts that are asked about.
+        folder: The folder of the drafts.
+        stem: The stem of the drafts in the result.
 
     Returns:
         True if a living process holds a draft with this stem.

@@ -68,14 +68,16 @@ def is_of_kernel(kind: type) -> bool:
 
 
 def changeable(value: Any) -> str | None:
-    """Return the name of the first type inside a value that can change or is foreign to the kernel, or None.
+    """Return the name of the first type inside a value that can change or is foreign to the kernel, or `None`.
 
-    Plain values, tuples, fixed mappings, arrays that cannot be written to, and frozen dataclasses and enumerations
-    of the kernel are accepted, if all that they hold is. An array of objects holds whole numbers of Python only.
+    The walk accepts plain values, tuples, fixed mappings, arrays that cannot be written to, and the kernel's frozen
+    dataclasses and enumerations. Everything inside them must be accepted too. An array of objects holds whole numbers
+    of Python only.
 
     **Guarantees**
-        * the walk refuses a subclass of an accepted type, unless the kernel defines the subclass;
-        * the walk looks at what an object was made of, and not at values that were computed from it and kept.
+        * The walk refuses a subclass of an accepted type, unless the kernel defines the subclass.
+        * The walk looks at the fields that an object was made of, and not at values that were computed from it and
+          cached.
     """
     waiting, seen = [value], {id(value)}
     while waiting:

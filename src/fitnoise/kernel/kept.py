@@ -1,28 +1,30 @@
 """Keep the drawn answers until their release is in place. Part of the trust kernel.
 
-**Purpose.** A charge is paid once. A process that is killed after it finishes later, at no further charge, with the
-answers that were kept, or with new ones if none were.
+**Purpose.** Each release is charged once. A process that is killed after the charge finishes later, at no further
+charge. It uses the stored answers, or new ones if none were stored.
 
-    LEDGER.answers/               a folder beside the ledger, for its owner alone; gone when nothing is kept
-        SALT-RANDOM.unfinished    room for the answers, made before the charge and locked by its process
-        DIGEST.answers            the answers to the charge with this digest, as JSON, filled up with blanks
+    LEDGER.answers/: a folder next to the ledger, for its owner alone; gone when nothing is stored.
+        SALT-RANDOM.unfinished: room for the answers, made before the charge and locked by its process.
+        DIGEST.answers: the answers to the charge with this digest, as JSON, filled up with blanks.
 
-**Order.** Make room, charge, draw, write the answers into the room, and then, in one transaction of the ledger, give
+**Order.** Make room, charge, draw, and write the answers into the room. Then, in one transaction of the ledger, give
 the file its name and write the entry of the answers (:meth:`fitnoise.kernel.ledger.Ledger.answer`). A file is believed
-only if its digest is that of the entry. A file without an entry is of a killed process: nobody has read it for a
-release, and the next draw replaces it.
+only if its digest is that of the entry. A file without an entry is of a killed process: no release has used it, and the
+next draw replaces it.
 
-**Statement.** For each charge one output of the mechanism is published at most, and whether an earlier draw failed does
-not depend on that draw. *Reason.* The ledger takes one entry of answers for each charge, and :func:`measure` returns
-answers only after their own entry. Between the draw and the entry a process writes a file, syncs it and renames it. The
-length of the file is fixed before the draw, and its room is written before the charge. So a full disk, an error of the
-disk or a signal strikes whatever was drawn. Given that a draw is published, its law is that of the mechanism.
+**Statement.** For each charge one output of the mechanism is published at most, and the failure of an earlier draw does
+not depend on that draw.
 
-A file system that compresses files needs the more room the more digits the answers have. On such a one, a disk that is
-nearly full may refuse some draws and not others: keep ledgers on another.
+**Proof.** The ledger takes one entry of answers for each charge, and :func:`measure` returns answers only after their
+own entry. Between the draw and the entry a process writes a file, syncs it and renames it. The length of the file is
+fixed before the draw, and its room is written before the charge. So a full disk, an error of the disk or a signal
+strikes independently of the drawn numbers. Given that a draw is published, its law is that of the mechanism.
 
-Answers may be longer than their room only where they have more than 64 bits, and are then more than 10^60 times as
-large as the exact ones: with exact discrete noise that does not happen.
+**Limits.** A file system that compresses files needs more room for answers with more digits. On such a file system, a
+disk that is nearly full may refuse some draws and not others: keep ledgers on another.
+
+Answers may be longer than their room only where they have more than 64 bits. They are then more than 10^60 times as
+large as the exact ones. With exact discrete noise that does not happen.
 """
 
 from __future__ import annotations
@@ -46,18 +48,20 @@ _WIDTH: Final = 22
 """Bytes that a number of 64 bits may take: 20 for its digits and sign, two for what stands between numbers."""
 
 _WIDER: Final = 64
-"""Bytes more where numbers are wider, and again for every 64 digits that the exact answers have, or part of these: the
-length of a file tells no more of them."""
+"""The extra bytes for wider numbers, and again for every started 64 digits of the exact answers.
+
+The length of a file reveals nothing else about them.
+"""
 
 _UNRECORDED: Final = "The charge stays in the ledger, and its answers are not recorded."
 """Outcome of a failure between a charge and the entry of its answers."""
 
 
 def room_for(exact: Sequence[Answers]) -> int:
-    """Return the bytes that hold noisy answers for certain, or all but for certain beyond 64 bits.
+    """Return the bytes that hold noisy answers with certainty, or almost certainly above 64 bits.
 
     Args:
-        exact: the exact answers of every design.
+        exact: The exact answers of every design.
     """
     arrays = [x for part in exact for x in part]
     return 2 + sum(2 + len(x) * _width(x) for x in arrays) + 2 * len(exact)
@@ -205,10 +209,10 @@ def _digest(answers: Sequence[Answers]) -> str:
 
 @final
 class Beside:
-    """The folder beside a ledger in which answers are kept; no folder for a ledger in memory.
+    """The folder next to a ledger in which answers are stored; no folder for a ledger in memory.
 
     Args:
-        ledger: that is charged.
+        ledger: The ledger that is charged.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -218,13 +222,13 @@ class Beside:
 
     @contextlib.contextmanager
     def room(self, salt: str) -> Iterator[Room | None]:
-        """Hold a place for the answers to a charge; None for a ledger in memory.
+        """Hold a place for the answers to a charge; yield `None` for a ledger in memory.
 
         Args:
-            salt: of the charge.
+            salt: The salt of the charge.
 
         Raises:
-            LedgerError: as of :class:`Room`.
+            LedgerError: See :class:`Room`.
         """
         if self._folder is None:
             yield None

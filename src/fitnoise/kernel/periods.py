@@ -1,13 +1,15 @@
 """Series: an order that is drawn period by period. Part of the trust kernel.
 
-Every row of a strategy belongs to the last period whose records it touches. So the rows of period t are known when its
-records are, whatever comes later; they are drawn then, with noise of their own, and all rows together are the strategy.
+**Purpose.** Every row of a strategy belongs to the last period whose records it touches. So the rows of period t are
+known when its records are, for any later records. They are drawn then, with noise of their own, and all rows jointly
+are the strategy.
 
-*Why one charge is enough.* Given what was released before, the rows of a period move by ‖shift‖²/σ² between neighbours,
-and over all periods these add up to at most Δ² for every unit, whatever of it depends on earlier releases (filters:
-Feldman and Zrnic 2021 for ρ; Smith and Thakurta 2022 for μ²). So Δ² of all rows, the price of the whole strategy, is
-charged before the first is drawn, and nothing later. A period that is drawn once more is a further release of its rows,
-and charged as one.
+**Statement.** One charge of Δ² of all rows, the price of the complete strategy, before the first draw is enough.
+
+**Proof.** Given the earlier releases, the rows of a period move by ‖shift‖²/σ² between neighbours. Over all periods
+these add up to at most Δ² for every unit, for any dependence of its rows on earlier releases. This is a filter: Feldman
+and Zrnic 2021 for ρ, Smith and Thakurta 2022 for μ². So nothing is charged later. A period that is drawn once more is a
+further release of its rows, and is charged as one.
 """
 
 from __future__ import annotations
@@ -33,15 +35,18 @@ _NOTHING: Final = "Nothing was drawn and nothing was charged."
 class Series:
     """An order that is measured period by period.
 
-    order: all of it: what is charged. attribute: whose cells are the periods, in order of time.
+    order: The complete order, which is charged. attribute: The attribute whose cells are the periods, in order of time.
 
     Raises:
-        PlanError: it is not one strategy of sectors in which the attribute is structured, of neighbours that add or
-            remove a unit; it stands beside other orders, or is about a number of records; it draws nothing in some
-            period; or an id bounds what is counted of a unit, and not in each period on its own.
+        PlanError: The order is not one strategy of sectors in which the attribute is structured.
+        PlanError: Neighbours do not add or remove a unit.
+        PlanError: The order names other orders on its records, or is about a number of records.
+        PlanError: The order draws nothing in some period.
+        PlanError: An id bounds the counted records of a unit, and not in each period on its own.
 
     **Guarantees**
-        * the rows of all periods are those of the strategy, each once, and those of a period touch no later one.
+        * The rows of all periods are those of the strategy, each once.
+        * The rows of a period touch no later period.
     """
 
     order: Order
@@ -100,7 +105,7 @@ class Series:
 
     @property
     def _by_period(self) -> bool:
-        """Whether what is counted of a unit by an id follows in each period from its records there alone."""
+        """True if, for a unit by an id, its counted records of each period depend on its records there alone."""
         pattern, sizes = self.order.unit.pattern, self.order.domain.sizes
         most = [n * math.prod(sizes[a] for a in names) for names, n in pattern.caps]
         alone = not pattern.fixed and not pattern.separation and all(self.attribute in a for a, _ in pattern.caps)
@@ -115,7 +120,7 @@ class Series:
 
     @cached_property
     def designs(self) -> tuple[Strategy, ...]:
-        """What is drawn in each period, in order: its rows, sector by sector."""
+        """The rows that are drawn in each period, in order, sector by sector."""
         over = self.strategy.over
         place = [a for a, _ in over.structured].index(self.attribute)
         along = np.indices(over.shape)[place].ravel()
@@ -134,18 +139,18 @@ class Series:
 
     @property
     def periods(self) -> int:
-        """How many there are."""
+        """The number of periods."""
         return len(self.designs)
 
     def label(self, period: int) -> str:
-        """What a period is called: as tables show it; its number, where there is none."""
+        """Return the label of a period, as tables show it; its number for a period outside the series."""
         labels = self.order.domain[self.attribute].values
         return str(labels[period - 1]) if 1 <= period <= len(labels) else f"number {period}"
 
     def afresh(self) -> Self:
-        """The same integers, with nothing computed of them before."""
+        """Return a series with equal integers, and without cached computations."""
         return replace(self, order=self.order.afresh())
 
     def again(self, period: int) -> Order:
-        """The order of the rows of one period alone: what drawing them once more costs."""
+        """Return the order of the rows of one period alone, which prices another draw of them."""
         return replace(self.order, designs=(self.designs[period - 1],))

@@ -1,11 +1,11 @@
 """Values of an attribute as publishers and readers name them: one, a range, or several. Part of the trust kernel.
 
-One notation has one meaning, in specifications, in Python and in expressions:
+**Purpose.** One notation has one meaning, in specifications, in Python and in expressions:
 
-    14                        one value
-    [0, 14]                   along an order the range from 0 to 14, ends included; without an order the codes 0 and 14
-    {first = 0, last = 14}    the same range, in words
-    {values = [0, 14]}        the values 0 and 14
+    14                        one value.
+    [0, 14]                   with an order the range from 0 to 14, ends included; without an order the codes 0 and 14.
+    {first = 0, last = 14}    the same range, in words.
+    {values = [0, 14]}        the values 0 and 14.
 
 Along an order a list of any other length is refused, so that a list of single values is never read as a range.
 """

@@ -1,7 +1,8 @@
 """Counting: from records to the few margins a plan needs, in one pass. Part of the trust kernel.
 
-A :class:`Counter` knows a source of records and the declared domain. It raises only about what is declared (a missing
-column, a wrong type), or how many records leave the domain and in which columns; never about a value.
+A :class:`Counter` has a source of records and the declared domain. It raises errors only about declarations (a missing
+column, a wrong type), or about records outside the domain: their number and columns. It never raises an error about a
+value.
 """
 
 from __future__ import annotations
@@ -48,26 +49,31 @@ def open_counter(
     *,
     key: str | PathLike[str] | None = None,
 ) -> Counter:
-    """A counter for whatever the data are.
+    """Return a counter for the data.
 
     Args:
-        data: a path to CSV (also .csv.gz), Parquet, a pattern such as "parts/*.parquet", a folder (those in it called
-            column=value hold a column), a list of these, or a DuckDB or SQLite file;
-            a database: "env:NAME" with its URL in a variable of the environment, a URL without a password, or an
-            Engine or URL of SQLAlchemy; "spark:TABLE", a session of Spark (whose table the source names), or its
-            DataFrame, of which the columns that are needed are kept in the cluster while they are counted; an Arrow,
-            Polars or pandas frame; an integer NumPy array of counts with the domain's shape (or flat, in C order); a
-            file of counts made elsewhere, sealed or not; or a Counter.
-        domain: the declared domain.
-        source: the table of a database, and what to do with records outside the domain.
-        bound: how many records of a person are counted, and by which column it is told whose they are; None: all.
-            An array of counts, which does not know persons, has none all the same, nor has a Counter one but its own.
-        key: file with the private key that opens sealed counts.
+        data: One of the following kinds of data.
+            A path to CSV (also .csv.gz), Parquet, a pattern such as "parts/*.parquet", a folder, or a list of these.
+            Folders in it called column=value hold a column.
+            A DuckDB or SQLite file.
+            A database: "env:NAME" with its URL in a variable of the environment, a URL without a password, or an Engine
+                or URL of SQLAlchemy.
+            "spark:TABLE", a session of Spark (whose table the source names), or its DataFrame. The needed columns of a
+            DataFrame are stored in the cluster while they are counted.
+            An Arrow, Polars or pandas frame.
+            An integer NumPy array of counts with the domain's shape (or flat, in C order).
+            A file of counts made elsewhere, sealed or not; or a Counter.
+        domain: The declared domain.
+        source: The table of a database, and the action for records outside the domain.
+        bound: The bound on counted records of a person, with the column of the id; `None` counts all. An array of
+            counts, which has no persons, has no bound all the same. A Counter has its own bound only.
+        key: The file with the private key that opens sealed counts.
 
     Raises:
-        DataError: the source is of no known kind or cannot be opened, or a person's records keep to a pattern in what
-            is no attribute of the domain, or what is added up of them is no amount, or one whose range is no whole
-            number of steps from zero; or there is a key, and nothing sealed.
+        DataError: The source is of no known kind or cannot be opened.
+        DataError: The pattern names an attribute that the domain lacks.
+        DataError: An amount to add up is not an amount, or its range is not a whole number of steps from zero.
+        DataError: A key is given, and the counts are not sealed.
     """
     if isinstance(data, Counter):
         return data

@@ -248,8 +248,10 @@ def database(data: Any) -> Database:
 
 
 def _is_address(data: Any) -> bool:
-    """Return True if it is an address for fitnoise, and not a file; other texts with :// are refused where files
-    are."""
+    """Return True if it is an address for fitnoise, and not a file.
+
+    Other texts with :// are refused where files are.
+    """
     match = _URL.match(data) if isinstance(data, str) else None
     return isinstance(data, str) and (data.startswith(ENVIRONMENT) or (match is not None and match[1] in DIALECTS))
 

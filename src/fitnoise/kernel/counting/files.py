@@ -28,10 +28,13 @@ _FORMS = {
 }  # fmt: skip
 
 _MANY = ("CSV", "Parquet")
-"""Of which several files are read as one."""
+"""The formats of which several files are read as one."""
 
 _COMPRESSED = ".gz"
-"""No .zst: the engine takes a file that was cut off for a whole one, and Python cannot check it yet."""
+"""The ending of compressed files.
+
+There is no .zst: the engine takes a truncated file for a complete one, and Python cannot check it yet.
+"""
 
 _DELIMITERS = ",;\t|"
 
@@ -91,7 +94,10 @@ class SqlRecords(Records):
         person: int | None = None,
         dates: Collection[int] = (),
     ) -> str:
-        """The columns by position; the engine reads no others. DataError for one that is another when read again."""
+        """Return the columns by position; the engine reads no others.
+
+        Raise DataError for a column that differs when it is read again.
+        """
         for name in (self.names[p] for p in positions if p in self.moving):
             raise DataError(
                 "column-generated",
@@ -106,15 +112,18 @@ class SqlRecords(Records):
         return pick(self.reader, len(self.names), positions)
 
     def alone(self) -> Records | None:
-        """Of a CSV file: several readers, each of some megabytes, may meet a quoted text that spans two of them."""
+        """Return the records of a CSV file for one reader.
+
+        Several readers, each of some megabytes, may meet a quoted text that spans two of them.
+        """
         return replace(self, reader=f"{self.reader.removesuffix(')')}, parallel=false)") if self.header else None
 
     def untyped(self, position: int) -> bool:
-        """Every column of a CSV file, which is what has a header line; columns of text in a table; folders."""
+        """Return True for columns of a CSV file (it has a header line), text columns of a table, and folders."""
         return self.header or position in self.texts
 
     def known(self, connection: duckdb.DuckDBPyConnection) -> int | None:
-        """Written down in Parquet and DuckDB files."""
+        """Return the number of records that Parquet and DuckDB files store; `None` for CSV."""
         if self.header:
             return None
         row = connection.execute(f"SELECT count(*) FROM {self.reader}").fetchone()
@@ -122,10 +131,11 @@ class SqlRecords(Records):
 
 
 def from_path(data: FilePath | Sequence[FilePath], table: str | None) -> Records:
-    """CSV or Parquet files, as many as a path, a pattern, a folder or several of these mean; or a DuckDB table.
+    """Return the records of CSV or Parquet files, by a path, a pattern, a folder or several; or of a DuckDB table.
 
     Raises:
-        DataError: no such file, a kind that cannot be told, files that are not alike, or one that cannot be opened.
+        DataError: There is no such file, or one that cannot be opened.
+        DataError: The kind of a file is not recognised, or files differ in columns or types.
     """
     files = find(data)
     forms = {_form(f): f.name for f in files.paths}
@@ -157,7 +167,7 @@ def from_path(data: FilePath | Sequence[FilePath], table: str | None) -> Records
 
 
 def _together(files: Files, form: str) -> Records:
-    """CSV or Parquet files that are alike, as one."""
+    """Return CSV or Parquet files of equal columns and types, as one."""
     reader, columns_of = ("read_csv", _csv) if form == "CSV" else ("read_parquet", _parquet)
     with engine() as connection:
         first, *others = [columns_of(connection, f) for f in files.paths]
@@ -206,7 +216,7 @@ def _together(files: Files, form: str) -> Records:
 
 
 def _form(path: Path) -> str:
-    """What the name says the file is."""
+    """Return the format that the name of the file states."""
     suffixes = [s.lower() for s in path.suffixes]
     packed = bool(suffixes) and suffixes.pop() == _COMPRESSED
     form = _FORMS.get(suffixes[-1] if suffixes and packed else path.suffix.lower())
@@ -223,7 +233,7 @@ def _form(path: Path) -> str:
 
 
 def _engine_path(path: Path) -> str:
-    """Absolute, so that it is no address of a network; escaped, so that it is no pattern."""
+    """Return the absolute path, which is no address of a network; escaped, so that it is no pattern."""
     return glob.escape(str(path.absolute()))
 
 
@@ -232,11 +242,12 @@ _Columns = tuple[tuple[str, ...], tuple[str, ...], str]
 
 
 def _csv(connection: duckdb.DuckDBPyConnection, path: Path) -> _Columns:
-    """The header line, read as a record; and that the engine, told to skip it, skips it and nothing else.
+    """Return the header line, read as a record, after a check that the engine skips this line and nothing else.
 
-    Told so, it ignores what is wrong with that line: it may then find no records at all, without an error.
+    When the engine skips it, it ignores faults of that line: it may then find no records at all, without an error.
     """
-    if path.suffix.lower() == _COMPRESSED:  # whole and undamaged? The engine does not look at the check sum
+    # this checks that the file is complete and undamaged; the engine does not compare the check sum
+    if path.suffix.lower() == _COMPRESSED:
         with gzip.open(path) as file:
             while file.read(_BLOCK):
                 pass
@@ -274,7 +285,7 @@ def _csv(connection: duckdb.DuckDBPyConnection, path: Path) -> _Columns:
 
 
 def _dialect(lines: Sequence[str], delimiters: str) -> tuple[str, int]:
-    """The delimiter that gives the header line most fields, and how many."""
+    """Return the delimiter that gives the header line most fields, and their number."""
     widths = {d: len(next(csv.reader(lines, delimiter=d))) for d in delimiters}
     best = max(widths, key=widths.__getitem__)
     return best, widths[best]
@@ -338,7 +349,7 @@ def _duckdb(path: Path, table: str | None) -> Records:
 
 
 def _called(formula: str) -> set[str]:
-    """The functions in a formula, and other words before a bracket."""
+    """Return the functions in a formula, and other words before a bracket."""
     return {name.lower() for name in re.findall(r'(\w+)"?\s*\(', formula)}
 
 

@@ -17,7 +17,7 @@ from fitnoise.kernel.counting.sources import Records, engine, pick, quietly
 from fitnoise.kernel.dates import dated
 
 PEOPLE: Final = "fitnoise_people"
-"""What a frame is called inside the engine."""
+"""The name of a frame inside the engine."""
 
 _CONVERSIONS: Mapping[type, str] = {
     pd.PeriodDtype: "Convert with .dt.to_timestamp()",
@@ -51,7 +51,7 @@ class FrameRecords(Records):
         person: int | None = None,
         dates: Collection[int] = (),
     ) -> str:
-        """The columns by position; others are not even handed to the engine, where the frame can select."""
+        """Return the columns by position; where the frame can select, it hands no others to the engine."""
         if positions and hasattr(self.frame, "select"):
             kept = list(dict.fromkeys(self.names[i] for i in positions))
             connection.register(PEOPLE, self.frame.select(kept))
@@ -60,11 +60,11 @@ class FrameRecords(Records):
         return pick(PEOPLE, len(self.names), positions)
 
     def untyped(self, position: int) -> bool:
-        """Never: Arrow has types."""
+        """Return False: Arrow has types."""
         return False
 
     def known(self, connection: duckdb.DuckDBPyConnection) -> int | None:
-        """Unless it is a stream and nothing else."""
+        """Return the number of records, except for a pure stream."""
         return len(self.frame) if hasattr(type(self.frame), "__len__") else None
 
 
@@ -88,7 +88,7 @@ class PandasRecords(Records):
         person: int | None = None,
         dates: Collection[int] = (),
     ) -> str:
-        """The columns by position, without the index; DataError for a type of pandas that the engine does not read."""
+        """Return the columns by position, without the index; raise DataError for an unread pandas type."""
         for p in positions:
             way = next((way for kind, way in _CONVERSIONS.items() if isinstance(self._dtype(p), kind)), None)
             if way is not None:
@@ -107,24 +107,24 @@ class PandasRecords(Records):
         return pick(PEOPLE, max(1, len(columns)), range(len(columns)))
 
     def untyped(self, position: int) -> bool:
-        """Columns of Python objects, or of categories that are Python objects."""
+        """Return True for columns of Python objects, or of categories that are Python objects."""
         return bool(self._dtype(position) == np.dtype(object))
 
     def _dtype(self, position: int) -> Any:
-        """The type of a column; of a column of categories the type of these."""
+        """Return the type of a column; for a column of categories the type of these."""
         dtype = self.frame.dtypes.iloc[position]
         return dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
 
     def known(self, connection: duckdb.DuckDBPyConnection) -> int | None:
-        """Always."""
+        """Return the number of records."""
         return len(self.frame)
 
 
 def from_frame(frame: Any) -> Records:
-    """A pandas, Polars or Arrow frame, or whatever else hands out an Arrow stream.
+    """Return the records of a pandas, Polars or Arrow frame, or of another object that hands out an Arrow stream.
 
     Raises:
-        DataError: the frame is lazy, can be read only once, or cannot be read.
+        DataError: The frame is lazy, can be read only once, or cannot be read.
     """
     what = f"the {type(frame).__name__}"
     if isinstance(frame, pd.DataFrame):
@@ -165,7 +165,7 @@ def from_frame(frame: Any) -> Records:
 
 
 def _names(frame: Any) -> tuple[str, ...]:
-    """As the frame has them: the engine's own names would hide doubles."""
+    """Return the names as the frame has them: the engine's own names would hide duplicates."""
     names = getattr(getattr(frame, "schema", None), "names", None)  # an attribute in Arrow, a method in Polars
     if names is not None:
         return tuple(names() if callable(names) else names)
@@ -175,7 +175,7 @@ def _names(frame: Any) -> tuple[str, ...]:
 
 
 def _plain(column: pd.Series[Any], text: Callable[[object], str | None]) -> Any:
-    """A column the engine need not guess about: Python objects as their texts."""
+    """Return a column whose types the engine need not guess: Python objects as their texts."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         categories = pd.array(_plain(pd.Series(column.dtype.categories), text))
         if isinstance(categories, pd.arrays.NumpyExtensionArray):  # whose type would depend on whether any is missing

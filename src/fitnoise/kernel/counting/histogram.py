@@ -21,14 +21,16 @@ class HistogramCounter(Counter):
     """A full array of counts, one per cell of the domain.
 
     Args:
-        counts: integers ≥ 0, of the domain's shape or flat in C order.
-        domain: the declared domain.
-        drops: whether records may have been left out when the counts were made.
-        max_records: a public bound on the number of records: `max_records` of the source.
+        counts: Integers ≥ 0, of the domain's shape or flat in C order.
+        domain: The declared domain.
+        drops: True if records may have been left out when the counts were made.
+        max_records: A public bound on the number of records: `max_records` of the source.
 
     Raises:
-        DataError: wrong shape, not integers, masked, negative (the error names no cell), or more records than
-            `max_records`; or a domain with an amount, between whose ends records lie.
+        DataError: The counts have a wrong shape, are not integers, are masked, or are negative. The error names no
+            cell.
+        DataError: There are more records than `max_records`.
+        DataError: The domain has an amount, between whose ends records lie.
     """
 
     def __init__(
@@ -90,14 +92,14 @@ class HistogramCounter(Counter):
 
     @property
     def drops(self) -> bool:
-        """As the plan's source says: an array holds no records outside the domain, whatever became of them."""
+        """True if the plan's source drops records: an array holds no records outside the domain, dropped or not."""
         return self._drops
 
     def check(self, attributes: Sequence[str]) -> None:
-        """Nothing to check: the array has every attribute of its domain."""
+        """Check nothing: the array has every attribute of its domain."""
 
     def count(self, margins: Sequence[Margin], progress: Progress | None = None) -> Margins:
-        """Sums over the other axes."""
+        """Return sums over the other axes."""
         gauge = Gauge(progress)
         counts = blank(dict.fromkeys(margins), self._domain.sizes)
         for i, m in enumerate(counts):
@@ -112,7 +114,7 @@ class HistogramCounter(Counter):
         return counts
 
     def _cells(self, attribute: str, homes: Margin) -> NDArray[np.intp]:
-        """Of every cell of some attributes, the cell of one of them, or of a level of one."""
+        """Return, for every cell of some attributes, the cell of one of them, or of a level of one."""
         coding = self._domain[attribute].coding
         home = self._domain.home(attribute)
         above = coding.cells if isinstance(coding, Codes) and home != attribute else range(self._domain[attribute].size)

@@ -1,8 +1,8 @@
-"""Sets of attributes and what holds what: which margins to count, and which to sum down from. Part of the trust kernel.
+"""Margins as sets of attributes: the margins to count, and those to sum down from. Part of the trust kernel.
 
-Whether a margin is held by another is asked of bit sets, one per attribute, with one bit for each margin that has the
-attribute: the margins that hold a set of attributes are the common bits. For 100,000 margins that is a few microseconds
-a question, however many attributes a margin has.
+**Purpose.** A margin holds another if it has all its attributes. The module finds holders by bit sets, one per
+attribute, with one bit for each margin that has the attribute. The margins that hold a set of attributes are the common
+bits. For 100,000 margins a query takes a few microseconds, for any number of attributes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Holders:
         self._with = {a: int.from_bytes(b, "little") for a, b in bits.items()}
 
     def first(self, attributes: Margin) -> Margin | None:
-        """The first margin that has all these attributes; None when there is none."""
+        """Return the first margin that has all these attributes; `None` without one."""
         common = -1  # all of them
         for a in attributes:
             common &= self._with.get(a, 0)
@@ -48,7 +48,7 @@ class _Holders:
 
 
 def maximal(needed: Collection[Margin]) -> list[Margin]:
-    """The margins that no larger one of them holds, sorted."""
+    """Return the margins that no larger one of them holds, sorted."""
     longest_first = sorted(set(needed), key=len, reverse=True)
     holders = _Holders(longest_first)
     longest = len(longest_first[0]) if longest_first else 0
@@ -60,12 +60,13 @@ class Tally:
     """Counted margins, and through them every margin that they hold.
 
     Args:
-        margins: the counts; read where they are, so not to be changed afterwards.
-        left_out: of how many units some records are not counted; None where nobody asked.
+        margins: The counts. They are read in place, so do not change them afterwards.
+        left_out: The number of units with records left out; `None` if not requested.
 
     **Guarantees**
-        * `tally[a, b, …]` is the margin over these attributes, in the order asked, summed down from the smallest
-          counted margin that holds them (the first given of those as small); a counted one is itself, not a copy.
+        * `tally[a, b, …]` is the margin over these attributes, in the requested order.
+        * It is summed down from the smallest counted margin that holds them, the first given of equally small ones.
+        * A counted margin is returned itself, not a copy.
     """
 
     def __init__(self, margins: Margins, left_out: int | None = None) -> None:
@@ -74,7 +75,7 @@ class Tally:
         self._holders = _Holders(sorted(margins, key=lambda m: margins[m].size))
 
     def __getitem__(self, wanted: Margin) -> NDArray[Any]:
-        """The margin over `wanted`; KeyError when no counted margin holds it."""
+        """Return the margin over `wanted`; raise KeyError when no counted margin holds it."""
         if wanted in self._margins:
             return self._margins[wanted]
         holder = self._holders.first(wanted)
@@ -84,7 +85,7 @@ class Tally:
 
 
 def summed(counts: NDArray[Any], holder: Margin, wanted: Margin) -> NDArray[Any]:
-    """Counts over the attributes of `holder`, summed down to those of `wanted`."""
+    """Return the counts over the attributes of `holder`, summed down to those of `wanted`."""
     kept = [a for a in holder if a in wanted]
     drop = tuple(i for i, a in enumerate(holder) if a not in wanted)
     down = counts.sum(axis=drop, dtype=np.int64) if drop else counts
@@ -92,10 +93,10 @@ def summed(counts: NDArray[Any], holder: Margin, wanted: Margin) -> NDArray[Any]
 
 
 def blank(margins: Collection[Margin], sizes: Mapping[str, int]) -> Margins:
-    """Counts of no records: zeros, views into one array.
+    """Return the counts of no records: zeros, views into one array.
 
     Raises:
-        DataError: they exceed the memory of the machine.
+        DataError: The counts exceed the memory of the machine.
     """
     shapes = {m: tuple(sizes[a] for a in m) for m in margins}
     cells = sum(math.prod(shape) for shape in shapes.values())

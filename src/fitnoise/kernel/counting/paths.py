@@ -1,11 +1,11 @@
-"""Which files are meant by a path, a pattern, a folder, or several of them. Part of the trust kernel.
+"""The files behind a path, a pattern, a folder, or several of them. Part of the trust kernel.
 
-A folder is what writers of many files make of it: every file in it and below holds records, but for what has a name
-that begins with "." or, unless it is called column=value, with "_"; and where folders below it are called so, that text
-is the column's value in every record under them. Parts of a path that were written out are never columns, unless such
-folders lie below.
+**Purpose.** A folder follows the custom of programs that write many files. Every file in it and below holds records,
+with two exceptions. A name that begins with "." holds none. A name that begins with "_" holds none, unless it has the
+form column=value. Where folders below it have this form, the value is that of the column in every record under them.
+Explicit parts of a path are never columns, unless such folders lie below.
 
-No file counts twice, whatever its names.
+No file counts twice, under any of its names.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fitnoise.errors import DataError
 FilePath = str | PathLike[str]
 
 _LOGS = {"_delta_log": "Delta", ".hoodie": "Hudi"}
-"""Folders that say which of the files beside them still hold records."""
+"""Folders that list which of the neighbouring files still hold records."""
 
 
 @final
@@ -42,11 +42,13 @@ class Files:
 
 
 def find(data: FilePath | Sequence[FilePath]) -> Files:
-    """The files that a path, or several, stand for.
+    """Return the files that a path, or several, stand for.
 
     Raises:
-        DataError: there are none; a file is there twice; an address of a network; a folder that another program keeps
-            a log of; folders that are columns for some of the files only, or for a column that two of them name.
+        DataError: There are no files, or a file is there twice.
+        DataError: The path is an address of a network.
+        DataError: Another program keeps a log of the folder.
+        DataError: Folders are columns for some of the files only, or for a column that two of them name.
     """
     given = [data] if isinstance(data, (str, PathLike)) else list(data)
     if not given:
@@ -59,7 +61,7 @@ def find(data: FilePath | Sequence[FilePath]) -> Files:
         )
     found: dict[Path, tuple[str, ...]] = {}
     for i, path in enumerate(given, 1):
-        if not (found_here := _of(path)):  # of a list nothing is told: what is no path may be data
+        if not (found_here := _of(path)):  # the error shows no entry of a list: an entry that is not a path may be data
             which = repr(_name(path)) if given == [data] else f"at place {i} of the list"
             raise DataError(
                 "data-file-missing",
@@ -97,7 +99,7 @@ def find(data: FilePath | Sequence[FilePath]) -> Files:
 
 
 def _of(data: FilePath) -> dict[Path, tuple[str, ...]]:
-    """The files that one path stands for, and the columns that folders hold; none for what is not there."""
+    """Return the files that one path stands for, each with the columns that folders hold; empty for a missing path."""
     if address := re.match(r"(\w[\w+.-]+):/", str(data)):  # a Path has one slash of the two
         raise DataError(
             "data-over-network",
@@ -118,12 +120,12 @@ def _of(data: FilePath) -> dict[Path, tuple[str, ...]]:
 
 
 def _name(path: FilePath) -> str:
-    """What a path is called: "." by what it stands for."""
+    """Return the name of a path; for ".", that of the folder it stands for."""
     return Path(path).name or Path(path).absolute().name
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """The files in a folder that hold records."""
+    """Yield the files in a folder that hold records."""
     for place, folders, files in os.walk(folder, onerror=_refuse_unreadable):
         folders[:] = [name for name in folders if not _is_mark(name)]
         if linked := [name for name in folders if (Path(place) / name).is_symlink()]:
@@ -149,7 +151,7 @@ def _below(folder: Path) -> Iterator[Path]:
 
 
 def _is_mark(name: str) -> bool:
-    """Whether what is called so in a folder holds no records, by the custom of writers of many files."""
+    """Return True if a file or folder of this name holds no records, by the custom of writers of many files."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
@@ -169,7 +171,7 @@ def _refuse_logged(files: Iterable[Path]) -> None:
 
 
 def _refuse_unreadable(error: OSError) -> None:
-    """A folder that cannot be listed may hold records, which would be missing without a word."""
+    """Raise: a folder that cannot be listed may hold records, which would be missing without a message."""
     raise DataError(
         "folder-unreadable",
         f"A folder cannot be listed ({type(error).__name__}).",
@@ -180,7 +182,7 @@ def _refuse_unreadable(error: OSError) -> None:
 
 
 def _columns(folder: Path) -> tuple[str, ...]:
-    """Those of the folders on this path that are called column=value."""
+    """Return the names of columns in the folders on this path that have the form column=value."""
     return tuple(name for name, equals, _ in (part.partition("=") for part in folder.parts) if name and equals)
 
 

@@ -1,14 +1,16 @@
-"""Counts that are made in one place and released in another, sealed on the way. Part of the trust kernel.
+"""Counts made in one place and released in another, sealed on the way. Part of the trust kernel.
 
-They are exact, and as confidential as the records. Sealed for a public key (X25519, XSalsa20 and Poly1305: the sealed
-box of libsodium), only who holds the private one reads them, and nobody alters them unseen. Anyone with the public key
-could write other ones instead, as could anyone who may write to the data.
+**Purpose.** Counts are exact, and as confidential as the records. They can be sealed for a public key (X25519, XSalsa20
+and Poly1305: the sealed box of libsodium). Then only the holder of the private key reads them, and no one alters them
+unseen.
+
+**Trust.** Anyone with the public key could write other counts instead. So could anyone who may write to the data.
 
     file    = SEALED, box of counts        or  PLAIN, SHA-256 of counts, counts
-    counts  = 32 bytes that say of what they are (`measure`), then int64, little end first: of how many units records
-              are left out, below 0 where nobody asked; and every margin, in order, in C order
+    counts  = 32 bytes that identify them (`measure`), then int64, little end first. First the number of units with
+              records left out, below 0 if not requested. Then every margin, in order, in C order
 
-So its length says nothing that the plan does not, and reading it takes no parser.
+So its length reveals only facts of the plan, and reading it takes no parser.
 """
 
 from __future__ import annotations
@@ -33,10 +35,10 @@ from fitnoise.kernel.units import Bound, DataSource
 
 SEALED: Final = b"fitnoise counts 1, sealed\n"
 PLAIN: Final = b"fitnoise counts 1, plain\n"
-"""How such files begin."""
+"""The first bytes of such files."""
 
 PRIVATE, PUBLIC = "fitnoise-private-key-", "fitnoise-public-key-"
-"""How keys begin, before 64 hexadecimal digits."""
+"""The prefixes of keys, before 64 hexadecimal digits."""
 
 _DIGEST = 32
 
@@ -48,17 +50,18 @@ _NOTHING = "Nothing was measured and nothing was charged."
 
 @final
 class SealedCounter(DeclaredCounter):
-    """Has counts over some margins, made elsewhere.
+    """A counter that has counts over some margins, made elsewhere.
 
     Args:
-        path: of the file.
-        domain: the declared domain.
-        source: what was done with records outside it, and which were counted at all.
-        bound: how many records of a person were counted, and by which column it was told whose they are; None: all.
-        key: file with the private key; None for counts that are not sealed.
+        path: The file.
+        domain: The declared domain.
+        source: The data source of the counts, with the action for records outside the domain, and the conditions.
+        bound: The bound on counted records of a person, with the column of the id; `None` if all were counted.
+        key: The file with the private key; `None` for counts that are not sealed.
 
     Raises:
-        DataError: the file or the key cannot be read, the counts were altered, or sealed for another key.
+        DataError: The file or the key cannot be read.
+        DataError: The counts were altered, or sealed for another key.
     """
 
     def __init__(
@@ -79,7 +82,7 @@ class SealedCounter(DeclaredCounter):
         self._counts = np.frombuffer(body, dtype="<i8").astype(np.int64, copy=False)
 
     def _opened(self, path: Path, key: str | PathLike[str] | None) -> bytes:
-        """What is in the file."""
+        """Return the content of the file, opened with the key."""
         failed = DataError(
             "counts-file-not-read",
             f"Fitnoise cannot read {self._what}.",
@@ -129,14 +132,14 @@ class SealedCounter(DeclaredCounter):
 
     @property
     def of(self) -> str:
-        """As the file says."""
+        """The digest of the counts in the file."""
         return self._of
 
     def check(self, attributes: Sequence[str]) -> None:
-        """Nothing to check: where they were counted, that was."""
+        """Check nothing: the counting checked it."""
 
     def count(self, margins: Sequence[Margin], progress: Progress | None = None) -> Margins:
-        """The margins for which they were made, of which `of` tells, and no others."""
+        """Return the margins for which the counts were made, which `of` identifies, and no others."""
         shapes = {m: tuple(self._domain.sizes[a] for a in m) for m in sorted(set(margins))}
         ends = np.cumsum([1, *map(math.prod, shapes.values())])
         if ends[-1] != len(self._counts):
@@ -152,21 +155,21 @@ class SealedCounter(DeclaredCounter):
         return {m: parts[m].reshape(shapes[m]) for m in margins}
 
     def left_out(self) -> int:
-        """As was counted."""
+        """Return the stored number of units with records left out."""
         return super().left_out() if self._counts[0] < 0 else int(self._counts[0])
 
 
 def sealed(of: str, margins: Margins, left_out: int | None, key: str | PathLike[str] | None) -> bytes:
-    """The file with counts.
+    """Return the content of a file with counts.
 
     Args:
-        of: what they are counts of, 64 hexadecimal digits.
-        margins: all that are needed.
-        left_out: of how many units some records are not counted; None where nobody asked.
-        key: file with the public key for which they are sealed; None leaves them readable to everyone.
+        of: The digest that identifies the counts, 64 hexadecimal digits.
+        margins: All needed margins.
+        left_out: The number of units with records left out; `None` if not requested.
+        key: The file with the public key that seals them; `None` leaves them readable to everyone.
 
     Raises:
-        DataError: the file holds no public key, or what seals is not installed.
+        DataError: The file holds no public key, or the package that seals is not installed.
     """
     first = np.array([-1 if left_out is None else left_out])
     parts = [first, *(margins[m] for m in sorted(margins))]
@@ -178,7 +181,7 @@ def sealed(of: str, margins: Margins, left_out: int | None, key: str | PathLike[
 
 
 def is_sealed(data: Any) -> bool:
-    """Whether data are a file of counts, sealed or not."""
+    """Return True if data are a file of counts, sealed or not."""
     if not isinstance(data, (str, PathLike)):
         return False
     path = Path(data)
@@ -193,20 +196,20 @@ def _begins(path: Path) -> bool:
 
 
 def key_pair() -> tuple[str, str]:
-    """A private key and its public one, as texts.
+    """Return a private key and its public one, as texts.
 
     Raises:
-        DataError: what makes them is not installed.
+        DataError: The package that makes keys is not installed.
     """
     private = _nacl().public.PrivateKey.generate()
     return PRIVATE + bytes(private).hex(), PUBLIC + bytes(private.public_key).hex()
 
 
 def read_key(path: str | PathLike[str], kind: str) -> bytes:
-    """The key in a file, of the kind that begins so.
+    """Return the key in a file, of the kind with this prefix.
 
     Raises:
-        DataError: there is none, or one that is private and can be read by others.
+        DataError: The file has no such key, or has a private key that others can read.
     """
     path = Path(path)
     what, other = ("private", "public") if kind == PRIVATE else ("public", "private")
@@ -256,7 +259,7 @@ def _first_bytes(path: Path) -> bytes:
 
 
 def _nacl() -> Any:
-    """What seals, opens and makes keys: an extra."""
+    """Return the package that seals, opens and makes keys: an extra."""
     with contextlib.suppress(ImportError):
         import nacl.exceptions
         import nacl.public

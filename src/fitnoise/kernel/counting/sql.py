@@ -23,19 +23,19 @@ from fitnoise.kernel.units import Bound, DataSource
 
 @final
 class SqlCounter(DeclaredCounter):
-    """Counts the records of a table in a database, there.
+    """A counter of the records of a table inside a database.
 
     Nothing is held open between calls: a connection is made for each and closed, with its transaction, at its end.
     Before it counts, the engine is tried in the same session on known records.
 
     Args:
-        database: where the table is, and how to get there; or Spark.
-        domain: the declared domain.
-        source: which table it is, and what to do with records outside the domain.
-        bound: how many records of a person are counted, and by which column it is told whose they are; None: all.
+        database: The database and its address; or Spark.
+        domain: The declared domain.
+        source: The data source, with its table, and the action for records outside the domain.
+        bound: The bound on counted records of a person, with the column of the id; `None` counts all.
 
     Raises:
-        DataError: the database cannot be reached, has no such table, or cannot tell persons by an id.
+        DataError: The database cannot be reached, has no such table, or cannot distinguish persons by an id.
     """
 
     def __init__(
@@ -61,13 +61,13 @@ class SqlCounter(DeclaredCounter):
             self._met(session)
 
     def count(self, margins: Sequence[Margin], progress: Progress | None = None) -> Margins:
-        """All margins by one statement; beside the counts it takes some megabytes.
+        """Return all margins by one statement; this takes the counts and some megabytes.
 
-        An engine does not say how far it is: progress is told at the end, but for SQLite.
+        An engine does not report its progress: the gauge moves at the end only, except with SQLite.
 
         Raises:
-            DataError: also if the engine counts known records otherwise than is declared, or if the margins do not fit
-                into one statement.
+            DataError: The engine counts known records otherwise than is declared.
+            DataError: The margins do not fit into one statement.
         """
         margins = list(dict.fromkeys(margins))
         self._dropped = None
@@ -99,7 +99,10 @@ class SqlCounter(DeclaredCounter):
         return {m: counts[m] for m in margins}
 
     def left_out(self) -> int:
-        """By one statement more, after the same trial: what it sees of a person, she alone changes, by one."""
+        """Return the number of units with records left out, by one more statement, after a trial.
+
+        Each person changes the result by one at most, through the own records alone.
+        """
         with self._database.session(self._source.table) as session:
             relation, fields, person = self._tried(session, [], uncounted=True)
             if person is None or person.most is None:
@@ -110,7 +113,7 @@ class SqlCounter(DeclaredCounter):
     def _tried(
         self, session: Session | SparkTable, margins: Sequence[Margin], *, uncounted: bool = False
     ) -> tuple[str, dict[str, Field], Person | None]:
-        """The records, their fields and whose they are, of an engine that counts known ones as declared."""
+        """Return the records, their fields and the id, for an engine that counts known records as declared."""
         fields, person = self._fields(session, margins)
         drop, fetch, d, what = self._source.drops, session.fetch, session.dialect, self._database.what
         beside = any(isinstance(f.coding, Beside) for f in fields.values())
@@ -138,12 +141,12 @@ class SqlCounter(DeclaredCounter):
     def _fields(
         self, session: Session | SparkTable, margins: Sequence[Margin]
     ) -> tuple[dict[str, Field], Person | None]:
-        """The columns of all attributes by which records are counted, and of the id."""
+        """Return the columns of all attributes by which records are counted, and of the id."""
         used = [a for a in counted_by(self._domain, margins, self._bound, drop=self._source.drops) if a != PERSON]
         return {a: self._field(session, a) for a in used}, self._person(session)
 
     def _person(self, session: Session | SparkTable) -> Person | None:
-        """The column that says whose a record is; DataError for one of a wrong type."""
+        """Return the column that identifies the unit of a record; raise DataError for one of a wrong type."""
         if self._bound is None:
             return None
         place = session.place_of_id(self._domain, self._bound.id)
@@ -154,7 +157,7 @@ class SqlCounter(DeclaredCounter):
         return Person(kind, session.column(place), list(self._domain), most, pattern, merge)
 
     def _field(self, session: Session | SparkTable, a: str) -> Field:
-        """The column of an attribute; DataError for one of a wrong type."""
+        """Return the column of an attribute; raise DataError for one of a wrong type."""
         place, coding = session.place(self._domain, a), self._domain[a].coding
         kind, called = session.kinds[place]
         read = self._domain[a].derived
@@ -181,7 +184,7 @@ class SqlCounter(DeclaredCounter):
         return Field(coding, kind, session.column(place))
 
     def _met(self, session: Session | SparkTable) -> list[Field]:
-        """The columns of all conditions; DataError for one of a wrong type."""
+        """Return the columns of all conditions; raise DataError for one of a wrong type."""
         return [self._condition(session, c) for c in self.where]
 
     def _condition(self, session: Session | SparkTable, c: Condition) -> Field:
@@ -197,7 +200,10 @@ class SqlCounter(DeclaredCounter):
 
 
 def _dated(session: Session | SparkTable, *, timed: bool) -> frozenset[Kind]:
-    """The columns off which something is read, an hour or else; of SQLite, where dates are texts, each value tells."""
+    """Return the kinds of columns off which a date part is read; with `timed` those with an hour.
+
+    In SQLite, where dates are texts, each value is tested.
+    """
     texts = {Kind.DATE, Kind.TEXT, Kind.ANY} if session.dialect.streams else set()
     return frozenset({Kind.STAMP, *texts, *([] if timed else [Kind.DATE])})
 

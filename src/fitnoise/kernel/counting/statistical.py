@@ -1,11 +1,11 @@
 """Records in the files of statistical programs and spreadsheets: SPSS, SAS, Stata, Excel. Part of the trust kernel.
 
-What such a file holds is read value by value as a CSV file would hold it: their numbers are all in double precision,
-and 7.0 is the text "7". Labels of values, formats and dates are not applied: codes are what the file holds. Missing are
-the system's missing values; in SPSS those that a user declared are the codes they are. An empty cell of a sheet is
-empty text, as it is in CSV.
+**Purpose.** The module reads such a file value by value as a CSV file would hold it. All its numbers are in double
+precision, and 7.0 is the text "7". Labels of values, formats and dates are not applied: codes are the content of the
+file. The system's missing values are missing. In SPSS, values that a user declared missing are read as their codes. An
+empty cell of a sheet is empty text, as it is in CSV.
 
-Every value must be the record's own, so that a cell with a formula, which may look at other records, is refused.
+Every value must be the record's own. A cell with a formula may depend on other records, so it is refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fitnoise.kernel.counting.frames import PandasRecords
 from fitnoise.kernel.counting.sources import Records, not_read_as, quietly
 
 PROGRAMS: Final = {".sav": "SPSS", ".zsav": "SPSS", ".por": "SPSS", ".sas7bdat": "SAS", ".xpt": "SAS", ".dta": "Stata"}
-"""What writes a file with this ending."""
+"""The programs that write files with these endings."""
 
 _READERS = {
     ".sav": "read_sav", ".zsav": "read_sav", ".por": "read_por",
@@ -40,7 +40,7 @@ _ADVICE = "Check that the file is complete, of this format, and not protected."
 @final
 @dataclass(frozen=True, eq=False)
 class StatisticalRecords(Records):
-    """A file of SPSS, SAS or Stata; of it, the columns that are needed are held in memory."""
+    """A file of SPSS, SAS or Stata; the needed columns are held in memory."""
 
     path: Path
     what: str
@@ -57,7 +57,7 @@ class StatisticalRecords(Records):
         person: int | None = None,
         dates: Collection[int] = (),
     ) -> str:
-        """The columns by position, as columns of Python objects are read."""
+        """Return the columns by position, read as columns of Python objects."""
         # pyreadstat takes no columns at all for all of them
         needed = list(dict.fromkeys(self.names[p] for p in positions or (0,)))
         frame, _ = _read(self.path, usecols=needed, row_limit=1 if schema else 0)
@@ -73,19 +73,19 @@ class StatisticalRecords(Records):
         return (self.path,)
 
     def untyped(self, position: int) -> bool:
-        """Always."""
+        """Return True: every column is untyped."""
         return True
 
     def known(self, connection: duckdb.DuckDBPyConnection) -> int | None:
-        """Not in all of these formats."""
+        """Return `None`: not all of these formats store the number."""
         return None
 
 
 def from_program(path: Path) -> Records:
-    """A file of SPSS, SAS or Stata.
+    """Return the records of a file of SPSS, SAS or Stata.
 
     Raises:
-        DataError: it cannot be read, or what reads it is not installed.
+        DataError: The file cannot be read, or the package that reads it is not installed.
     """
     what = f"the file {path.name!r}"
     failed = not_read_as(what, PROGRAMS[path.suffix.lower()], _ADVICE)
@@ -94,10 +94,13 @@ def from_program(path: Path) -> Records:
 
 
 def from_sheet(path: Path, sheet: str | None) -> Records:
-    """A sheet of an Excel file: its first line names the columns; a line without any value is no record.
+    """Return the records of a sheet of an Excel file: its first line names the columns.
+
+    A line without any value is no record.
 
     Raises:
-        DataError: it cannot be read, a sheet must be named, cells hold formulas, or what reads it is not installed.
+        DataError: The file cannot be read, a sheet must be named, or cells hold formulas.
+        DataError: The package that reads it is not installed.
     """
     return quietly(partial(_sheet, path, sheet), not_read_as(f"the file {path.name!r}", "Excel", _ADVICE))
 
@@ -146,7 +149,7 @@ def _sheet(path: Path, sheet: str | None) -> Records:
 
 
 def _cell(path: Path, cell: Any) -> object:
-    """What a cell holds; DataError for a formula."""
+    """Return the content of a cell; raise DataError for a formula."""
     kind = getattr(cell, "data_type", None)  # what is empty may have none
     if kind == "f":
         raise DataError(
@@ -161,7 +164,7 @@ def _cell(path: Path, cell: Any) -> object:
 
 
 def _read(path: Path, **options: Any) -> Any:
-    """A frame of numbers and texts, and what is known of its columns."""
+    """Return a frame of numbers and texts, and the description of its columns."""
     read = getattr(_library("pyreadstat"), _READERS[path.suffix.lower()])
     if read.__name__ == "read_sav":
         options["user_missing"] = True
@@ -183,7 +186,7 @@ def _library(name: str) -> Any:
 
 
 def _written(value: object) -> object:
-    """A number without a point where it is whole; None for one that is missing."""
+    """Return an integer without a point; `None` for a missing number."""
     if not isinstance(value, float):
         return value
     return int(value) if value.is_integer() else None if math.isnan(value) else value

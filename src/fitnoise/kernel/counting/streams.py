@@ -76,15 +76,15 @@ _pointer.restype, _pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes
 
 
 def handed(relation: Any, piece: int) -> Generator[tuple[list[Column], int]]:
-    """The columns of a relation, all of whole numbers of at most 64 bits, so many records at a time; and how many.
+    """Yield the columns of a relation, this number of records at a time, with their number.
 
-    What is yielded is the engine's, and there until the next is asked for, or the stream is closed: copying it takes as
-    long as counting.
+    The columns hold whole numbers of at most 64 bits. The yielded arrays belong to the engine. They are valid until the
+    next step, or until the stream is closed: a copy would take as long as counting.
 
     Raises:
-        duckdb.Error: as the engine raised it.
+        duckdb.Error: See the error of the engine.
     """
-    capsule = relation.__arrow_c_stream__()  # which ends the stream when nobody has it any more
+    capsule = relation.__arrow_c_stream__()  # it ends the stream when the last reference to it is gone
     stream = _Stream.from_address(_pointer(capsule, b"arrow_array_stream"))
     place = ctypes.addressof(stream)
     schema = _Schema()
@@ -113,7 +113,7 @@ def _refuse(stream: _Stream, code: int) -> None:
 
 
 def _error(said: bytes) -> duckdb.Error:
-    """What the engine would have raised itself: it says its name first."""
+    """Return the exception that the engine would have raised itself: its text begins with its name."""
     told = said.decode(errors="replace")
     words = told.partition(":")[0].split()
     name = "".join(w[:1].upper() + w[1:] for w in words).removesuffix("Error") + "Exception"
@@ -124,13 +124,13 @@ def _error(said: bytes) -> duckdb.Error:
 def _column(own: _Array, batch: _Array, kind: np.dtype[Any]) -> Column:
     start, stop = batch.offset + own.offset, batch.offset + own.offset + batch.length
     values = _view(own.buffers[1], stop * kind.itemsize).view(kind)[start:]
-    if not own.buffers[0] or own.null_count == 0:  # less than 0: nobody counted
+    if not own.buffers[0] or own.null_count == 0:  # less than 0: the nulls were not counted
         return values, None
     return values, np.unpackbits(_view(own.buffers[0], (stop + 7) // 8), count=stop, bitorder="little")[start:] == 0
 
 
 def _view(address: int | None, size: int) -> NDArray[np.uint8]:
-    """Bytes in memory, to be read."""
+    """Return bytes in memory, read-only."""
     if not address:  # of no numbers
         return np.empty(0, dtype=np.uint8)
     found = np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(address)), np.uint8)

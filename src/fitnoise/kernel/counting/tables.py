@@ -1,9 +1,9 @@
-"""Counting many margins of records that come in batches. Part of the trust kernel.
+"""The counts over many margins, of records that come in batches. Part of the trust kernel.
 
-A record is one small integer per attribute: its cell. What a margin costs is to work out where each record lies in it,
-so margins that fit into a table of a few thousand cells are counted together, once, and summed down from there: all
-190 pairs of twenty attributes of ten values are about 40 such tables, all 161,700 triples of a hundred yes/no questions
-about 3,200. Which margins share a table changes no count, only the time.
+**Purpose.** A record is one small integer per attribute: its cell. The cost of a margin is the computation of each
+record's place in it. So margins that fit into a table of a few thousand cells are counted jointly, once, and summed
+down from there. All 190 pairs of twenty attributes of ten values are about 40 such tables. All 161,700 triples of a
+hundred yes/no questions are about 3,200. The choice of tables changes no count, only the time.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Prices:
 @final
 @dataclass(frozen=True)
 class Joint:
-    """A table that is counted, and the margins that are summed down from it.
+    """A counted table, and the margins that are summed down from it.
 
-    asked: whether the table is itself a margin asked for, and so counted where its counts are kept.
+    asked: True if the table is itself a requested margin, and so counted where its counts are stored.
     """
 
     attributes: Margin
@@ -66,22 +66,22 @@ class Tables:
     """The counts over many margins, of records that come in batches.
 
     Args:
-        margins: what is counted.
-        sizes: cells per attribute, of at least the attributes used. Where `SHARE` is one of them, records come with the
-            parts that they count, below its size.
-        gauge: told how much of what was read is counted.
-        steps: of the attributes that are amounts K_s, how many there are from each knot to the next; a record comes as
-            its step j, or as K + 1 and so on for the cells beside the knots.
-        lost: where records that are left out are added up; default an own one.
+        margins: The margins to count.
+        sizes: The number of cells per attribute, for at least the attributes used. With `SHARE` among them, records
+            come with the parts that they count, below its size.
+        gauge: The gauge that receives the counted fraction of the records read.
+        steps: For attributes that are amounts, K_s: the numbers of steps from each knot to the next. A record comes as
+            its step j, or as K + 1 and so on for missing-value categories.
+        lost: The counter of records left out; default one of its own.
 
     Raises:
-        DataError: the counts exceed the memory of the machine.
+        DataError: The counts exceed the memory of the machine.
 
     **Guarantees**
-        * a record adds one, or its parts, to one cell of every margin, the same whichever records come with it; along
-          an amount 1 − j times that to the first knot and J_s times to each other (`sum_up`), in products of several,
-          modulo 2⁶⁴;
-        * beside the counts, memory is bounded by `BATCH`.
+        * A record adds one, or its parts, to one cell of every margin, for any other records that come with it.
+        * Along an amount it adds 1 − j times that to the first knot and J_s times to each other (`sum_up`). Several
+          amounts multiply, modulo 2⁶⁴.
+        * Memory, apart from the counts, is bounded by `BATCH`.
     """
 
     def __init__(
@@ -108,10 +108,10 @@ class Tables:
         self.outside = dict.fromkeys(sizes, 0)
 
     def take(self, cells: Mapping[str, NDArray[Any]], records: int, read: float = 0.0, *, drop: bool) -> None:
-        """Records more, as for `add`, of which some have no cell: they are left out of all, or only told (`codings`).
+        """Add records, as `add` does; those without a cell are left out of all, or only counted (`codings`).
 
-        OUTSIDE is left out with `drop`. Of what is told only how much there is is of interest from the first such
-        record on: `outside`.
+        OUTSIDE is left out with `drop`. From the first record that is only counted on, the tables need only the numbers
+        in `outside`.
         """
         if (out := self.lost.find(cells, records, drop=drop)) is not None:
             cells, records = {a: c[~out] for a, c in cells.items()}, int((~out).sum())
@@ -122,7 +122,7 @@ class Tables:
             self.add(cells, records, read)
 
     def add(self, cells: Mapping[str, NDArray[Any]], records: int, read: float = 0.0) -> None:
-        """Records more: the cell of each, by attribute, all inside; `read` of all that there are."""
+        """Add records: the cell of each, by attribute, all inside; `read` is the fraction of all records."""
         self._held.append({a: cells[a].astype(_unsigned(s)) for a, s in self._codes.items()})
         self._records += records
         self._read = max(read, self._read)
@@ -131,7 +131,7 @@ class Tables:
             self._count()
 
     def finish(self) -> Margins:
-        """The counts of all records."""
+        """Return the counts of all records."""
         self._read = 1.0
         self._count()
         for joint in self._joint or ():
@@ -175,7 +175,7 @@ class Tables:
 
 
 def _unsigned(size: int) -> np.dtype[Any]:
-    """What holds a cell, or a place, below `size`, and `size` itself."""
+    """Return the type that holds a cell, or a place, below `size`, and `size` itself."""
     return np.dtype(
         np.uint8 if size < 2**8 else np.uint16 if size < 2**16 else np.uint32 if size < 2**32 else np.uint64
     )
@@ -205,12 +205,12 @@ def sum_up(
     steps: Sequence[tuple[int, ...]],
     records: NDArray[np.int64],
 ) -> None:
-    """Add 1 − j to the first knot of an amount and J_s to each other knot s, for so many records each: modulo 2⁶⁴.
+    """Add 1 − j to the first knot of an amount and J_s to each other knot s, for given numbers of records: modulo 2⁶⁴.
 
     J_s = min(max(j − K_1 − … − K_{s−1}, 0), K_s): with two knots it is j.
 
-    counts: with an axis for each column. columns: the step, or K + 1 and so on for the cells beside the knots; or the
-    cell, where `steps` has no K_s.
+    counts: The counts, with an axis for each column. columns: The step, or K + 1 and so on for the cells after the
+    knots; or the cell, where `steps` has no K_s.
     """
     table = counts.reshape(-1)
     for start in range(0, len(records), _BLOCK):
@@ -224,7 +224,7 @@ def sum_up(
             k, most = len(pieces), sum(pieces)
             between = code <= most
             j, cell = np.where(between, code, 0), np.where(between, 0, code - most + k)
-            passed = zip(pieces, np.cumsum((0, *pieces)), strict=False)  # of a record beside the amount j is 0
+            passed = zip(pieces, np.cumsum((0, *pieces)), strict=False)  # j is 0 for a record in a cell after the knots
             knots = [(cell, 1 - j), *((s, np.clip(j - t, 0, n)) for s, (n, t) in enumerate(passed, 1))]
             terms = [(place * size + knot, weight * part) for place, weight in terms for knot, part in knots]
         for place, weight in terms:
@@ -234,9 +234,9 @@ def sum_up(
 def joint_tables(
     margins: Sequence[Margin], sizes: Mapping[str, int], records: int, prices: Prices = Prices()
 ) -> list[Joint]:
-    """Tables that hold each margin once, chosen so that counting so many records takes little time.
+    """Return tables that hold each margin once, chosen so that counting this number of records takes little time.
 
-    Each table starts as the first margin that has none yet, and grows by the attribute that lowers the time per margin
+    Each table starts as the first margin that has none yet. It grows by the attribute that lowers the time per margin
     most, for as long as one does.
     """
     number = {a: i for i, a in enumerate(sizes)}
@@ -258,10 +258,10 @@ def joint_tables(
 
 @final
 class _Search:
-    """What `joint_tables` keeps track of. Attributes are numbers; sets of them are bits of an integer.
+    """The state of `joint_tables`. Attributes are numbers; sets of them are bits of an integer.
 
-    left: the sets that no table holds yet.
-    beyond: for every set of attributes, by which one more it becomes one of these.
+    left: The sets that no table holds yet.
+    beyond: For every set of attributes, the attributes by which it becomes one of these.
     """
 
     def __init__(self, sets: Mapping[int, Sequence[int]], sizes: Sequence[int], records: int, prices: Prices) -> None:
@@ -278,7 +278,7 @@ class _Search:
                     self.beyond.setdefault(s ^ 1 << a, set()).add(a)
 
     def grow(self, start: int, attributes: Sequence[int]) -> tuple[list[int], list[int]]:
-        """The attributes of a table around a set, and the sets it holds; they are not left any more."""
+        """Return the attributes of a table around a set, and the sets that it holds, which are removed from `left`."""
         if not 0 < len(attributes) <= _SHARED:
             self.left.remove(start)
             return list(attributes), [start]
@@ -311,7 +311,7 @@ class _Search:
                 self.beyond[s ^ 1 << a].remove(a)
 
     def _next(self, cells: int, held: int, gains: Multiset[int]) -> list[int]:
-        """The attribute to grow by, if any; of several that are as good, the first."""
+        """Return the attribute to grow by, if any; of several equally good ones, the first."""
         p = self._prices
         once = self._records * p.record + p.table
         most = self._records // cells

@@ -1,8 +1,8 @@
-"""Cells of whole numbers: the codings, as a list of cells for the numbers they tell apart. Part of the trust kernel.
+"""Windows: a coding of whole numbers as a list of cells. Part of the trust kernel.
 
-Whole numbers below the least number that a coding names are alike, and so are those above the largest. Where these are
-not far apart the cells of all numbers between them are a list, in which cells are looked up many times faster than the
-engine works them out case by case. What the numbers mean is declared in `codings`.
+**Purpose.** All whole numbers below the least number that a coding names have one cell, and so have those above the
+largest. Where these two are close, the cells of all numbers between them are a list. Cells are looked up in it many
+times faster than the engine computes them case by case. The meaning of the numbers is declared in `codings`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Window:
 
     @classmethod
     def of(cls, coding: Coding) -> Self | None:
-        """Of a coding; None of one for other than numbers, or whose numbers are too far apart."""
+        """Return the window of a coding; `None` for values that are not numbers, or for too wide a range."""
         values = values_of(coding)
         codes = coding.numbers if isinstance(coding, Beside) else {}
         named: list[float] = []  # the least and the largest number that is unlike its neighbours
@@ -70,7 +70,7 @@ class Window:
         return cls(low, cells, absent)
 
     def places(self, numbers: NDArray[Any], missing: NDArray[np.bool_] | None) -> NDArray[Any]:
-        """Of each of some numbers, of which some may be missing, whatever stands there."""
+        """Return the cell of each number; some may be missing, with any content in their place."""
         if missing is None and len(numbers):
             few = numbers.dtype.kind == "u" or self._listed <= np.iinfo(numbers.dtype).max
             # Modulo 2⁶⁴, or 2⁸ and so on where what is below 0 comes after all that is listed: none comes to be listed.
