@@ -106,12 +106,12 @@ def release(
 
     Args:
         plan: A plan from :func:`fitnoise.plan`.
-        data: One of several forms. Text files: a CSV or Parquet file, a pattern, a folder of such files (in which
-            folders called column=value hold a column), or a list of these. Other files: DuckDB, SQLite, SPSS, SAS,
-            Stata or Excel. In memory: an Arrow, Polars or pandas frame, or an array of counts. From Spark:
-            "spark:TABLE", a session or its DataFrame. A file of counts from :func:`count` works, too. A database counts
-            where it is; give "env:NAME" (an environment variable with its URL), a URL without a password, or an Engine
-            of SQLAlchemy.
+        data: One of several forms. Files of records: a CSV or Parquet file, a pattern, a folder of such files, or a
+            list of these; folders called column=value hold a column. Other files: DuckDB, SQLite, SPSS, SAS, Stata or
+            Excel. In memory: an Arrow, Polars or pandas frame, or an array of counts. From Spark: "spark:TABLE", a
+            session or its DataFrame. A file of counts from :func:`count` works, too. A database counts where it is;
+            give "env:NAME" (an environment variable with its URL), a URL without a password, or an Engine of
+            SQLAlchemy.
         ledger: The ledger, or its file (made if it does not exist). It is charged before any noise is drawn.
         directory: The directory for the release, which must not exist, or be empty. None writes nothing.
         tables: The names of the tables to write there as files; None writes all. The others can be rebuilt at any time.

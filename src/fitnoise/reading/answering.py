@@ -1,4 +1,4 @@
-"""What is asked of a release by names: counts, means, quantiles, from whichever of its tables show them."""
+"""Answers of a release to questions by names: counts, means and quantiles, from any of its tables that shows them."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from fitnoise.reading.refusals import UNESTIMATED, unknown_attribute
 
 
 class Answering(abc.ABC):
-    """What is asked of the noisy answers of some parts: of a release, or of several together."""
+    """The questions that the noisy answers of some parts can answer: of a release, or of several releases jointly."""
 
     @property
     @abc.abstractmethod
     def _sources(self) -> Sequence[Source]:
-        """Their noisy answers."""
+        """The noisy answers of the parts."""
 
     @property
     @abc.abstractmethod
     def _domain(self) -> Domain:
-        """Whose attributes are asked for."""
+        """The domain with the attributes of the questions."""
 
     @property
     @abc.abstractmethod
     def _confidence(self) -> float:
-        """Of intervals, unless another is asked for."""
+        """The default confidence of intervals."""
 
     def count(
         self,
@@ -45,32 +45,33 @@ class Answering(abc.ABC):
         having: str | Sequence[str] | None = None,
         **columns: Any,
     ) -> Estimates:
-        """How many records there are, by what they are asked for: unbiased, with exact errors.
+        """Return the number of records under conditions and by a breakdown: unbiased, with exact errors.
 
-        A release is consistent, so the tables need not be named: any of them that shows the attributes gives the same
-        estimate. What is not named is summed over, and cells for missing values count then as all records do.
+        A release is consistent, so the tables need not be named: each table that shows the attributes gives an equal
+        estimate. The count sums over attributes that are not named, and then includes missing-value categories like all
+        records.
 
         Args:
-            where: for some attributes, or levels of hierarchies, a value; of an attribute with an order a range
-                (first, last), ends included, or single values {"values": […]}; of others a list of codes. A range
-                leaves missing values out. `area` is a
-                list of places of any levels of the release's hierarchy, whose union is asked for; or several such lists
-                by name, by which the numbers are told apart.
-            by: attributes or levels by whose values the numbers are told apart: all values that remain, and cells for
-                missing ones where a table shows them.
-            having: attributes, such as an amount, of which only records with a value are counted.
-            columns: the same as `where`, for names that are Python identifiers.
+            where: For some attributes, or levels of hierarchies, a value. For an attribute with an order, a range
+                (first, last) that includes its ends, or single values {"values": […]}; for others, a list of codes. A
+                range leaves missing values out. `area` is a list of places of any levels of the release's hierarchy,
+                whose union is counted. Or it is several such lists by name, which break the numbers down.
+            by: Attributes or levels whose values break the numbers down: all remaining values, and missing-value
+                categories where a table shows them.
+            having: Attributes, such as an amount: only records with a value of them count.
+            columns: Conditions like `where`, for names that are Python identifiers.
 
         Returns:
             One number, or one for each combination of values, in people.
 
         Raises:
-            ReleaseError: an unknown attribute or value, attributes that are never shown together, or values that no
-                rows of tables make.
+            ReleaseError: An attribute or value is unknown, no table shows the attributes jointly, or no rows of tables
+                make the values.
 
         **Guarantees**
-            as :class:`~fitnoise.reading.estimates.Estimates`; of a small database they are of the unbiased columns, and
-            nothing is said of the biased ones, for which no interval of proven coverage is known.
+            The estimates keep the guarantees of :class:`~fitnoise.reading.estimates.Estimates`. For a small database
+            they are the unbiased columns. The biased columns have no interval, because none with proven coverage is
+            known.
 
         Example:
             `release.count(status="joint", by="state") / release.count(by="state")`; `release.count(age=(0, 17))`;
@@ -88,21 +89,21 @@ class Answering(abc.ABC):
         by: str | Sequence[str] | None = None,
         **columns: Any,
     ) -> Quantiles:
-        """The value of an attribute with an order at which a part q of the records is reached: 0.5 for the median.
+        """Return the value of an attribute with an order that a part q of the records reaches: 0.5 for the median.
 
         Args:
-            attribute: with values or bins in order, each of which tables tell from the others, or count up to.
-            q: the part, between 0 and 1.
-            where: which records, as for `count`. Those without a value of the attribute are left out, see `universe`.
-            by: attributes or levels by whose values the numbers are told apart.
-            columns: the same as `where`, for names that are Python identifiers.
+            attribute: An attribute with ordered values or bins, each of which tables distinguish or count cumulatively.
+            q: The part, between 0 and 1.
+            where: Conditions as for `count`. Records without a value of the attribute are left out; see `universe`.
+            by: Attributes or levels whose values break the numbers down.
+            columns: Conditions like `where`, for names that are Python identifiers.
 
         Raises:
-            ReleaseError: an attribute without an order, a q that is not between 0 and 1, or counts that are not to be
-                had, as for `count`.
+            ReleaseError: The attribute has no order, q is not between 0 and 1, or the counts are unavailable, as for
+                `count`.
 
         **Guarantees**
-            as :class:`~fitnoise.reading.quantiles.Quantiles`.
+            The values keep the guarantees of :class:`~fitnoise.reading.quantiles.Quantiles`.
 
         Example:
             `release.quantile("age", 0.5, by="status").frame()`
@@ -119,27 +120,28 @@ class Answering(abc.ABC):
         ceiling: float | None = None,
         **columns: Any,
     ) -> Ratios:
-        """The mean of an amount, or of an attribute of whole numbers: the sum of all values by how many there are.
+        """Return the mean of an amount, or of an attribute of whole numbers: the sum of all values over their number.
 
-        Values that are clipped count as what they are clipped to; `universe` says so, and which records without a
-        value are left out.
+        Clipped values count as the ends of the range. `universe` states this, and names the records without a value
+        that are left out.
 
         Args:
-            attribute: an amount whose sum and count tables show; or one of whole numbers whose values tables show one
-                by one or cumulative, or in ranges that make their sum.
-            where: which records, as for `count`.
-            by: attributes or levels by whose values the numbers are told apart.
-            ceiling: of an amount, up to which values count: the mean of min(x, t), as for `total`.
-            columns: the same as `where`, for names that are Python identifiers.
+            attribute: An amount whose sum and count tables show; or an attribute of whole numbers. Tables show its
+                values one by one or cumulatively, or in ranges that make their sum.
+            where: Conditions as for `count`.
+            by: Attributes or levels whose values break the numbers down.
+            ceiling: For an amount, the largest value that counts: the mean of min(x, t), as for `total`.
+            columns: Conditions like `where`, for names that are Python identifiers.
 
         Returns:
             Σ value·count / count, in units of the attribute.
 
         Raises:
-            ReleaseError: values that are no numbers, or counts that are not to be had, as for `count`.
+            ReleaseError: The values are not numbers, or the counts are unavailable, as for `count`.
 
         **Guarantees**
-            as :class:`~fitnoise.reading.estimates.Ratios`; a mean is from the least to the largest value asked for.
+            The means keep the guarantees of :class:`~fitnoise.reading.estimates.Ratios`; a mean is from the least to
+            the largest requested value.
 
         Example:
             `release.mean("age", by="status").frame()`
@@ -150,11 +152,12 @@ class Answering(abc.ABC):
         found, values = self._numeric(attribute, ceiling)
         asked = asked.known(attribute).weighted(attribute, np.ones(found.size))
         here = values[asked.along[attribute].chosen]
-        if isinstance(found, Amount) and found.by is not None:  # its values are in steps: their ends, class by class
+        # its values are in steps: each class has the ends of its own range
+        if isinstance(found, Amount) and found.by is not None:
             ends = np.array([[float(own.low), float(own.high)] for own in found.exact.classes])
             here = ends[asked.along[found.by].chosen] if found.by in asked.along else ends
         total = self._estimates(asked.weighted(attribute, values), counts=False)
-        everyone = isinstance(found, Amount) and not found.beside  # who is counted is between the ends
+        everyone = isinstance(found, Amount) and not found.beside  # all counted records are between the ends
         try:
             count = self._estimates(told if everyone else asked, total._forms.sources)
         except ReleaseError:
@@ -180,27 +183,29 @@ class Answering(abc.ABC):
         ceiling: float | None = None,
         **columns: Any,
     ) -> Estimates:
-        """The sum of an amount, or of an attribute of whole numbers, over the records; or of the product of several.
+        """Return the sum of an amount, of an attribute of whole numbers, or of a product of several, over the records.
 
         Args:
-            attribute: as for `mean`, but that no count is needed; several are multiplied, as a weight and an income.
-            where: which records, as for `count`. Those without a value of the attribute add nothing, see `universe`,
-                which also says where values were cut.
-            by: attributes or levels by whose values the numbers are told apart.
-            having: further attributes of which only records with a value count, as the weights of those with an income.
-            ceiling: of the one amount, up to which values count, Σ min(x, t): one of its declared ceilings that tables
-                tell of. Default: the end of its range.
-            columns: the same as `where`, for names that are Python identifiers.
+            attribute: An attribute as for `mean`, for which no count is needed. Several are multiplied, as a weight and
+                an income.
+            where: Conditions as for `count`. Records without a value of the attribute add 0; see `universe`, which also
+                states the cuts of values.
+            by: Attributes or levels whose values break the numbers down.
+            having: Further attributes: only records with a value of them count, as the weights of records with an
+                income.
+            ceiling: For a single amount, the largest value that counts, Σ min(x, t): one of its declared ceilings that
+                tables show. Default: the end of its range.
+            columns: Conditions like `where`, for names that are Python identifiers.
 
         Returns:
-            Σ value, one number or one for each combination of values, in units of the attribute. Two of them are
-            divided as counts are, and then make a rate, such as turnover by hours, or a weighted mean.
+            Σ value, one number or one for each combination of values, in units of the attribute. The quotient of two
+            sums is a rate, such as turnover by hours, or a weighted mean.
 
         Raises:
-            ReleaseError: values that are no numbers, or sums that are not to be had, as for `count`.
+            ReleaseError: The values are not numbers, or the sums are unavailable, as for `count`.
 
         **Guarantees**
-            as :class:`~fitnoise.reading.estimates.Estimates`.
+            The sums keep the guarantees of :class:`~fitnoise.reading.estimates.Estimates`.
 
         Example:
             `release.total("income", by="state").frame()`;
@@ -230,7 +235,7 @@ class Answering(abc.ABC):
         return self._estimates(self._having(asked, having), counts=False)
 
     def _having(self, asked: Question, having: str | Sequence[str] | None) -> Question:
-        """The same of records with a value of some attributes."""
+        """Return the question for records with a value of some attributes."""
         for name in names(having):
             if name not in self._domain:
                 raise unknown_attribute(name, self._domain, place="having")
@@ -238,7 +243,7 @@ class Answering(abc.ABC):
         return asked
 
     def _numeric(self, attribute: str, ceiling: float | None) -> tuple[Amount | Ordered, Floats]:
-        """An attribute of numbers, and what each of its cells adds to their sum, up to a ceiling."""
+        """Return an attribute of numbers, and the amount that each of its cells adds to their sum, up to a ceiling."""
         names((attribute,))
         domain = self._domain
         if attribute not in domain or not isinstance(found := domain[attribute], (Amount, Ordered)):
@@ -276,7 +281,7 @@ class Answering(abc.ABC):
         by: str | Sequence[str] | None,
         columns: Mapping[str, Any],
     ) -> Estimates:
-        """Counts of records with a value of an attribute with an order, told apart by it after all else."""
+        """Return counts of records with a value of an ordered attribute, which is the last name of the breakdown."""
         asked = Question.of(self._domain, {**(where or {}), **columns}, (*names(by), attribute))
         if not self._domain[attribute].ordered:
             raise ReleaseError(
@@ -292,9 +297,11 @@ class Answering(abc.ABC):
         return self._estimates(asked.known(attribute).summing(cut))
 
     def _estimates(self, asked: Question, among: Sequence[Source] | None = None, *, counts: bool = True) -> Estimates:
-        """What a question asks, of the part that tells it best: by its plan, not by its answers.
+        """Return the answers to a question from the part with the smallest errors.
 
-        counts: whether it is of numbers of records.
+        The errors follow from the plan, so the choice does not depend on the answers.
+
+        counts: True if the question counts records.
         """
         sources = among or self._sources
         found = [x for x in map(asked.forms, sources) if x is not None]
@@ -307,6 +314,6 @@ class Answering(abc.ABC):
 
 
 def _cut(name: str, attribute: Amount | Ordered, ceiling: float | None) -> tuple[str, ...]:
-    """Where values of an attribute were cut, in words; nothing where none was."""
+    """Return the cuts of an attribute's values in words; empty if there are none."""
     words = attribute.coded_up_to(attribute.top(ceiling)) if isinstance(attribute, Amount) else attribute.coded
     return () if words is None else (f"{name}: {words}",)

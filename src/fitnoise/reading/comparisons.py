@@ -1,17 +1,17 @@
 """Differences and ratios of two ratios each: of two shares, rates, means or growths, with intervals of proven coverage.
 
-Where all noise is normal, by one test of both ratios (:mod:`fitnoise.reading.similar`). Otherwise by a test of each:
+If all noise is normal, one test covers both ratios (:mod:`fitnoise.reading.similar`). Otherwise each ratio has a test:
 
-A ratio p = a/b is in its interval I at level c exactly where its linear hypothesis a − p b = 0 is not rejected. With
-both true ratios in their intervals, a function of them is in the range it has on I₁ × I₂ (interval arithmetic): no
-approximation by something linear, and no chance but that of the two tests. So both levels are 1 − (1 − γ)/2
-(Bonferroni), also where the two noises are of different kinds, and the same with 2n in place of 2 where n such
-intervals shall hold at once.
+A ratio p = a/b is in its interval I at level c exactly where its linear hypothesis a − p b = 0 is not rejected. If both
+true ratios are in their intervals, a function of them is in its range over I₁ × I₂ (interval arithmetic). This uses no
+linear approximation, and only the two tests can fail. So both levels are 1 − (1 − γ)/2 (Bonferroni), also where the two
+noises are of different kinds. If n such intervals shall hold at once, 2n replaces 2.
 
-Two ratios of the same b make one ratio again, (a₁ − a₂)/b or a₁/a₂: `Ratios` sees to that.
+Two ratios of one b make one ratio again, (a₁ − a₂)/b or a₁/a₂: `Ratios` computes these.
 
-Of more than two, such as an index, and of products, it is the range that they have where all m ratios are in their
-intervals, each at γ^(1/m) (Šidák 1967: tests of one number of normal noise each), or 1 − (1 − γ)/m of other noise.
+Products and results of more than two ratios, such as an index, have an interval, too. It is the range of the result
+where all m ratios are in their intervals. Each of these has level γ^(1/m) (Šidák 1967), because each test is of one
+number of normal noise. For other noise the level is 1 − (1 − γ)/m.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 
 
 ROWS_PRINTED = 20
-"""Rows that a console shows of numbers that are broken down; of more, the first."""
+"""The largest number of rows that a console shows; of more rows, it shows the first."""
 
 MAX_PRINTED = 5_000
-"""Numbers whose intervals are computed for a console; of more, it shows none."""
+"""The largest number of intervals that are computed for a console; for more numbers, it shows none."""
 
 
 def _open(x: object) -> bool:
@@ -53,12 +53,12 @@ def _open(x: object) -> bool:
 
 
 def is_number(x: object) -> bool:
-    """Whether estimates are multiplied by it."""
+    """Return True if estimates can be multiplied by it."""
     return is_whole(x) or is_real(x)
 
 
 def number(x: Any) -> float:
-    """A finite number; ReleaseError otherwise."""
+    """Return a finite number, or raise ReleaseError."""
     if not is_real(x) or not math.isfinite(x):
         raise ReleaseError(
             "factor-not-finite",
@@ -71,7 +71,7 @@ def number(x: Any) -> float:
 
 
 def divisor(x: Any) -> float:
-    """A finite number that is not 0; ReleaseError otherwise."""
+    """Return a finite number that is not 0, or raise ReleaseError."""
     if x == 0:
         raise ReleaseError(
             "division-by-zero",
@@ -84,13 +84,13 @@ def divisor(x: Any) -> float:
 
 
 OF_VALUES_AS_READ = "for the exact number of the records as they were read, without what a range cuts off"
-"""What intervals are for."""
+"""The quantity that intervals are for."""
 
 
 class Told(Displayed, abc.ABC):
-    """Numbers that are told apart by names."""
+    """Numbers that are broken down by names."""
 
-    __array_ufunc__ = None  # numbers of numpy leave it to these how they are multiplied
+    __array_ufunc__ = None  # NumPy numbers leave their multiplication to these classes
     confidence: float
     _rows: Rows
     _called: tuple[str, str] = ("number", "")
@@ -98,15 +98,15 @@ class Told(Displayed, abc.ABC):
 
     @abc.abstractmethod
     def frame(self, confidence: float | None = None, *, simultaneous: bool = False) -> pd.DataFrame:
-        """A row for each, with its value and its interval."""
+        """Return one row for each number, with its value and its interval."""
 
     @property
     @abc.abstractmethod
     def universe(self) -> str:
-        """Which records they are of, and where values were cut, in words."""
+        """The records of the numbers, and the cuts of their values, in words."""
 
     def _framed(self, columns: Mapping[str, npt.NDArray[Any]], confidence: float | None) -> pd.DataFrame:
-        """Return columns beside the labels; `attrs` of the frame say what the intervals are for."""
+        """Return labels with further columns; `attrs` of the frame states the quantity that the intervals are for."""
         frame = self._rows.frame(columns)
         level = self.confidence if confidence is None else confidence
         frame.attrs = {"universe": self.universe, "confidence": level, "interval": OF_VALUES_AS_READ}
@@ -114,7 +114,7 @@ class Told(Displayed, abc.ABC):
 
     @property
     def labels(self) -> dict[str, tuple[Any, ...]]:
-        """By what they are told apart: names, each with its labels."""
+        """The names that break the numbers down, each with its labels."""
         return dict(self._rows.labels)
 
     def __len__(self) -> int:
@@ -141,12 +141,12 @@ class Told(Displayed, abc.ABC):
         return Table.of("rows", columns, rows)
 
     def __repr__(self) -> str:
-        """The numbers with their margins or intervals at the confidence of the release; of many, the first."""
+        """Return the numbers with their margins or intervals at the confidence of the release; of many, the first."""
         if len(self) > MAX_PRINTED:
             return f"<{self.summary}: see frame()>"
         try:
             frame = self.frame()
-        except ReleaseError as error:  # a combination together with a release in it has no interval
+        except ReleaseError as error:  # a combination with a release in it has no interval
             return f"<{self.summary}: {error}>"
         level = Kind.LEVEL.words(self.confidence)
         table = self.table(frame.head(ROWS_PRINTED))
@@ -169,24 +169,24 @@ class Told(Displayed, abc.ABC):
 
 
 class Movable(Told):
-    """Ratios and what is made of them: 1000 * x, x - 1, x / y, (x + y) * z."""
+    """Ratios and results of arithmetic with them: 1000 * x, x - 1, x / y, (x + y) * z."""
 
     @abc.abstractmethod
     def _line(self, factor: float, shift: float) -> Self:
-        """factor·x + shift."""
+        """Return factor·x + shift."""
 
     @property
     @abc.abstractmethod
     def _leaves(self) -> tuple[Ratios, ...]:
-        """Of which ratios it is made, those that are of any account."""
+        """The ratios from which it is made, without those that cannot change it."""
 
     @abc.abstractmethod
     def _box(self, each: float) -> tuple[Any, Any]:
-        """The range that it has where each of its ratios is in its interval at a confidence."""
+        """Return the range of the result where each of its ratios is in its interval at a confidence."""
 
     @abc.abstractmethod
     def _taken(self, rows: Rows, where: Indices) -> Self:
-        """Some of them, in any order, as often as wanted."""
+        """Return the numbers at these indices, in any order and with repetition."""
 
     @property
     @abc.abstractmethod
@@ -195,29 +195,29 @@ class Movable(Told):
 
     @abc.abstractmethod
     def interval(self, confidence: float | None = None, *, simultaneous: bool = False) -> tuple[Any, Any]:
-        """(low, high)."""
+        """Return the ends (low, high) of the interval."""
 
     def frame(self, confidence: float | None = None, *, simultaneous: bool = False) -> pd.DataFrame:
-        """Columns: the labels, value, low, high. Arguments as for `interval`.
+        """Return the labels with the columns value, low and high. The arguments are those of `interval`.
 
         Args:
-            confidence: of each interval; default the release's.
-            simultaneous: whether it is of all intervals at once instead.
+            confidence: The confidence of each interval; default the release's.
+            simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
-            WorkloadError: a confidence outside (0, 1).
+            WorkloadError: The confidence is not in (0, 1).
         """
         ends = self.interval(confidence, simultaneous=simultaneous)
         columns = {"value": self.value, "low": ends[0], "high": ends[1]}
         return self._framed({name: np.asarray(x) for name, x in columns.items()}, confidence)
 
     def __getitem__(self, key: Any) -> Self:
-        """Those of a label, or of a list of labels, for each name by which they are told apart."""
+        """Return the numbers of a label, or of a list of labels, for each name that breaks them down."""
         rows, where, _ = self._rows.chosen(key)
         return self._taken(rows, where)
 
     def _with(self, other: object, sign: str) -> Any:
-        """One with another, by one of + - * /."""
+        """Return the result with another operand, by one of + - * /."""
         if isinstance(other, Movable):
             rows, mine, theirs = self._rows.beside(other._rows)
             return CombinedRatios(self._taken(rows, mine), other._taken(rows, theirs), rows, sign)
@@ -269,16 +269,17 @@ class Movable(Told):
 
 @final
 class ComparedRatios(Movable):
-    """Differences or ratios of two ratios each. Made by subtracting or dividing `Ratios`.
+    """Differences or ratios of two ratios each. A difference or quotient of `Ratios` makes them.
 
     **Guarantees**
         * the exact difference or ratio, of the records as they were read, is from `low` to `high` with at least the
-          confidence, whatever the data, up to 6·10⁻⁵ for the lattice of the noise. Where a denominator is 0 there is
-          none, and nothing is said;
-        * an end may be infinite, where a denominator is not told from 0;
+          confidence, for any data. The lattice of the noise can lower the confidence by at most 6·10⁻⁵. Where a
+          denominator is 0 there is no such number and no guarantee;
+        * an end may be infinite, where a denominator is not distinguished from 0;
         * the estimate is never outside.
 
-    Of releases with Laplace noise intervals are of two tests, one of each ratio, and hold more often than they say.
+    For releases with Laplace noise, an interval is from two tests, one of each ratio, and its coverage exceeds the
+    confidence.
 
     Source: similar tests for Gaussian noise (:mod:`fitnoise.reading.similar`); otherwise interval arithmetic.
     """
@@ -292,28 +293,28 @@ class ComparedRatios(Movable):
 
     @property
     def universe(self) -> str:
-        """Which records they are of, where both ratios say it."""
+        """The records of the numbers, if both ratios state them."""
         one, other = self._one.universe, self._other.universe
         return one if one == other else SEVERAL if SEVERAL in (one, other) else f"{one}, and {other}"
 
     @property
     def value(self) -> Any:
-        """Those of the ratios' estimates: an array, or a number. NaN where there is none."""
+        """The difference or ratio of the ratios' estimates: an array, or a number. NaN where it is undefined."""
         a, b = self._one.value, self._other.value
         with np.errstate(all="ignore"):
             plain = np.asarray(np.where(b == 0, math.nan, np.divide(a, b)) if self._divided else a - b)
         return (self._factor * plain + self._shift)[()]
 
     def interval(self, confidence: float | None = None, *, simultaneous: bool = False) -> tuple[Any, Any]:
-        """(low, high).
+        """Return the ends (low, high) of the interval.
 
         Args:
-            confidence: of each interval; default the release's.
-            simultaneous: whether it is of all intervals at once instead.
+            confidence: The confidence of each interval; default the release's.
+            simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
-            ReleaseError: one of the ratios is of a combination and of a release in it. WorkloadError: a confidence
-                outside (0, 1).
+            ReleaseError: One of the ratios is from a combination and from a release in it. WorkloadError: The
+                confidence is not in (0, 1).
         """
         gamma = checked_confidence(self.confidence if confidence is None else confidence)
         own, count = (self._one, self._other), len(self) if simultaneous else 1
@@ -328,7 +329,7 @@ class ComparedRatios(Movable):
         return low[()], high[()]
 
     def _at_once(self, confidence: float) -> tuple[Floats, Floats]:
-        """Of normal noise: by one test of both ratios, where both are in their own intervals."""
+        """Return intervals for normal noise: one test of both ratios, where both are in their own intervals."""
         spared = SPARED * (1 - confidence)
         own = [np.ravel(x) for ratio in (self._one, self._other) for x in ratio.interval((1 - spared) ** 0.5)]
         (forms, values), (others, their_values) = self._one.moved, self._other.moved
@@ -363,12 +364,14 @@ class CombinedRatios(Movable):
     """Sums, differences, products and ratios of several ratios: an index, a share times a rate. Made by + - * /.
 
     **Guarantees**
-        * the truth is from `low` to `high` with at least the confidence, whatever the data, up to 6·10⁻⁵ for the
-          lattice of the noise. Where a denominator is 0 there is no truth, and nothing is said;
-        * an end may be infinite, where a denominator is not told from 0;
+        * the exact result is from `low` to `high` with at least the confidence, for any data. The lattice of the noise
+          can lower the confidence by at most 6·10⁻⁵. Where a denominator is 0 there is no exact result and no
+          guarantee;
+        * an end may be infinite, where a denominator is not distinguished from 0;
         * the estimate is never outside.
 
-    Intervals hold more often than they say: they are all that can be made of ratios that are all in their own.
+    The coverage of the intervals exceeds the confidence: an interval has all results for ratios that are in their own
+    intervals.
     """
 
     def __init__(
@@ -380,27 +383,27 @@ class CombinedRatios(Movable):
 
     @property
     def universe(self) -> str:
-        """Which records they are of: of several ratios each its own."""
+        """The records of the numbers: for several ratios, each has its own."""
         return SEVERAL
 
     @property
     def value(self) -> Any:
-        """What is made of the ratios' estimates: an array, or a number. NaN where there is none."""
+        """The result for the ratios' estimates: an array, or a number. NaN where it is undefined."""
         a, b = (np.asarray(x.value) for x in (self._one, self._other))
         with np.errstate(all="ignore"):
             plain = _SIGNS[self._sign](a, np.where(b == 0, math.nan, b) if self._sign == "/" else b)
         return np.asarray(self._factor * plain + self._shift)[()]
 
     def interval(self, confidence: float | None = None, *, simultaneous: bool = False) -> tuple[Any, Any]:
-        """(low, high).
+        """Return the ends (low, high) of the interval.
 
         Args:
-            confidence: of each interval; default the release's.
-            simultaneous: whether it is of all intervals at once instead.
+            confidence: The confidence of each interval; default the release's.
+            simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
-            ReleaseError: one of the ratios is of a combination and of a release in it. WorkloadError: a confidence
-                outside (0, 1).
+            ReleaseError: One of the ratios is from a combination and from a release in it. WorkloadError: The
+                confidence is not in (0, 1).
         """
         gamma = checked_confidence(self.confidence if confidence is None else confidence)
         tests = len(self._leaves) * (len(self) if simultaneous else 1)
@@ -434,6 +437,6 @@ def _sum(low: Floats, high: Floats, other_low: Floats, other_high: Floats) -> tu
 
 
 def _on_line(ends: tuple[Floats, Floats], factor: float, shift: float) -> tuple[Floats, Floats]:
-    """factor·x + shift for x from end to end."""
+    """Return the ends of factor·x + shift for x from end to end."""
     low, high = (factor * x + shift if factor else np.full(np.shape(x), shift) for x in ends)
     return (low, high) if factor >= 0 else (high, low)

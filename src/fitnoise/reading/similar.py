@@ -1,16 +1,16 @@
-"""What two ratios of normal noise say together: the range of p − r or p/r over all (p, r) that one test accepts.
+"""The joint test of two ratios with normal noise: the range of p − r or p/r over all accepted (p, r).
 
-At the true ratios the residuals e_i = a_i − p_i b_i are normal with mean 0 and known covariance V(p). What is left of b
-beside its regression on them, b̃, is independent of e. With weights wᵢ = ∂g/∂pᵢ / b̃ᵢ, the slopes of g = p − r or p/r
-along a, the sum w·e over √(wᵀV w) is therefore exactly standard normal given b̃: a similar test, of nothing but g.
-Accepted are p and r where
+At the true ratios the residuals e_i = a_i − p_i b_i are normal with mean 0 and known covariance V(p). The residual b̃
+of the regression of b on them is independent of e. Take the weights wᵢ = ∂g/∂pᵢ / b̃ᵢ, the slopes of g = p − r or p/r
+along a. Then the sum w·e over √(wᵀV w) is exactly standard normal given b̃. This is a similar test of g only. It
+accepts the p and r where
 
-    |w·e| ≤ z √(wᵀV w)   at level 1 − (α − η),   and both are in their own intervals, which they are at once but for η.
+    |w·e| ≤ z √(wᵀV w)   at level 1 − (α − η),   and both are in their own intervals (jointly at level 1 − η)
 
-**How the range is found.** Multiplied out, the first condition is f ≤ 0 for a polynomial f of degree 12 in p (or r)
-and 6 in g. On a rectangle it is not less than the least of its Bernstein coefficients: rectangles that hold nothing
-accepted are proven to, and the others are halved until what is left is as good as the range, rounded outward. Infinite
-ends are ends like others, in coordinates p = A/B.
+**Computation of the range.** Multiplied out, the first condition is f ≤ 0 for a polynomial f of degree 12 in p (or r)
+and 6 in g. On a rectangle, f is at least the smallest of its Bernstein coefficients. This proves that some rectangles
+hold no accepted point. The others are halved until the rest is as accurate as required, and the range is rounded
+outward. Infinite ends are treated like other ends, in coordinates p = A/B.
 
 Source: similar tests, Neyman (1937); Bernstein coefficients, Cargo and Shisha (1966).
 """
@@ -28,25 +28,25 @@ from scipy.special import comb
 from fitnoise.kernel.arrays import Floats, Indices
 
 SPARED = 1 / 50
-"""The part of what may be missed that is for both ratios to be in their own intervals."""
+"""The part of the allowed error that is for both ratios being in their own intervals."""
 
 DEGREES = (12, 6)
-"""Of f in p (or r) and in g."""
+"""The degrees of f in p (or r) and in g."""
 
 OUTWARD = 1 / 500
-"""By what part of its distance from the estimate an end may be too far."""
+"""The part of its distance from the estimate by which an end may be too far."""
 
 HALVINGS = 80
-"""Of a rectangle, after which what is left of it counts as accepted."""
+"""The number of halvings after which a remaining rectangle counts as accepted."""
 
 ROUNDING = 1e-8
-"""Of what f is made of, up to which it is not told from 0."""
+"""The size of f, relative to its terms, up to which it is not distinguished from 0."""
 
 MOST = 3_000
-"""Rectangles of one problem, likewise."""
+"""The number of rectangles of one problem after which remaining ones count as accepted."""
 
 TOGETHER = 500
-"""Ranges that are looked for at once."""
+"""The number of ranges that are computed at once."""
 
 Box = tuple[Floats, Floats, Floats, Floats]
 """The ends of p and of r, (J,) each."""
@@ -59,7 +59,7 @@ def _nodes(degree: int) -> Floats:
 
 
 def _to_bernstein(degree: int) -> Floats:
-    """From a polynomial at the nodes to its Bernstein coefficients."""
+    """Return the matrix from a polynomial's values at the nodes to its Bernstein coefficients."""
     k, x = np.arange(degree + 1), _nodes(degree)[:, None]
     return np.asarray(np.linalg.inv(comb(degree, k) * x**k * (1 - x) ** k[::-1]))
 
@@ -71,9 +71,10 @@ _ALONG_X, _ALONG_G = map(_to_bernstein, DEGREES)
 @final
 @dataclass(frozen=True, eq=False)
 class _Rectangles:
-    """Rectangles of (x, g), M of some of J problems, x being p or r.
+    """M rectangles of (x, g) of some of J problems, where x is p or r.
 
-    row: of which problem. first: whether x is p. ends: A and B ≥ 0 of the ends A/B along both axes, (M, axes, ends, 2).
+    row: The problem of each rectangle. `first`: True where x is p. ends: A and B ≥ 0 of the ends A/B along both axes,
+    (M, axes, ends, 2).
     """
 
     row: Indices
@@ -81,17 +82,17 @@ class _Rectangles:
     ends: Floats
 
     def only(self, keep: NDArray[np.bool_]) -> _Rectangles:
-        """Some of them."""
+        """Return some of the rectangles."""
         return _Rectangles(self.row[keep], self.first[keep], self.ends[keep])
 
     def along(self, axis: int) -> tuple[Floats, Floats]:
-        """The ends along an axis, in units of the problem."""
+        """Return the ends along an axis, in units of the problem."""
         with np.errstate(divide="ignore"):
             first, last = (self.ends[:, axis, :, 0] / self.ends[:, axis, :, 1]).T
         return first, last
 
     def halved(self, axis: Indices) -> _Rectangles:
-        """Halves of all, each along its axis."""
+        """Return halves of all rectangles, each along its axis."""
         each, halves = np.arange(len(self.row)), []
         for side in (0, 1):
             ends = self.ends.copy()
@@ -101,14 +102,14 @@ class _Rectangles:
 
 
 def ranges(values: Floats, covariances: Floats, boxes: Box, z: float, *, divided: bool) -> tuple[Floats, Floats]:
-    """(low, high) of p − r, or p/r, over what is accepted; the estimate, moved into the boxes, is always in it.
+    """Return (low, high) of p − r, or p/r, over the accepted pairs; the estimate, moved into the boxes, is included.
 
     Args:
-        values: a₁, b₁, a₂, b₂ as estimated, (J, 4).
-        covariances: of them, (J, 4, 4).
-        boxes: the ends of p and of r, (J,) each, which may be infinite.
-        z: in standard errors, from where it is rejected.
-        divided: whether it is p/r.
+        values: The estimates a₁, b₁, a₂, b₂, (J, 4).
+        covariances: Their covariances, (J, 4, 4).
+        boxes: The ends of p and of r, (J,) each, which may be infinite.
+        z: The distance from which the test rejects, in standard errors.
+        divided: True for p/r.
     """
     low, high = (np.empty(len(values)) for _ in range(2))
     for start in range(0, len(values), TOGETHER):
@@ -120,13 +121,13 @@ def ranges(values: Floats, covariances: Floats, boxes: Box, z: float, *, divided
 
 @final
 class _Problems:
-    """Ranges that are looked for at once, of p and r in units of those of p."""
+    """Ranges that are computed at once, for p and r in units of those of p."""
 
     def __init__(self, values: Floats, covariances: Floats, boxes: Box, z: float, divided: bool) -> None:
         deviation = np.sqrt(np.einsum("jii->ji", covariances))
         deviation = np.where(deviation > 0, deviation, 1.0)
         unit = deviation[:, 0] / deviation[:, 1]
-        # b₂ in its standard error, a₂ such that r is in the unit of p
+        # units: b₂ in its standard error, and a₂ such that r has the unit of p
         scale = np.stack([*deviation[:, :2].T, deviation[:, 3] * unit, deviation[:, 3]], axis=1)
         self._values, self._unit = values / scale, unit
         self._covariances = covariances / (scale[:, :, None] * scale[:, None, :])
@@ -138,7 +139,7 @@ class _Problems:
         self._middle = [np.clip(plain[:, k], *own) for k, own in enumerate((self._p, self._r))]
 
     def found(self) -> tuple[Floats, Floats]:
-        """The ends of each range: of what is not proven to be rejected."""
+        """Return the ends of each range, over the rectangles that are not proven to be rejected."""
         p, r = self._middle
         inner = np.stack((quotient if self._divided else difference)(p, p, r, r))
         told = np.isfinite(inner).all(axis=0) & (inner[0] == inner[1])
@@ -168,16 +169,16 @@ class _Problems:
         return low, high
 
     def _started(self) -> _Rectangles:
-        """All that p and g can be, or r and g: whichever tells all points apart."""
+        """Return all possible pairs of p and g, or of r and g, whichever coordinates separate all points."""
         low, high = (quotient if self._divided else difference)(*self._p, *self._r)
         plain = self._middle[0] - self._middle[1]
-        if self._divided:  # p = 0 is g = 0 whatever r is, and r = 0 is an infinite g
+        if self._divided:  # p = 0 is g = 0 for any r, and r = 0 is an infinite g
             with np.errstate(all="ignore"):
                 size = 2 * np.abs(self._middle[0] / self._middle[1])
             size = np.where(np.isfinite(size) & (size > 0), size, 1.0)
             cuts = [low, np.clip(-size, low, high), np.clip(size, low, high), high]
             pieces = [(cuts[0], cuts[1], True), (cuts[1], cuts[2], False), (cuts[2], cuts[3], True)]
-        else:  # an infinite p is an infinite g whatever r is, and an infinite r one below 0
+        else:  # an infinite p is an infinite g for any r, and an infinite r one below 0
             plain = np.clip(plain, low, high)
             pieces = [(low, plain, True), (plain, high, False)]
         made, every = [], np.arange(len(low))
@@ -185,11 +186,11 @@ class _Problems:
             (least, most), cut = (self._p, self._middle[0]) if first else (self._r, self._middle[1])
             for x, told in ((_segment(least, cut), (least < cut) | (cut == most)), (_segment(cut, most), cut < most)):
                 whole = _Rectangles(every, np.full(len(low), first), np.stack([x, _segment(start, end)], axis=1))
-                made.append(whole.only(told & (start < end)))  # what is flat is an edge of what lies beside it
+                made.append(whole.only(told & (start < end)))  # a flat rectangle is an edge of a neighbour
         return _Rectangles(*(np.concatenate([getattr(x, name) for x in made]) for name in ("row", "first", "ends")))
 
     def _others(self, left: _Rectangles, x: Range, g: Range) -> Range:
-        """What the other ratio is, of r and p."""
+        """Return the other ratio of r and p on these rectangles, as ranges."""
         with np.errstate(all="ignore"):
             one = (quotient if self._divided else difference)(*x, *g)
             if self._divided:
@@ -201,14 +202,14 @@ class _Problems:
         return np.where(left.first, one[0], other[0]), np.where(left.first, one[1], other[1])
 
     def _inside(self, left: _Rectangles, of: Range, *, wholly: bool) -> NDArray[np.bool_]:
-        """Whether some of the other ratio is in its box, or all of it."""
+        """Return True where the other ratio is partly in its box, or completely."""
         low, high = (np.where(left.first, r[left.row], p[left.row]) for p, r in zip(self._p, self._r, strict=True))
         if wholly:
             return np.asarray((of[0] >= low) & (of[1] <= high))
         return np.asarray(~((of[0] > high) | (of[1] < low)))
 
     def _accept(self, inner: Floats, left: _Rectangles, coefficients: Floats) -> None:
-        """Widen ranges by the corners that are accepted: there the coefficients are what f is."""
+        """Widen ranges by the accepted corners: at a corner, the coefficient is the value of f."""
         x, g = left.along(0), left.along(1)
         for i in (0, 1):
             for j in (0, 1):
@@ -218,7 +219,7 @@ class _Problems:
                 np.maximum.at(inner[1], left.row[taken], g[j][taken])
 
     def _coefficients(self, left: _Rectangles) -> tuple[Floats, Floats]:
-        """Of f on rectangles, (M, 13, 7), and the size of what it is made of, (M,)."""
+        """Return the coefficients of f on rectangles, (M, 13, 7), and the size of its terms, (M,)."""
         (x, y), (g, h) = (
             np.moveaxis(left.ends[:, k, :1] * (1 - at[:, None]) + left.ends[:, k, 1:] * at[:, None], -1, 0)
             for k, at in enumerate(_NODES)
@@ -233,7 +234,7 @@ class _Problems:
             r, t = np.where(first, x * h - g * y, x), np.where(first, y * h, y)
         values, v = self._values[left.row][..., None, None], self._covariances[left.row][..., None, None]
         one, other = s * values[:, 0] - p * values[:, 1], t * values[:, 2] - r * values[:, 3]
-        # covariances of the residuals, and of b₁ and b₂ with them
+        # covariances of the residuals, and their covariances with b₁ and b₂
         of_one = s * s * v[:, 0, 0] - 2 * s * p * v[:, 0, 1] + p * p * v[:, 1, 1]
         of_other = t * t * v[:, 2, 2] - 2 * t * r * v[:, 2, 3] + r * r * v[:, 3, 3]
         both = s * t * v[:, 0, 2] - s * r * v[:, 0, 3] - p * t * v[:, 1, 2] + p * r * v[:, 1, 3]
@@ -254,7 +255,7 @@ class _Problems:
 
 
 def _segment(low: Floats, high: Floats) -> Floats:
-    """Coordinates A and B of the ends, (J, ends, 2)."""
+    """Return coordinates A and B of the ends, (J, ends, 2)."""
     ends = np.stack([low, high], axis=1)
     far = np.maximum(1.0, np.where(np.isfinite(ends), np.abs(ends), 0.0).max(axis=1))
     finite = np.isfinite(ends)
@@ -268,26 +269,26 @@ def _widen(ends: Floats, by: _Rectangles) -> None:
 
 
 def difference(low: Floats, high: Floats, other_low: Floats, other_high: Floats) -> tuple[Floats, Floats]:
-    """The range of p − r for p and r from their lows to their highs."""
+    """Return the range of p − r for p and r from their lows to their highs."""
     with np.errstate(all="ignore"):
         return np.asarray(low - other_high), np.asarray(high - other_low)
 
 
 def product(low: Floats, high: Floats, other_low: Floats, other_high: Floats) -> tuple[Floats, Floats]:
-    """The range of p·r for p and r from their lows to their highs."""
+    """Return the range of p·r for p and r from their lows to their highs."""
     with np.errstate(all="ignore"):
         ends = np.stack([np.multiply(p, r) for p in (low, high) for r in (other_low, other_high)])
-    ends = np.where(np.isnan(ends), 0.0, ends)  # 0·∞: of p = 0 nothing but 0
+    ends = np.where(np.isnan(ends), 0.0, ends)  # 0·∞: p = 0 gives 0 only
     return np.asarray(ends.min(axis=0)), np.asarray(ends.max(axis=0))
 
 
 def quotient(low: Floats, high: Floats, other_low: Floats, other_high: Floats) -> tuple[Floats, Floats]:
-    """The hull of p/r for p and r ≠ 0 from their lows to their highs."""
+    """Return the hull of p/r for p and r ≠ 0 from their lows to their highs."""
     with np.errstate(all="ignore"):
         both = (other_low < 0) & (other_high > 0)
-        # 1/r is from `least` to `most`, open ends of r being 0
+        # 1/r is from `least` to `most`, where open ends of r are 0
         least = np.where(both, -math.inf, np.where(other_high == 0, -math.inf, np.divide(1.0, other_high)))
         most = np.where(both, math.inf, np.where(other_low == 0, math.inf, np.divide(1.0, other_low)))
         ends = np.stack([np.multiply(p, x) for p in (low, high) for x in (least, most)])
-    ends = np.where(np.isnan(ends), 0.0, ends)  # 0·∞: of p = 0 nothing but 0
+    ends = np.where(np.isnan(ends), 0.0, ends)  # 0·∞: p = 0 gives 0 only
     return np.asarray(ends.min(axis=0)), np.asarray(ends.max(axis=0))
