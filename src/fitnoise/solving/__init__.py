@@ -1,1 +1,1 @@
-"""What is minimised, by whom, and what proves it. No publication, no data."""
+"""The minimisation problems, their solvers, and the proofs of bounds. No publication, no data."""

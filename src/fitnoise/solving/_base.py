@@ -1,4 +1,4 @@
-"""What every solver takes and returns."""
+"""The input and the output of every solver."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from fitnoise.kernel.arrays import Floats
 from fitnoise.solving.problems import Linearisation, Problem
 
 Weights = tuple[Floats, Floats]
-"""(p, q): weights of the cells, summing to 1, and of the constraints."""
+"""The weights (p, q) of the cells, summing to 1, and of the constraints."""
 
 Progress = Callable[[int, float], None]
-"""Called after each iteration with its number and the relative gap certified so far."""
+"""A function called after each iteration with its number and the relative gap certified so far."""
 
 
 class Status(StrEnum):
-    """How a solve ended, as a sentence that says what to do."""
+    """The reason why a solve ended, as a sentence with the step to take."""
 
     CONVERGED = "the requested gap was reached"
     ITERATIONS = "stopped at the iteration limit; the plan is valid at the gap stated, more iterations may narrow it"
@@ -31,9 +31,10 @@ class Status(StrEnum):
 @final
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Weights found by a solver, and what it believes of them (certificates are recomputed from the problem).
+    """Weights found by a solver, and the bounds that it computed (certificates are recomputed from the problem).
 
-    primal: (p, q) whose covariance was cheapest. dual: (p, q) whose lower bound was highest.
+    primal: (p, q) with the covariance of lowest cost.
+    dual: (p, q) with the highest lower bound.
     """
 
     primal: Weights
@@ -45,21 +46,21 @@ class Solution:
 
     @property
     def gap(self) -> float:
-        """Upper / lower − 1."""
+        """The relative gap, upper / lower − 1."""
         return relative_gap(self.upper, self.lower)
 
     def raised(self, upper: float, status: Status) -> Solution:
-        """The same with a larger upper bound, and why."""
+        """Return this solution with a larger upper bound, and the status that explains it."""
         return replace(self, upper=upper, status=status)
 
 
 def relative_gap(upper: float, lower: float) -> float:
-    """Upper/lower − 1; infinite while nothing is proven."""
+    """Return upper/lower − 1; infinite while nothing is proven."""
     return upper / lower - 1 if lower > 0 else math.inf
 
 
 def attempt(problem: Problem, w: Floats) -> Linearisation | None:
-    """The problem at w = (p, q); None where it cannot be evaluated in floating point."""
+    """Return the problem at w = (p, q); None if it cannot be evaluated in floating point."""
     try:
         at = problem.linearise(w[: problem.cells], w[problem.cells :])
     except np.linalg.LinAlgError:
@@ -68,14 +69,14 @@ def attempt(problem: Problem, w: Floats) -> Linearisation | None:
 
 
 class Incumbent:
-    """The best bounds a search has seen, and the weights w = (p, q) they were seen at."""
+    """The best bounds of a search, and their weights w = (p, q)."""
 
     def __init__(self) -> None:
         self.upper, self.lower = math.inf, 0.0
         self.primal = self.dual = np.zeros(0)
 
     def see(self, w: Floats, upper: float, lower: float) -> None:
-        """Keep the weights if they are better than what was seen before, for each side."""
+        """Keep the weights if they are better than the best so far, for each side."""
         if upper < self.upper:
             self.upper, self.primal = upper, w
         if lower > self.lower:
@@ -83,11 +84,11 @@ class Incumbent:
 
     @property
     def gap(self) -> float:
-        """Best upper over best lower bound, less one."""
+        """The best upper over the best lower bound, less one."""
         return relative_gap(self.upper, self.lower)
 
     def solution(self, cells: int, iterations: int, status: Status) -> Solution:
-        """What a solver returns; the first `cells` weights are p."""
+        """Return the solution of a solver; the first `cells` weights are p."""
         return Solution(
             primal=(self.primal[:cells], self.primal[cells:]),
             dual=(self.dual[:cells], self.dual[cells:]),

@@ -1,11 +1,12 @@
-"""Whole numbers next to numbers that add up, which add up as well: controlled rounding (Cox 1987), as a program.
+"""Integers next to numbers that add up, which add up as well: controlled rounding (Cox 1987), as a program.
 
-Of all whole numbers n with E n = 0 and L n ≥ 0 those are looked for whose squared distance from the numbers given is
-least: first the floor or the ceiling of each, and where there are none such, up to three away. E and L are of whole
-numbers.
+**Statement.** Among all integers n with E n = 0 and L n ≥ 0, the program finds those of least squared distance from the
+given numbers. It first tries the floor or the ceiling of each number. If no such integers exist, it tries up to `REACH`
+away. E and L have integer entries.
 
-Many tables that have sums in common make one program that may take hours: 45 tables of pairs of attributes took 24 s,
-190 more than 300. So of large ones the sums in common are rounded first, and then every table for itself, with these.
+**Method.** Many tables with common sums make one program, which can take hours. 45 tables of pairs of attributes took
+24 s, 190 more than 300 s. The module therefore rounds the common sums of large programs first. It then rounds every
+table separately, with these sums fixed.
 """
 
 from __future__ import annotations
@@ -23,32 +24,35 @@ from scipy.sparse.csgraph import connected_components
 from fitnoise.kernel.arrays import Floats, Indices, Integers
 
 NEARLY = 1e-7
-"""By how much a number may be below a whole one and count as it."""
+"""The amount by which a number can be below an integer and count as this integer."""
 
 SOLVED = 1e-5
-"""Squared distance up to which a solver's is the least: it ends at a gap of 1e-6."""
+"""The squared distance up to which a solver's result is the least: the solver ends at a gap of 1e-6."""
 
 ROUNDED = 1e-7
-"""Squared distance allowed in addition for each number: another machine computes the last digits of its value."""
+"""The further squared distance allowed for each number: another machine computes other last digits of its value."""
 
 TOGETHER = 5_000
-"""Numbers and rows that are solved for at once, where they have nothing to do with others: to begin takes time too."""
+"""The number of numbers and rows that are solved together, if they share no sums: each start of the solver takes time.
+"""
 
 JOINTLY = 3_000
-"""Numbers and rows that all have to do with each other and are solved for at once."""
+"""The number of numbers and rows that share sums and are solved together."""
 
 REACH = 3
-"""How far whole numbers are looked for, where there are none within one."""
+"""The largest distance of integers that the program tries, if there are none within one."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Common:
-    """Sums that tables have in common.
+    """The sums that tables have in common.
 
-    one: of the numbers of one table that has them, (C, N). nested: what is 0 of them, (rows, C). every: of the numbers
-    of all tables that have them, (rows, N). which: what sum each of these is, (rows,).
-    within: what is 0 of the numbers of one table, (rows, N).
+    one: Each sum from the numbers of one table that has it, (C, N).
+    nested: Rows that are 0 on these sums, (rows, C).
+    every: The sums from the numbers of all tables that have them, (rows, N).
+    which: The sum that each of these rows is, (rows,).
+    within: Rows that are 0 on the numbers of one table, (rows, N).
     """
 
     one: sp.csr_array
@@ -61,9 +65,12 @@ class Common:
 @final
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """What whole numbers must keep. zero: E, (rows, N). least: L, (rows, N). near: rows whose sums stay within one.
+    """The sums that integers must keep.
 
-    common: makes the sums by which tables are told apart.
+    zero: E, (rows, N).
+    least: L, (rows, N).
+    near: Rows whose sums stay within one.
+    common: A function that returns the sums by which tables are separated.
     """
 
     zero: sp.csr_array
@@ -77,10 +84,10 @@ Kept = Sequence[tuple[sp.csr_array, Floats | float, Floats | float]]
 
 
 def adjacent(values: Floats, sums: Sums, seconds: float) -> Integers | None:
-    """Whole numbers next to values ≥ 0 for which E v = 0 and L v ≥ 0, (N,); None where none are found in time.
+    """Return integers next to values ≥ 0 with E v = 0 and L v ≥ 0, (N,); None if none are found in time.
 
     **Guarantees**
-        * E n = 0, L n ≥ 0 and n ≥ 0, exactly.
+        * The integers satisfy E n = 0, L n ≥ 0 and n ≥ 0, exactly.
     """
     until, kept = time.monotonic() + seconds, _kept(values, sums)
     common = _common(sums)
@@ -93,22 +100,22 @@ def adjacent(values: Floats, sums: Sums, seconds: float) -> Integers | None:
 
 
 def check_adjacent(values: Floats, stated: Integers, sums: Sums, seconds: float) -> str | None:
-    """Return why whole numbers are not those that :func:`adjacent` defines, or None if they are.
+    """Return the reason why integers are not those that :func:`adjacent` defines, or None if they are.
 
-    The program is solved again, and the solver is believed on its least distance. No whole numbers are compared: two
-    solvers may find different ones at the same distance.
+    The function solves the program again, and trusts the solver on its least distance. It compares no integers: two
+    solvers can find different ones at equal distance.
 
     Args:
         values: The numbers before rounding, (N,).
-        stated: The whole numbers; E n = 0, L n ≥ 0 and n ≥ 0 were looked at before.
+        stated: The integers; E n = 0, L n ≥ 0 and n ≥ 0 were checked before.
         sums: E and L.
-        seconds: Time after which the check gives up, and says so.
+        seconds: The time in seconds after which the check gives up, and returns this as the reason.
 
     **Guarantees**
-        * None means that every number is the floor or the ceiling of its value, unless the solver finds no such
-          numbers; then it is at most `REACH` away;
-        * and that the squared distance is the least that the solver finds, up to `allowance`. Of numbers that are
-          rounded in steps that holds of each step.
+        * None means that every number is the floor or the ceiling of its value, or the solver finds no such
+          numbers. In that case each number is at most `REACH` away.
+        * None means that the squared distance is the least that the solver finds, up to `allowance`. For numbers
+          that are rounded in steps, this holds for each step.
     """
     until, kept = time.monotonic() + seconds, _kept(values, sums)
     together: Kept = [(sums.zero, 0.0, 0.0), *kept]
@@ -126,29 +133,29 @@ def check_adjacent(values: Floats, stated: Integers, sums: Sums, seconds: float)
 
 
 def allowance(numbers: int) -> float:
-    """Difference in squared distance allowed between two solvers: their gap, and the last digits of the values."""
+    """Return the allowed difference of two solvers' squared distances: their gap, and last digits of the values."""
     return SOLVED + ROUNDED * numbers
 
 
 def _kept(values: Floats, sums: Sums) -> Kept:
-    """The rows that whole numbers keep in any case."""
+    """Return the rows that integers keep in any case."""
     near = sums.near @ values
     return [(sums.least, 0.0, np.inf), (sums.near, np.floor(near + NEARLY), np.ceil(near - NEARLY))]
 
 
 def _common(sums: Sums) -> Common | None:
-    """The sums in common, where these are rounded first, and every table after that; None of few numbers."""
+    """Return the common sums if they are rounded before the tables; None for few numbers."""
     large = sums.common is not None and _largest(_stacked(sums.zero, sums.least)) > JOINTLY
     return sums.common() if sums.common is not None and large else None
 
 
 def _coarse(values: Floats, common: Common) -> tuple[Floats, Kept]:
-    """The sums in common, and the rows that they keep."""
+    """Return the common sums, and the rows that they keep."""
     return np.maximum(common.one @ values, 0.0), [(common.nested, 0.0, 0.0)]
 
 
 def _fine(common: Common, coarse: Integers, kept: Kept) -> Kept:
-    """The rows that all numbers keep, given the sums in common."""
+    """Return the rows that all numbers keep, given the common sums."""
     held = coarse[common.which].astype(np.float64)
     return [(common.every, held, held), (common.within, 0.0, 0.0), *kept]
 
@@ -158,7 +165,7 @@ def _stacked(*rows: sp.csr_array) -> sp.csr_array:
 
 
 def _rounded(values: Floats, kept: Kept, until: float) -> Integers | None:
-    """Whole numbers next to values, with sums between ends; None where none are found in time."""
+    """Return integers next to values, with sums between ends; None if none are found in time."""
     out = np.rint(values).astype(np.int64)
     for part in _parts(values, kept):
         found = _moved(part, until)
@@ -169,7 +176,7 @@ def _rounded(values: Floats, kept: Kept, until: float) -> Integers | None:
 
 
 def _check(values: Floats, kept: Kept, stated: Integers, until: float) -> str | None:
-    """Return why numbers are not what `_rounded` looks for, or None if they are."""
+    """Return the reason why numbers are not the result of `_rounded`, or None if they are."""
     alone = np.ones(len(values), dtype=bool)
     for part in _parts(values, kept):
         alone[part.here] = False
@@ -195,9 +202,13 @@ def _check(values: Floats, kept: Kept, stated: Integers, until: float) -> str | 
 @final
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """Numbers that have to do with each other. here: their places. own: rows of their sums. low: their floors.
+    """Numbers that share sums.
 
-    part: how far each is above its floor, 0 to 1. ends: of the sums of steps from the floors.
+    here: Their places.
+    own: The rows of their sums.
+    low: Their floors.
+    part: The distance of each from its floor, 0 to 1.
+    ends: The ends of the sums of steps from the floors.
     """
 
     here: Indices
@@ -207,12 +218,12 @@ class _Part:
     ends: tuple[Floats, Floats]
 
     def distance(self, steps: Floats) -> float:
-        """Squared distance between the values and whole numbers that lie `steps` above the floors."""
+        """Return the squared distance between the values and the integers that lie `steps` above the floors."""
         return float(((steps - self.part) ** 2).sum())
 
 
 def _parts(values: Floats, kept: Kept) -> Iterator[_Part]:
-    """The numbers that are in some sum, taken apart where they have nothing to do with each other."""
+    """Yield the numbers that are in some sum, in parts that share no sums."""
     low = np.floor(values + NEARLY)
     part = np.clip(values - low, 0.0, 1.0)
     every = _stacked(*(rows for rows, _, _ in kept))
@@ -226,12 +237,12 @@ def _parts(values: Floats, kept: Kept) -> Iterator[_Part]:
 
 
 def _largest(every: sp.csr_array) -> int:
-    """How many rows and numbers have to do with each other at most."""
+    """Return the largest number of rows and numbers that share sums."""
     return int(np.bincount(_labels(every)).max(initial=0))
 
 
 def _labels(every: sp.csr_array) -> Indices:
-    """What belongs together: rows, then numbers."""
+    """Return the label of the connected part of each row, then of each number."""
     m, n = every.shape
     entries = every.tocoo()
     graph = sp.coo_array((np.ones(entries.nnz), (entries.row, m + entries.col)), shape=(m + n, m + n))
@@ -239,12 +250,12 @@ def _labels(every: sp.csr_array) -> Indices:
 
 
 def _components(every: sp.csr_array) -> list[tuple[Indices, Indices]]:
-    """Rows and numbers that have to do with each other, those of few such together."""
+    """Return rows and numbers that share sums; small parts are joined."""
     m, label = every.shape[0], _labels(every)
     count = int(label.max(initial=-1)) + 1
     order = np.argsort(label, kind="stable")
     held = np.bincount(label, minlength=count)
-    kept = np.bincount(label[:m], minlength=count) > 0  # of numbers in no row the nearest whole ones are taken
+    kept = np.bincount(label[:m], minlength=count) > 0  # each number in no row goes to its nearest integer
     order, ends = order[kept[label[order]]], np.cumsum(held[kept])
     batch = (ends - held[kept]) // TOGETHER
     cuts = ends[:-1][np.diff(batch) > 0]
@@ -252,9 +263,9 @@ def _components(every: sp.csr_array) -> list[tuple[Indices, Indices]]:
 
 
 def _moved(numbers: _Part, until: float) -> tuple[Floats, bool] | None:
-    """By how much numbers go up from their floors: by one or not; and otherwise further, or down. And whether they did.
+    """Return the steps of numbers from their floors, and True if some step is not 0 or 1.
 
-    Steps cost what they add to the squared distance.
+    Each step costs its contribution to the squared distance. Steps other than 0 and 1 are tried only if these fail.
     """
     low, part, n = numbers.low, numbers.part, len(numbers.low)
     one = sp.eye_array(n, format="csr")

@@ -1,7 +1,8 @@
-"""The best budgets for tables by levels of places, where every number has noise of its own.
+"""The best budgets for tables by levels of places, with independent noise on every number.
 
-With precision w_j of the numbers of table j, its sectors have w_j/n_S more weight at its level, and every record pays
-w_j. Minimised is Σ_j w_j times the largest variance over its target, which knows no scale: a convex problem.
+With precision w_j of the numbers of table j, its sectors have w_j/n_S more weight at its level. Every record costs w_j.
+The search minimises Σ_j w_j times the largest variance over its target. This is independent of scale, and a convex
+problem.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from fitnoise.solving.sectors import Decomposition
 from fitnoise.solving.trees import SHARPNESS, ByLevel
 
 MOST = 100
-"""Tables up to which the best budgets are looked for, in seconds."""
+"""The largest number of tables for which the best budgets are computed, in seconds."""
 
 
 def best(problem: ByLevel, d: Decomposition) -> Floats:
-    """The precisions of the numbers of each table that cost least, but for the one factor they have in common, (J,).
+    """Return the precisions of the numbers of each table of least cost, up to one common factor, (J,).
 
-    As in `trees.solve`, the largest relative variance is replaced by norms that come nearer and nearer to it.
+    As in `trees.solve`, a series of norms that approach the largest relative variance replaces it.
 
     Args:
-        problem: tables by levels of a tree.
-        d: the same in sectors.
+        problem: The tables by levels of a tree.
+        d: The tables in sectors.
     """
     tree, cells = problem.tree, np.sqrt(problem.relative / d.variances)
 

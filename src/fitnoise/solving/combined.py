@@ -1,7 +1,7 @@
-"""The solver plans use: the fixed point to come near, the interior point to finish, the fixed point again if it must.
+"""The solver of plans: the fixed point to come near, the interior point to finish, the fixed point again if needed.
 
-The fixed point is cheap and cannot fail far from the optimum, where Newton steps are cut short; the interior point is
-quick near it, where weights die out slowly.
+A fixed-point step has low cost and cannot fail far from the optimum, where Newton steps are cut short. The interior
+point is quick near the optimum, where weights fade slowly.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fitnoise.solving._base import Progress, Solution, Status, Weights
 from fitnoise.solving.problems import Problem
 
 PLAIN = 14
-"""Evaluations the fixed point may take first: more come no nearer than as many seconds of Newton steps."""
+"""The evaluations of the fixed point at the start. More come no nearer than Newton steps of equal duration."""
 
 
 def solve(
@@ -27,17 +27,17 @@ def solve(
     """Minimise the problem until upper/lower − 1 ≤ gap.
 
     Args:
-        problem: the problem.
-        start: (p, q) of a problem like it; equal weights when not given.
-        gap: relative gap at which to stop.
-        max_iterations: evaluations and Newton steps allowed together.
-        progress: told the iteration and the gap so far.
+        problem: The problem.
+        start: The weights (p, q) of a similar problem; None for equal weights.
+        gap: The relative gap at which the function stops.
+        max_iterations: The largest number of evaluations and Newton steps together.
+        progress: The function called with the iteration and the gap so far.
 
     Returns:
-        The best weights seen by any of them; CONVERGED exactly when `gap` was reached.
+        The best weights seen by any of the three. Their status is CONVERGED exactly if `gap` was reached.
 
     Raises:
-        PlanError: the problem cannot be evaluated in floating point at all.
+        PlanError: The problem cannot be evaluated in floating point at all.
     """
     found = geometric_mean.solve(
         problem, start=start, gap=gap, max_iterations=min(PLAIN, max_iterations), progress=progress
@@ -55,7 +55,7 @@ def solve(
 
 
 def _best(a: Solution, b: Solution, gap: float) -> Solution:
-    """The better weights of two solutions, for each side; the status of the later one unless the gap is reached."""
+    """Return the better weights of two solutions for each side; the status is the later one's unless the gap is met."""
     primal, dual = (a if a.upper <= b.upper else b), (a if a.lower >= b.lower else b)
     both = replace(
         b,

@@ -1,24 +1,41 @@
 """A bound on all mechanisms for tables by axis, from weights that are products: nuclear norms through small cores.
 
-For weights p = ⊗p_a of cells, q_t = ⊗q_{t,a} of rows and θ of tables, each of mass 1, Δ² ≥ ‖M‖_*², M the stacked
-√(θ_t/c_t) ⊗_{a∈t} M_{a,t} ⊗_{a∉t} √p_aᵀ with M_{a,t} = diag(q)^½ R diag(p)^½. It has as many columns as there are joint
-cells. With P = |M_{a,t}|, L_a orthonormal, its first column √p_a, then the block Krylov space of a's P, P_L = LᵀPL and
-τ = tr P − tr P_L ≥ 0,
+**Symbols.**
 
-    ‖M‖_* ≥ Σ_H ‖ stack over t ⊇ H of √(θ_t/c_t) Π_{a∈H} τ_{a,t} ⊗_{a∈t∖H} P_{L,a,t} ⊗_{a∉t} e₁ᵀ ‖_*,   H over all sets
+| letter | meaning |
+|---|---|
+| p, q_t, θ | weights p = ⊗p_a of cells, q_t = ⊗q_{t,a} of rows and θ of tables, each of mass 1 |
+| M_{a,t} | diag(q)^½ R diag(p)^½, for attribute a of table t |
+| M | the stack over t of √(θ_t/c_t) ⊗_{a∈t} M_{a,t} ⊗_{a∉t} √p_aᵀ |
+| P | the matrix of absolute value abs(M_{a,t}) |
+| L_a | an orthonormal basis: its first column is √p_a, then comes the block Krylov space of the P of attribute a |
+| P_L, τ | LᵀPL, and τ = tr P − tr P_L ≥ 0 |
+| H | a set of attributes that a table shows |
 
-of attributes that a table shows. Proof: ‖M‖_* ≥ Σ_t tr(Y_tᵀM_t) where ΣY_tᵀY_t ⪯ I. Take Y_t = Σ_{H⊆t} (⊗_{a∈H} Qπ_a) ⊗
-(⊗_{a∈t∖H} QL_a) Z_{t,H} (⊗_{a∉H} L_a)ᵀ with Q the polar factors, π = I − LLᵀ and Z_H the polar factor of the stack: the
-columns of different H are orthogonal, within H ΣY_tᵀY_t ⪯ ΣZᵀZ ⪯ I, and the traces are the terms. Exact where L_a is
-invariant; the Krylov spaces converge at once.
+**Statement.** Δ² ≥ ‖M‖_*². M has as many columns as there are joint cells, and yet
 
-Records that are replaced. For pairs of cells drawn independently from p, given that they differ, Δ² is at least their
-mean squared distance, tr(X L) with L = 2 (diag p − ppᵀ)/(1 − Σp²) and X what is measured: Δ² ≥ 2 ‖M (I − √p √pᵀ)‖_*² /
-(1 − Πₐ Σ p_a²). √p is ⊗ √p_a, the first column of all cores: it is left out of the stack of H = ∅, and of no other.
+    ‖M‖_* ≥ Σ_H ‖ stack over t ⊇ H of √(θ_t/c_t) Π_{a∈H} τ_{a,t} ⊗_{a∈t∖H} P_{L,a,t} ⊗_{a∉t} e₁ᵀ ‖_*
 
-Weights can only make the bound weak, never wrong; no code is shared with the search but the meaning of a problem. One H
-stands for others of the same kinds only where every exchange of two attributes of one kind maps the tables, with views
-and targets, onto themselves *and* all tables of a family weigh the same: both are checked here.
+over all sets H. The bound is exact if every L_a is invariant; the Krylov spaces converge after few columns.
+
+**Proof.** ‖M‖_* ≥ Σ_t tr(Y_tᵀM_t) for any Y_t with ΣY_tᵀY_t ⪯ I. Let Q be the polar factors, π = I − LLᵀ, and Z_H the
+polar factor of the stack of H. Take
+
+    Y_t = Σ_{H⊆t} (⊗_{a∈H} Qπ_a) ⊗ (⊗_{a∈t∖H} QL_a) Z_{t,H} (⊗_{a∉H} L_a)ᵀ.
+
+The columns of different H are orthogonal. Within H, ΣY_tᵀY_t ⪯ ΣZᵀZ ⪯ I. The traces are the terms.
+
+**Replaced records.** Draw pairs of cells independently from p, given that they differ. Δ² is at least their mean
+squared distance tr(X L). Here L = 2 (diag p − ppᵀ)/(1 − Σp²), and X is the measured precision. It follows that
+
+    Δ² ≥ 2 ‖M (I − √p √pᵀ)‖_*² / (1 − Πₐ Σ p_a²).
+
+√p is ⊗ √p_a, the first column of all cores. The module leaves it out of the stack of H = ∅, and of no other.
+
+**Trust.** Weights can make the bound weak, never wrong. The module shares no code with the search except the meaning of
+a problem. One H stands for others of the same kinds under two conditions, and the module checks both. Every exchange of
+two attributes of one kind maps the tables, with views and targets, onto themselves. And all tables of a family have
+equal weights.
 """
 
 from __future__ import annotations
@@ -36,20 +53,22 @@ from fitnoise.solving.certificates import EPS, Evidence
 from fitnoise.solving.products import Products, Weights
 
 ROOM, ROUGH = 1200, 850
-"""Dimensions of the largest stack of cores: of the bound that is stated, and while it is raised."""
+"""Dimensions of the largest stack of cores: for the stated bound, and while the bound is raised."""
 
 FEW, MORE_ROOM = 3, 3600
-"""Columns of a core without which a bound is some per cent lower, and the dimension of the stack that is stated if it
-takes no more for so many: some seconds. Forty attributes of 10 by pairs are proven 1230 instead of 1140."""
+"""The number of columns of a core below which a bound is some per cent lower. And the dimension of the stack up to
+which the stated bound uses this number: some seconds. Forty attributes of 10 by pairs are proven 1230 instead of
+1140."""
 
 RISING, PATIENCE = 2e-5, 4
-"""Least relative rise of the root of the bound for which it is raised further, and how many steps are waited for it."""
+"""The least relative rise of the bound's root for which the search goes on, and the number of steps that it waits for
+it."""
 
 MOST_RANK = 6
-"""Columns of a core beyond which nothing is gained."""
+"""The number of columns of a core above which nothing is gained."""
 
 SLACK = 1e-11
-"""Allowance for rounding, relative to the whole, beside that of every spectrum."""
+"""The allowance for rounding, relative to the total, in addition to that of every spectrum."""
 
 Slot = tuple[int, int]
 """A kind, and one of its views."""
@@ -61,7 +80,11 @@ _Cored = tuple[tuple[int, int, Slot], ...]
 @final
 @dataclass(frozen=True, eq=False)
 class _Axis:
-    """What a family asks of a kind: its core P_L, and τ; for raising the bound also |M|, and the polar factor."""
+    """The queries of a family about a kind: the core P_L, and τ; for raising the bound, abs(M) and the polar factor.
+
+    absolute: abs(M).
+    polar: The polar factor.
+    """
 
     core: Floats
     tau: float
@@ -70,10 +93,10 @@ class _Axis:
 
 
 def lower_bound(x: Products, evidence: Evidence) -> float:
-    """The bound on Δ² that evidence proves, of one record that comes or goes, or that is replaced.
+    """Return the bound on Δ² that evidence proves, for one record that is added, removed or replaced.
 
     Raises:
-        PlanError: weights that prove nothing.
+        PlanError: The weights prove nothing.
     """
     weights = Weights.read(x, evidence)
     room = MORE_ROOM if ROOM < _dimension(x, FEW) <= MORE_ROOM else ROOM
@@ -81,7 +104,7 @@ def lower_bound(x: Products, evidence: Evidence) -> float:
 
 
 def _apart(x: Products, weights: Weights) -> float:
-    """2/(1 − Σp²), rounded down."""
+    """Return 2/(1 − Σp²), rounded down."""
     alike = math.prod(
         (1 / kind.size if kind.even else float(p @ p)) ** len(kind.axes)
         for kind, p in zip(x.kinds, weights.p, strict=True)
@@ -90,7 +113,7 @@ def _apart(x: Products, weights: Weights) -> float:
 
 
 def raised(x: Products, weights: Weights, steps: int = 20) -> Evidence:
-    """Weights that prove more: p, q and θ follow the marginals of the parts of |M|. At worst those given."""
+    """Return weights that prove more, at worst those given: p, q and θ follow the marginals of the parts of abs(M)."""
     given = weights
     best, kept, patience = 0.0, weights, PATIENCE
     for _ in range(steps):
@@ -105,7 +128,7 @@ def raised(x: Products, weights: Weights, steps: int = 20) -> Evidence:
 
 
 def classes(x: Products, weights: Weights) -> list[tuple[frozenset[int], int]]:
-    """Sets H of attributes, each with how many it stands for."""
+    """Return sets H of attributes, each with the number of sets that it stands for."""
     sets = {frozenset(row[i] for i in m) for f in x.families for row in f.axes.tolist() for m in f.masks}
     alike = all(np.ptp(own) <= 1e-12 * own.max() for own in weights.theta)
     if not (alike and x.symmetric):
@@ -117,13 +140,13 @@ def classes(x: Products, weights: Weights) -> list[tuple[frozenset[int], int]]:
 
 
 def ranks(x: Products, room: int) -> list[int]:
-    """Columns of the cores of every kind: equally many, as many as there is room for."""
+    """Return the columns of the cores of every kind: equally many, as far as there is room."""
     r = max((r for r in range(2, MOST_RANK + 1) if _dimension(x, r) <= room), default=1)
     return [1 if k.even else min(r, k.size) for k in x.kinds]
 
 
 def _dimension(x: Products, rank: int) -> int:
-    """Of the largest stack, with cores of so many columns."""
+    """Return the dimension of the largest stack, with cores of `rank` columns."""
     return sum(n * (rank - 1) ** s for s, n in x.shapes.items())
 
 
@@ -158,15 +181,15 @@ class _Cores:
         self.ranks = [b.shape[1] for b in self.bases]
 
     def value(self) -> float:
-        """The sum over all sets, rounded down."""
+        """Return the sum over all sets, rounded down."""
         return (1 - SLACK) * sum(count * self.norm(h) for h, count in classes(self.x, self.weights))
 
     def norm(self, high: frozenset[int]) -> float:
-        """The nuclear norm of the stack of one set, rounded down."""
+        """Return the nuclear norm of the stack of one set, rounded down."""
         return _roots(np.asarray(np.linalg.eigvalsh(self._stack(high).gram), dtype=np.float64))
 
     def _stack(self, high: frozenset[int]) -> _Stack:
-        """The stack of one set."""
+        """Return the stack of one set."""
         tables = self._showing(high)
         places: dict[tuple[int, ...], int] = {}
         size = 0
@@ -194,11 +217,11 @@ class _Cores:
         return stack
 
     def _inside(self, axes: Sequence[int]) -> list[int]:
-        """Columns of the cores of some attributes, without the first of each."""
+        """Return the columns of the cores of some attributes, without the first of each."""
         return [self.ranks[self.x.kind[a]] - 1 for a in axes]
 
     def _showing(self, high: frozenset[int]) -> dict[_Cored, list[tuple[int, int, float]]]:
-        """The tables that show all of some attributes, and what multiplies them, by the others of wide cores."""
+        """Return the tables that show all of some attributes, with factors, by the others of wide cores."""
         out: dict[_Cored, list[tuple[int, int, float]]] = {}
         for i, f in enumerate(self.x.families):
             own = self.parts[i]
@@ -218,7 +241,7 @@ class _Cores:
         return out
 
     def step(self) -> tuple[float, Weights]:
-        """The bound's root, and weights that follow the marginals of |M|."""
+        """Return the bound's root, and weights that follow the marginals of abs(M)."""
         x, given = self.x, self.weights
         marginals = _Marginals(
             [np.zeros((r, r)) for r in self.ranks],
@@ -256,7 +279,7 @@ class _Cores:
         return value, Weights(p, q, [np.maximum(own / total, 1e-12) for own in theta])
 
     def _collect(self, high: frozenset[int], count: int, out: _Marginals) -> float:
-        """Add what the stack of one set says of all marginals, so many times; its nuclear norm."""
+        """Add `count` times the share of one set's stack in all marginals, and return its nuclear norm."""
         x = self.x
         stack = self._stack(high)
         values, turn = np.linalg.eigh(stack.gram)
@@ -310,8 +333,10 @@ class _Cores:
 class _Stack:
     """The stack of one set H.
 
-    places: where the columns of every set of cores begin. where: the columns of tables, by their cores. tables: these.
-    gram: of the stack.
+    places: The first column of every set of cores.
+    where: The columns of tables, by their cores.
+    tables: The tables, by their cores.
+    gram: The Gram matrix of the stack.
     """
 
     places: dict[tuple[int, ...], int]
@@ -322,7 +347,7 @@ class _Stack:
 
 @dataclass(frozen=True, eq=False)
 class _Marginals:
-    """Of |M|: on the cores and beside them by kind, on rows by family and slot likewise, and by table."""
+    """The marginals of abs(M): inside and outside the cores by kind, on rows by family and slot, and by table."""
 
     core: list[Floats]
     rest: list[dict[tuple[int, Slot], float]]
@@ -332,14 +357,14 @@ class _Marginals:
 
 
 def _polar(m: Floats) -> tuple[Floats, Floats]:
-    """|M|, and the polar factor of M with rows of zeros below, so that it is an isometry."""
+    """Return abs(M), and the polar factor of M with rows of zeros below, so that it is an isometry."""
     rows, n = m.shape
     u, s, vt = np.linalg.svd(np.vstack([m, np.zeros((max(n - rows, 0), n))]), full_matrices=False)
     return (vt.T * s) @ vt, u @ vt
 
 
 def _krylov(first: Floats, matrices: list[Floats], rank: int) -> Floats:
-    """An orthonormal basis of at most so many columns: a vector of length 1, and what the matrices make of it."""
+    """Return an orthonormal basis of at most `rank` columns: a unit vector, and its images under the matrices."""
     basis = front = first[:, None] / np.linalg.norm(first)
     while basis.shape[1] < rank and front.shape[1]:
         new: list[Floats] = []
@@ -358,7 +383,10 @@ def _krylov(first: Floats, matrices: list[Floats], rank: int) -> Floats:
 
 
 def _roots(values: Floats) -> float:
-    """Σ √λ of a Gram matrix's eigenvalues, lowered by their rounding: a zero that comes out as 1e-17 would be 3e-9."""
+    """Return Σ √λ of a Gram matrix's eigenvalues, less their rounding.
+
+    Without this, a zero computed as 1e-17 would count 3e-9.
+    """
     lowered = values - 4 * len(values) * EPS * max(float(values[-1]), 0.0)
     return float(np.sqrt(np.maximum(lowered, 0)).sum())
 
@@ -368,7 +396,7 @@ def _subsets(axes: list[int]) -> list[tuple[int, ...]]:
 
 
 def _contracted(own: Floats, squares: list[Floats], but: int | None) -> Floats:
-    """Σ over all axes but one of a tensor of twice as many axes times symmetric matrices; over all for None."""
+    """Return a tensor of twice as many axes times symmetric matrices, summed over axes except `but`, if any."""
     n = len(squares)
     args: list[Any] = [own, list(range(2 * n))]
     for j, square in enumerate(squares):
@@ -378,13 +406,13 @@ def _contracted(own: Floats, squares: list[Floats], but: int | None) -> Floats:
 
 
 def _outside(m: Floats, basis: Floats) -> Floats:
-    """πMπ, π = I − LLᵀ."""
+    """Return πMπ, π = I − LLᵀ."""
     left = m - basis @ (basis.T @ m)
     return np.asarray(left - (left @ basis) @ basis.T)
 
 
 def _followed(mass: Floats, before: Floats) -> Floats:
-    """Weights in proportion to a marginal; those before where it is none."""
+    """Return weights in proportion to a marginal; those before if the marginal has no positive part."""
     positive = np.maximum(mass, 0)
     total = float(positive.sum())
     if not total > 0:

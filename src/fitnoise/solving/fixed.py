@@ -1,4 +1,4 @@
-"""Numbers that look drawn and are always the same: a plan can be repeated, and has no chance in it."""
+"""Numbers that look random and are always the same: a plan can be repeated, and has no randomness in it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from fitnoise.kernel.arrays import Floats, Integers
 
 @final
 class Fixed:
-    """Numbers that look drawn and are always the same, for where searches start and for noise that is only simulated.
+    """Numbers that look random and are always the same, for starts of searches and for noise that is only simulated.
 
-    SplitMix64 (Steele, Lea and Flood 2014) of s, s + 1, s + 2, …. Noise that protects anyone is never made of them.
+    They are SplitMix64 (Steele, Lea and Flood 2014) of s, s + 1, s + 2, …. Noise that protects anyone is never made of
+    them.
 
     Args:
         start: s. Two sequences do not overlap while neither draws more numbers than lie between their starts.
@@ -32,39 +33,40 @@ class Fixed:
         return words
 
     def uniform(self, low: float, high: float, /, size: tuple[int, ...]) -> Floats:
-        """Numbers from low up to high."""
+        """Return numbers from low up to high."""
         return np.asarray(low + (high - low) * (self._words(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53)
 
     def integers(self, low: int, high: int, /, size: tuple[int, ...]) -> NDArray[np.int64]:
-        """Whole numbers from low to high − 1."""
+        """Return whole numbers from low to high − 1."""
         return np.floor(self.uniform(low, high, size)).astype(np.int64)
 
     def below(self, many: int) -> int:
-        """One whole number from 0 to many − 1."""
+        """Return one whole number from 0 to many − 1."""
         return int(self.integers(0, many, (1,))[0])
 
     def normal(self, loc: float, scale: float, /, size: tuple[int, ...]) -> Floats:
-        """Normal numbers."""
+        """Return normal numbers."""
         return np.asarray(loc + scale * ndtri(self.uniform(2.0**-54, 1.0, size)))
 
 
 class Generator(Protocol):
-    """What is used here of NumPy's random `Generator`, which is what to give, such as `np.random.default_rng(1)`."""
+    """The part of NumPy's random `Generator` that fitnoise uses; give one such as `np.random.default_rng(1)`."""
 
     def integers(self, low: int, high: int, /, size: tuple[int, ...]) -> Integers:
-        """Whole numbers from low to high − 1."""
+        """Return whole numbers from low to high − 1."""
 
     def uniform(self, low: float, high: float, /, size: tuple[int, ...]) -> Floats:
-        """Numbers from low up to high."""
+        """Return numbers from low up to high."""
 
     def normal(self, loc: float, scale: float, /, size: tuple[int, ...]) -> Floats:
-        """Gaussian numbers."""
+        """Return Gaussian numbers."""
 
 
 def scrambled(colours: NDArray[Any]) -> NDArray[np.uint64]:
-    """Colours as words of which no sums are likely to agree, modulo 2⁶⁴: the finaliser of SplitMix64 (Steele 2014).
+    """Return colours as words of which no sums are likely to agree, modulo 2⁶⁴.
 
-    Sums that agree by chance could cost optimality, and the certificate would show it.
+    This is the finaliser of SplitMix64 (Steele 2014). Sums that agree by chance could cost optimality, and the
+    certificate would show it.
     """
     x = colours.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -1,10 +1,9 @@
 """The fixed point of matrix geometric means, with guarded Anderson acceleration.
 
-Plain step: p_i ← p_i ((a_i + prof_i)/mean)^θ, renormalised, and q_j ← q_j (var_j)^θ, both slopes taken at the best
-scale of q. With θ = 1 and without offsets it is a minorise–maximise step (ν never falls); θ = 1.9 is about twice as
-fast. Anderson
-acceleration works on the weights themselves: on their logarithms, inactive weights run to −∞ and drag the extrapolation
-with them.
+**Method.** The plain step is p_i ← p_i ((a_i + prof_i)/mean)^θ, renormalised, and q_j ← q_j (var_j)^θ. Both slopes are
+taken at the best scale of q. With θ = 1 and without offsets it is a minorise–maximise step (ν never falls). θ = 1.9 is
+about twice as fast. Anderson acceleration works on the weights themselves. On their logarithms, inactive weights run to
+−∞ and drag the extrapolation with them.
 """
 
 from __future__ import annotations
@@ -21,35 +20,35 @@ from fitnoise.solving.problems import Evaluation, Problem
 THETA = 1.9
 
 MEMORY = 20
-"""Anderson differences kept; 10 is similar, 40 fails now and then."""
+"""The number of Anderson differences kept; 10 is similar, 40 fails now and then."""
 
 WARM_UP = 6
-"""Plain steps before the first extrapolation."""
+"""The number of plain steps before the first extrapolation."""
 
 CLIP = (0.3, 3.0)
-"""An extrapolated weight stays within these multiples of the plain step; wider clips fail on hard cases."""
+"""The multiples of the plain step between which an extrapolated weight stays; wider clips fail on hard cases."""
 
 FLOORS = (1e-9, 1e-12, 1e-7, 1e-14)
-"""Least share of a weight. The first is right most often; about one problem in fifty stalls and needs another."""
+"""The least share of a weight. The first is right most often; about one problem in fifty stalls and needs another."""
 
 PATIENCE = 60
-"""Iterations without the gap shrinking by a fifth before the floor is changed."""
+"""The iterations without a fall of the gap by a fifth after which the floor changes."""
 
 
 class Memory:
-    """Differences of the last steps, for Anderson's extrapolation."""
+    """The differences of the last steps, for Anderson's extrapolation."""
 
     def __init__(self) -> None:
         self.steps: deque[Floats] = deque(maxlen=MEMORY + 1)
         self.points: deque[Floats] = deque(maxlen=MEMORY + 1)
 
     def clear(self) -> None:
-        """Forget them."""
+        """Forget the last steps."""
         self.steps.clear()
         self.points.clear()
 
     def extrapolate(self, current: Floats, plain: Floats) -> Floats | None:
-        """The combination of past steps with the least residual; None while there are too few."""
+        """Return the combination of past steps with the least residual; None while there are too few."""
         self.steps.append(plain - current)
         self.points.append(plain)
         if len(self.steps) < 3:
@@ -62,7 +61,7 @@ class Memory:
 
 
 class _Search:
-    """Where the iteration stands: the current weights, the best seen, and the floor in force."""
+    """The state of the iteration: the current weights, the best seen, and the floor in force."""
 
     def __init__(self, problem: Problem, start: Weights | None) -> None:
         self.problem = problem
@@ -110,7 +109,7 @@ class _Search:
         self.best.see(weights, value.upper, value.lower)
 
     def advance(self) -> bool:
-        """One step: the extrapolated one unless the bound falls, else the plain one. False when neither works."""
+        """Take the extrapolated step unless the bound falls, else the plain one. Return False if neither works."""
         plain = self._plain()
         jump = self.memory.extrapolate(self.weights, plain) if self.evaluations >= WARM_UP else None
         if jump is not None:
@@ -129,9 +128,9 @@ class _Search:
         return True
 
     def stuck(self) -> bool:
-        """Whether the gap has not shrunk by a fifth for a while; then go on from the best weights with another floor.
+        """Change the floor if the gap has not fallen by a fifth for a while, and go on from the best weights.
 
-        True only when no floor is left.
+        The function returns True only if no floor is left.
         """
         if self.best.gap < 0.8 * self.mark[1]:
             self.mark = (self.evaluations, self.best.gap)
@@ -158,17 +157,17 @@ def solve(
     """Minimise the problem until upper/lower − 1 ≤ gap.
 
     Args:
-        problem: the problem.
-        start: (p, q) to start from; equal weights when not given.
-        gap: relative gap at which to stop.
-        max_iterations: evaluations allowed; each costs one SVD per sector of rank > 1.
-        progress: told the number of evaluations and the gap so far.
+        problem: The problem.
+        start: The weights (p, q) to start from; None for equal weights.
+        gap: The relative gap at which the function stops.
+        max_iterations: The largest number of evaluations; each costs one SVD per sector of rank > 1.
+        progress: The function called with the number of evaluations and the gap so far.
 
     Returns:
-        The best weights seen, with a status that admits failure: CONVERGED exactly when `gap` was reached.
+        The best weights seen. Their status is CONVERGED exactly if `gap` was reached.
 
     Raises:
-        PlanError: the problem cannot be evaluated in floating point at all.
+        PlanError: The problem cannot be evaluated in floating point at all.
     """
     search = _Search(problem, start)
     status = Status.CONVERGED

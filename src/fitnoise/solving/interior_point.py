@@ -1,16 +1,17 @@
 """A primal–dual interior point on the dual problem: the second-order finish.
 
-Over w = (p, q) > 0 with Σp = 1 the function f(w) = (Σq − a·p − 2ν(w)) / u is convex: ν, a minimum of linear functions,
-is concave; u, the bound at the start, makes f of size 1. Newton's method on ∇f(w) = z + κ 1_p, w∘z = τ, with τ
-falling tenfold once a step is centred,
+**Statement.** Over w = (p, q) > 0 with Σp = 1, the function f(w) = (Σq − a·p − 2ν(w)) / u is convex. ν is concave as a
+minimum of linear functions. u, the bound at the start, scales f to size 1. The method is Newton's on ∇f(w) = z + κ 1_p,
+w∘z = τ, where τ falls tenfold once a step is centred:
 
-    (∇²f + diag(z/w)) dw = τ/w − ∇f + κ 1_p,   Σdp = 0,      dz = τ/w − z − (z/w)∘dw,
+    (∇²f + diag(z/w)) dw = τ/w − ∇f + κ 1_p,   Σdp = 0,      dz = τ/w − z − (z/w)∘dw.
 
-keeps every weight positive, where ν is smooth: a weight at zero can take the rank of C or N with it, and the slope of
-ν is infinite there. The linear system is solved by conjugate gradients within Σdp = 0, preconditioned by its diagonal,
-for pairs of records by what those of the same cells have in common, from products of the Hessian with vectors alone.
-Where the fixed point needs hundreds of evaluations because weights die out slowly, this needs about a dozen, and a
-hundred products.
+It keeps every weight positive, where ν is smooth. A weight at zero can take the rank of C or N with it, and the slope
+of ν is infinite there.
+
+**Method.** Conjugate gradients solve the linear system within Σdp = 0, from products of the Hessian with vectors alone.
+The preconditioner is the Hessian's diagonal; for pairs of records, it joins the kinds of equal cells. The fixed point
+needs hundreds of evaluations if weights fade slowly. This method then needs about a dozen, and a hundred products.
 """
 
 from __future__ import annotations
@@ -25,38 +26,38 @@ from fitnoise.solving._base import Incumbent, Progress, Solution, Status, Weight
 from fitnoise.solving.problems import Linearisation, Problem
 
 STEPS = 80
-"""Newton steps allowed; a dozen are usual."""
+"""The largest number of Newton steps; a dozen are usual."""
 
 PRODUCTS = 300
-"""Hessian–vector products per step."""
+"""The largest number of Hessian–vector products per step."""
 
 RESIDUAL = 1e-2
-"""Relative accuracy of a step, in the preconditioner's norm; smaller ones cost products and save nothing."""
+"""The relative accuracy of a step, in the preconditioner's norm; smaller ones cost products and save nothing."""
 
 ROUGH = 1e-1
-"""The same for pairs of records, of which products take most of the time."""
+"""The relative accuracy of a step for pairs of records, where products take most of the time."""
 
 FALL = 0.1
-"""Factor of τ after a centred step."""
+"""The factor of τ after a centred step."""
 
 QUICK_FALL = 0.03
-"""The same for pairs."""
+"""The factor of τ after a centred step for pairs."""
 
 CENTRED = 3.0
-"""A step is centred once the slopes' slacks miss the slopes by no more than so many τ, in the mean over all weights.
-Asked of the worst weight, a third of all steps would only centre: what conjugate gradients leave of a step is more
-than τ at some of many weights."""
+"""The bound of a centred step: the mean over all weights of the difference of slopes and slacks, in multiples of τ. A
+bound on the worst weight would make a third of all steps only centre. The error that conjugate gradients leave in a
+step exceeds τ at some of many weights."""
 
 NEAREST = 1e-3
-"""Least share of all weights together that the start gives to its smallest weights."""
+"""The least share of all weights together that the start gives to its smallest weights."""
 
 BORDER = 0.99
-"""Part of the way to the border that a step may go."""
+"""The share of the way to the border that a step can go."""
 
 SHORTEST = 1e-6
 
 LOOSE = 1e-9
-"""By what a block of the preconditioner is kept from being singular."""
+"""The relative amount that keeps a block of the preconditioner from being singular."""
 
 
 def solve(
@@ -70,17 +71,17 @@ def solve(
     """Minimise the problem from given weights, until upper/lower − 1 ≤ gap.
 
     Args:
-        problem: the problem.
+        problem: The problem.
         start: (p, q), best within some tenths of the optimum.
-        gap: relative gap at which to stop.
-        max_steps: Newton steps allowed.
-        progress: told the step and the gap so far.
+        gap: The relative gap at which the function stops.
+        max_steps: The largest number of Newton steps.
+        progress: The function called with the step and the gap so far.
 
     Returns:
-        The best weights seen; CONVERGED exactly when `gap` was reached.
+        The best weights seen. Their status is CONVERGED exactly if `gap` was reached.
 
     Raises:
-        PlanError: the start cannot be evaluated in floating point.
+        PlanError: The start cannot be evaluated in floating point.
     """
     search = Search(problem, start)
     status = search.run(gap, max_steps, progress)
@@ -88,7 +89,7 @@ def solve(
 
 
 class Search:
-    """Where the iteration stands: weights w, their slopes' slacks z, and the best bounds seen."""
+    """The state of the iteration: weights w, their slopes' slacks z, and the best bounds seen."""
 
     def __init__(self, problem: Problem, start: Weights) -> None:
         self.problem = problem
@@ -136,7 +137,7 @@ class Search:
         self.best.see(w, v.upper, v.lower)
 
     def advance(self) -> bool:
-        """One Newton step; False when none of it lowers the barrier function in floating point."""
+        """Take one Newton step. Return False if no part of it lowers the barrier function in floating point."""
         self.steps += 1
         w, z = self.w, self.z
         mean = float(w @ z) / len(w)
@@ -191,7 +192,10 @@ class Search:
         return x
 
     def _near(self, shift: Floats, among: Floats | None) -> Callable[[Floats], Floats]:
-        """The inverse of what is near ∇²f + diag(shift): its diagonal, and kinds of the same pair of cells together."""
+        """Return the inverse of an approximation of ∇²f + diag(shift).
+
+        The approximation is its diagonal, with kinds of one pair of cells together.
+        """
         diagonal = self.at.diagonal() / self.unit + shift
         if among is None:
             return lambda r: np.asarray(r / diagonal)
@@ -210,13 +214,13 @@ class Search:
         return apply
 
     def _barrier(self, at: Linearisation, w: Floats, tau: float) -> float:
-        """f(w) − τ Σ log w."""
+        """Return f(w) − τ Σ log w."""
         n = self.problem.cells
         f = float(w[n:].sum()) - float(self.problem.offsets @ w[:n]) - 2 * at.value.nu
         return f / self.unit - tau * float(np.log(w).sum())
 
 
 def _to_border(x: Floats, dx: Floats) -> float:
-    """The longest part of a step, at most 1, that keeps x positive with room to spare."""
+    """Return the longest part of a step, at most 1, that keeps x positive with room to spare."""
     ahead = dx < 0
     return min(1.0, BORDER * float((-x[ahead] / dx[ahead]).min())) if ahead.any() else 1.0

@@ -1,16 +1,21 @@
 """Product form for several views of several attributes: one basis for each, a scale for each product of its vectors.
 
-One K_a has to do for all views of an attribute, and where some tables ask for values and others for prefixes it is far
-from the best of both. With a basis F_a of what is measured beside the total, in which the best K of every view is all
-but diagonal, sector T measures ⊗_{a∈T} F_a⁻¹ Eᵀ(I − w 1ᵀ) at a precision s_T(r) for each product of basis vectors r:
+**Purpose.** One K_a has to serve all views of an attribute. If some tables ask for values and others for prefixes, it
+is far from the best of both. This module therefore uses a basis F_a of the measured contrasts without the total. In
+this basis, the best K of every view is almost diagonal.
+
+**Statement.** Sector T measures ⊗_{a∈T} F_a⁻¹ Eᵀ(I − w 1ᵀ) at a precision s_T(r) for each product of basis vectors r:
 
     f_T(i) = Σ_r s_T(r) Π_{a∈T} D_a(r_a, i_a),            D_a = (F⁻¹ Eᵀ (e_i − w))²  entry by entry,
-    var_t(j) = Σ_{T⊆t} Σ_r s_T(r)⁻¹ Π_{a∈T} V_a(j_a, r_a) Π_{a∈t∖T} (R w)²_{j_a},     V_a = (R E F)²  likewise.
 
-For weights p of cells and q_t of the rows of each table, a tensor, s_T(r)² is what variances weigh over what cells do.
-F makes K of one view the identity and that of the others diagonal; of one view both its moments are. Cells are no
-longer alike: Δ² = max_i Σ_T f_T(i_T), looked for here up to `CELLS` joint cells, and beyond bounded by the sum of
-maxima. Nothing found here is believed: the kernel prices the integers.
+    var_t(j) = Σ_{T⊆t} Σ_r s_T(r)⁻¹ Π_{a∈T} V_a(j_a, r_a) Π_{a∈t∖T} (R w)²_{j_a},     V_a = (R E F)²  entry by entry.
+
+**Method.** The weights are p of cells and, for each table, a tensor q_t of rows. s_T(r)² is the weight of the variances
+over the weight of the cells. F makes K of one view the identity and that of the others diagonal. With one view, both
+its moments are diagonal. Cells are no longer interchangeable: Δ² = max_i Σ_T f_T(i_T). The search computes this maximum
+up to `CELLS` joint cells. Above that, it takes the sum of maxima as a bound.
+
+**Trust.** Nothing found here is believed: the kernel computes the cost from the integers.
 """
 
 from __future__ import annotations
@@ -28,28 +33,28 @@ from fitnoise.solving.certificates import Evidence
 from fitnoise.solving.products import Form, Products, Weights, geometric_mean, outer
 
 CELLS = 10**6
-"""Joint cells of which the dearest is looked for at every look."""
+"""The number of joint cells up to which every evaluation finds the costliest one."""
 
 MOST_NUMBERS, MOST_SCALES = 2**20, 2**16
-"""Numbers of all tables, which all are held, and scales, which a plan lists, up to which this is tried."""
+"""The limits of this form: the numbers of all tables, which are all in memory, and the scales, which a plan lists."""
 
 MOST_CELLS = 10**6
-"""Joint values of the largest set, each of which is priced in whole numbers of any size: some 0.8 kB."""
+"""The largest number of joint values of a set. Pricing each in integers of any size takes some 0.8 kB."""
 
 SETTLING = 8
-"""Steps before weights move: bases and w settle first."""
+"""The number of steps before weights move, in which bases and w settle."""
 
 STEPS, STALE = 400, 50
-"""Steps at most, and after which without gain a search ends."""
+"""The largest number of steps, and the number of steps without gain after which a search ends."""
 
 GAINED = 1e-4
-"""Least relative gain that is one."""
+"""The least relative decrease that counts as a gain."""
 
 LOOK = 10
-"""Steps between two looks at what a strategy costs."""
+"""The number of steps between two evaluations of the cost of a strategy."""
 
 UNASKED = 1e-9
-"""Least precision of a product of vectors, of the largest of its set: of some no table asks anything."""
+"""The least precision of a product of vectors, relative to the largest of its set. No table uses some of them."""
 
 
 @final
@@ -57,9 +62,10 @@ UNASKED = 1e-9
 class JointForm:
     """A strategy of joint bases, before it is made of integers.
 
-    w, bases: of each kind, w (n',) and F (n' − 1, n' − 1), or of order n' where every table shows it; empty for
-    exchangeable ones. precisions: s_T by set of attributes, along each of them by vector of its basis, or of 1.
-    value: Δ² at targets that are met.
+    w, bases: For each kind, w (n',) and F (n' − 1, n' − 1). F is (n', n') if every table shows the kind. Both are empty
+        for exchangeable kinds.
+    precisions: s_T by set of attributes. Its axes have the vectors of each attribute's basis, or length 1.
+    value: Δ² with all targets met.
     """
 
     w: list[Floats]
@@ -70,7 +76,7 @@ class JointForm:
 
 @dataclass(eq=False)
 class _Table:
-    """A table: its attributes in order, their slots, its target, and q, (rows along each…); of exchangeable ones 1."""
+    """A table: its attributes in order, their slots, its target, and q, (rows along each…); 1 for exchangeable ones."""
 
     axes: list[int]
     slots: list[tuple[int, int]]
@@ -80,7 +86,7 @@ class _Table:
 
 
 def suits(x: Products) -> bool:
-    """Whether several views of one attribute meet other structured attributes, and all there is can be held."""
+    """Return True if some attribute has several views and meets other structured attributes, within the limits."""
     wide = [not kind.even for kind in x.kinds]
     several = any(
         len(x.kinds[k].views) > 1 and sum(wide[other] for other, _ in f.slots) > 1
@@ -99,7 +105,7 @@ def suits(x: Products) -> bool:
 
 
 def solve(x: Products, evidence: Evidence, form: Form) -> JointForm:
-    """The best form found, from weights that prove a bound and w of a form with a single K for each attribute."""
+    """Return the best form found, from weights that prove a bound, and w of a form with one K for each attribute."""
     search = _Search(x, Weights.read(x, evidence), form)
     best, last = search.form(), 0
     for step in range(1, STEPS + 1):
@@ -117,7 +123,7 @@ def solve(x: Products, evidence: Evidence, form: Form) -> JointForm:
 
 
 class _Search:
-    """Ascent of the weights, with the strategy that is best for them."""
+    """The ascent of the weights, with the strategy that is best for them."""
 
     def __init__(self, x: Products, start: Weights, form: Form) -> None:
         self.x = x
@@ -138,7 +144,7 @@ class _Search:
         self.improve()
 
     def improve(self) -> None:
-        """Bases and precisions for the weights and w there are."""
+        """Compute bases and precisions for the current weights and w."""
         x = self.x
         self.bases: list[Floats] = []
         self.cells: list[Floats] = []
@@ -179,7 +185,7 @@ class _Search:
         return {v for t in self.tables for k, v in t.slots if k == kind}
 
     def _mass(self, kind: int) -> dict[int, Floats]:
-        """How much the rows of every view of a kind weigh."""
+        """Return the weights of the rows of every view of a kind."""
         out: dict[int, Floats] = {}
         for t in self.tables:
             for i, (k, v) in enumerate(t.slots):
@@ -192,11 +198,11 @@ class _Search:
         return [self.rows[k][v] for k, v in t.slots]
 
     def _variances(self, t: _Table) -> Floats:
-        """Of all rows of a table, relative to its target."""
+        """Return the variances of all rows of a table, relative to its target."""
         return np.asarray(sum(self._part(t, m, None) for m in t.masks) / t.variance)
 
     def _part(self, t: _Table, mask: tuple[int, ...], without: int | None) -> Floats:
-        """What a sector adds to the variances of a table; without one factor f² of it."""
+        """Return the contribution of a sector to the variances of a table, without the factor f² of one attribute."""
         of = self._of(t)
         x = _along(1 / self.precisions[tuple(t.axes[i] for i in mask)], [of[i][0] for i in mask])
         x = x.reshape([len(f) if i in mask else 1 for i, (_, f) in enumerate(of)])
@@ -206,7 +212,7 @@ class _Search:
         return x
 
     def value(self) -> float:
-        """Δ² of the strategy there is, scaled to meet its worst target, or the sum."""
+        """Return Δ² of the current strategy, scaled to meet its worst target, or the sum."""
         if self.x.shares is None:
             missed = max(float(v.max()) for v in self.variances)
         else:
@@ -214,7 +220,7 @@ class _Search:
         return self._dearest() * missed
 
     def _dearest(self) -> float:
-        """The most that one record costs, or the sum of what it costs each sector at most."""
+        """Return the largest cost of one record, or the sum over sectors of its largest cost in each."""
         sizes = [self.cells[k].shape[1] if k >= 0 else 1 for k in self.x.kind]
         joint = math.prod(sizes) <= CELLS
         total = np.zeros(sizes if joint else ())
@@ -224,11 +230,11 @@ class _Search:
         return float(total.max())
 
     def form(self) -> JointForm:
-        """What there is now."""
+        """Return the current form."""
         return JointForm([w.copy() for w in self.w], self.bases, dict(self.precisions), self.value())
 
     def ascend(self) -> None:
-        """Weights towards what is least accurate and dearest."""
+        """Move the weights towards the costliest cells and the least accurate rows."""
         for k, kind in enumerate(self.x.kinds):
             if not kind.even:
                 grown = self.p[k] * (self._weight(k) @ self.cells[k])
@@ -242,7 +248,7 @@ class _Search:
                 t.q = t.q / total
 
     def _weight(self, kind: int) -> Floats:
-        """What each vector of a kind's basis costs on average, over all sets and attributes of the kind."""
+        """Return the average cost of each vector of a kind's basis, over all sets and attributes of the kind."""
         out = np.zeros(len(self.cells[kind]))
         for own, s in self.precisions.items():
             for i, a in enumerate(own):
@@ -254,7 +260,7 @@ class _Search:
         return out
 
     def move(self) -> None:
-        """Half of the way to the best w."""
+        """Move w half of the way to the best w."""
         for k, kind in enumerate(self.x.kinds):
             if kind.even or kind.always:
                 continue
@@ -272,7 +278,10 @@ class _Search:
 
 
 def _basis(cells: Floats, rows: Sequence[Floats]) -> Floats:
-    """F with F Fᵀ the best K of one view, in which that of the others together is diagonal; of one both moments are."""
+    """Return F with F Fᵀ the best K of one view, in which the sum of the others' best K is diagonal.
+
+    With one view, both its moments are diagonal.
+    """
     first = geometric_mean(cells, rows[0])
     other = np.sum([geometric_mean(cells, n) for n in rows[1:]], axis=0) if len(rows) > 1 else cells
     root = np.linalg.cholesky(first)
@@ -281,7 +290,7 @@ def _basis(cells: Floats, rows: Sequence[Floats]) -> Floats:
 
 
 def _along(x: Floats, matrices: Sequence[Floats]) -> Floats:
-    """A matrix applied along each axis."""
+    """Apply a matrix along each axis."""
     for i, m in enumerate(matrices):
         x = np.moveaxis(np.tensordot(m, x, (1, i)), 0, i)
     return x

@@ -1,18 +1,25 @@
-"""The Ky Fan design: the Gaussian noise whose k largest variances sum to the least, at sensitivity 1.
+"""The Ky Fan design: the Gaussian noise whose k largest variances have the least sum, at sensitivity 1.
 
-The queries are A (m, N), one column a_e for each cell, of rank r. Σ is a covariance of noise on the answers, X = Σ⁻¹ on
-the row space, and ‖Σ‖_(k) the sum of the k largest eigenvalues of Σ. Sought is
+**Symbols.**
 
-    μ = min ‖Σ‖_(k)   subject to   a_eᵀ X a_e ≤ 1 for every cell e,
+| letter | meaning |
+|---|---|
+| A | the queries (m, N), one column a_e for each cell, of rank r |
+| Σ, X | a covariance of noise on the answers, and X = Σ⁻¹ on the row space |
+| ‖Σ‖_(k) | the sum of the k largest eigenvalues of Σ; k counts as r if it is larger |
+| q | weights ≥ 0 of the cells with Σq = 1 |
+| λ_i, V | the eigenvalues λ₁ ≥ λ₂ ≥ … of M = A diag(q) Aᵀ, and its eigenvectors |
+| t, α | the smallest number with α = (Σ_{i>t} λ_i)/(k − t) ≥ λ_{t+1} |
 
-where k counts as r if it is larger. k = 1 gives equal noise in all directions, k = r the least total variance.
+**Statement.** The design solves
 
-**Duality.** For weights q ≥ 0 of the cells with Σq = 1 let λ₁ ≥ λ₂ ≥ … be the eigenvalues of M = A diag(q) Aᵀ, and t
-the smallest number with α = (Σ_{i>t} λ_i)/(k − t) ≥ λ_{t+1}, and
+    μ = min ‖Σ‖_(k)   subject to   a_eᵀ X a_e ≤ 1 for every cell e.
 
-    h_k(M) = Σ_{i≤t} √λ_i + (k − t) √α.
+k = 1 gives equal noise in all directions, and k = r the least total variance. With
 
-Then μ = max_q h_k(A diag(q) Aᵀ)². Every q gives a bound and a covariance for one eigendecomposition M = V diag(λ) Vᵀ:
+    h_k(M) = Σ_{i≤t} √λ_i + (k − t) √α,
+
+μ = max_q h_k(A diag(q) Aᵀ)². Every q gives a bound and a covariance for one eigendecomposition M = V diag(λ) Vᵀ:
 
 | | formula |
 |---|---|
@@ -21,21 +28,24 @@ Then μ = max_q h_k(A diag(q) Aᵀ)². Every q gives a bound and a covariance fo
 | bound | μ ≥ h_k² |
 | covariance | Σ = (max_e g_e) X₀⁻¹, of sensitivity 1 and ‖Σ‖_(k) = h_k max_e g_e |
 
-so that max_e g_e / h_k − 1 is the certified gap. It is 0 at the optimum, and only there. Σ has t ≤ k − 1 large
-eigenvalues, the *spikes*; all others are equal. Which k directions are "the first k" is therefore not determined.
+The certified gap is therefore max_e g_e / h_k − 1. It is 0 at the optimum, and only there. Σ has t ≤ k − 1 large
+eigenvalues, the *spikes*; all others are equal. The directions of "the first k" are therefore not determined.
 
-**Search.** F(p) = Σp − 2 h_k(A diag(p) Aᵀ) over p ≥ 0 is convex, and least at p = h² q with −h². Three multiplicative
-steps q ← q g² / Σ q g² never lower h_k. Then L-BFGS-B, and then projected Newton steps by conjugate gradients, scaled
-by √p, with the active set of Bertsekas. Whatever happens on the way, what is returned is valid at the gap stated.
+**Search.** F(p) = Σp − 2 h_k(A diag(p) Aᵀ) over p ≥ 0 is convex. Its least value is −h², at p = h² q. Three
+multiplicative steps q ← q g² / Σ q g² never lower h_k. Then L-BFGS-B runs, and then projected Newton steps by conjugate
+gradients. These are scaled by √p, with the active set of Bertsekas. The result is valid at the stated gap, for any
+course of the search.
 
-Three forms of the same problem: a matrix (:func:`ky_fan_design`); only products with AᵀA, for workloads of millions of
-queries (:func:`ky_fan_gram`); tables of all marginals, where q is uniform by symmetry (:func:`ky_fan_marginals`).
-Nothing found here is believed: :mod:`fitnoise.solving.certificates` recomputes both sides from the queries.
+The problem has three forms. The queries are a matrix (:func:`ky_fan_design`). Or only products with AᵀA are known, for
+workloads of millions of queries (:func:`ky_fan_gram`). Or they are tables of all marginals, where q is uniform by
+symmetry (:func:`ky_fan_marginals`).
 
-Source: A. Nikolov, "An improved private mechanism for small databases", ICALP 2015, Theorems 4.1 and 4.2 and Lemmas
-4.2.1 to 4.2.3. Printed there is μ² = max h_k², a square too many: for one column A = [a] both μ and h_1² are a²;
-and a tail of α − ε where only α makes Σ feasible. The corrections, the proofs of monotony and of the gap, and
-the search are ours.
+**Source.** A. Nikolov, "An improved private mechanism for small databases", ICALP 2015, Theorems 4.1 and 4.2 and Lemmas
+4.2.1 to 4.2.3. The paper prints μ² = max h_k², a square too many: for one column A = [a], both μ and h_1² are a². It
+also prints a tail of α − ε, where only α makes Σ feasible. The corrections, the proofs of monotony and of the gap, and
+the search are from this project.
+
+**Trust.** Nothing found here is believed: :mod:`fitnoise.solving.certificates` recomputes both sides from the queries.
 """
 
 from __future__ import annotations
@@ -62,50 +72,50 @@ from fitnoise.kernel.checks import checked_whole
 EPS = float(np.finfo(np.float64).eps)
 
 ROUNDING = 8 * EPS
-"""Times the longer side of the queries: singular values below this part of the largest are rounding."""
+"""The factor of the longer side of the queries: singular values below this part of the largest are rounding."""
 
 UNCLEAR = 1e-10
-"""Above that and below this part they could be either: no noise may be left out on such a ground."""
+"""The part of the largest singular value below which one above ROUNDING is unclear; such queries are refused."""
 
 LARGEST, SMALLEST = 1e100, 1e-100
-"""Size of the largest entry of the queries, whose squares are summed."""
+"""The bounds of the largest entry of the queries, whose squares are summed."""
 
 OUTSIDE = 1e-10
-"""Relative length of the part of a column that may lie outside the directions of the noise, as rounding."""
+"""The relative length of a column's part that may lie outside the directions of the noise, as rounding."""
 
 TIE = 1e-11
-"""Relative difference below which an eigenvalue counts as equal to the tail; h_k depends on its square."""
+"""The relative difference below which an eigenvalue counts as equal to the tail; h_k depends on its square."""
 
 FLOOR = 1e-13
-"""Least weight of a cell, over the mean weight: none is ever 0, or M could lose the rank that k needs."""
+"""The least weight of a cell, over the mean weight. No weight is ever 0, or M could lose the rank that k needs."""
 
 MARGIN = 1e-11
-"""Relative enlargement of Σ, so that the sensitivity is at most 1 as computed, in floating point."""
+"""The relative enlargement of Σ with which the sensitivity is at most 1 as computed, in floating point."""
 
 MULTIPLICATIVE = 3
-"""Multiplicative steps."""
+"""The number of multiplicative steps."""
 
 QUASI_NEWTON, QUASI_NEWTON_WIDE = 40, 120
-"""Evaluations of L-BFGS-B: as many where a Newton step is cheap, more where k is above half the rank."""
+"""The evaluations of L-BFGS-B: more if k is above half the rank, where a Newton step costs more."""
 
 LAST = 10
-"""Multiplicative steps at a time, where all else has stalled."""
+"""The number of multiplicative steps at a time after everything else has stalled."""
 
 MEMORY = 20
-"""Pairs L-BFGS-B remembers."""
+"""The number of pairs that L-BFGS-B stores."""
 
 INNER = 60
-"""Conjugate gradient steps within a Newton step."""
+"""The number of conjugate gradient steps within a Newton step."""
 
 HOPELESS = 1e6
-"""Damping of the Newton steps at which there is nothing left to win in floating point."""
+"""The damping of the Newton steps at which floating point allows no further gain."""
 
 RITZ = 1e-9
-"""Relative accuracy of eigenvalues found by iteration."""
+"""The relative accuracy of eigenvalues found by iteration."""
 
 
 class Ending(StrEnum):
-    """How a search ended, as a sentence that says what to do."""
+    """The reason why a search ended, as a sentence with the step to take."""
 
     CONVERGED = "the requested gap was reached"
     CLOSED_FORM = "the optimum is known in closed form"
@@ -117,14 +127,18 @@ class Ending(StrEnum):
 @final
 @dataclass(frozen=True, eq=False)
 class Design:
-    """A covariance of sensitivity 1, and the weights that prove how good it is.
+    """A covariance of sensitivity 1, and the weights that prove its gap.
 
-    index: k, at most the rank. rank: r of the queries.
+    index: k, at most the rank.
+    rank: r of the queries.
     weights: q ≥ 0 of the cells (N,), Σq = 1, for the bound. A cell whose column is 0 or repeats another has weight 0.
-    spikes: t, the eigenvalues of Σ above the flat rest.
-    variances: the eigenvalues of Σ (r,), falling; equal from the t-th on. basis: their directions (m, r), orthonormal.
-    value: ‖Σ‖_(k). bound: h_k(A diag(q) Aᵀ)², what no covariance of sensitivity 1 is below.
-    evaluations: of h_k. status: how the search ended.
+    spikes: t, the number of eigenvalues of Σ above the equal rest.
+    variances: The eigenvalues of Σ (r,), falling; equal from the t-th on.
+    basis: Their directions (m, r), orthonormal.
+    value: ‖Σ‖_(k).
+    bound: h_k(A diag(q) Aᵀ)²; no covariance of sensitivity 1 is below it.
+    evaluations: The number of evaluations of h_k.
+    status: The reason why the search ended.
     """
 
     index: int
@@ -162,13 +176,18 @@ class Design:
 @final
 @dataclass(frozen=True, eq=False)
 class GramDesign:
-    """The same for queries known by AᵀA only: Σ = tail · I + V diag(variances − tail) Vᵀ on the row space.
+    """A design for queries known by AᵀA only: Σ = tail · I + V diag(variances − tail) Vᵀ on the row space.
 
-    index: k. weights: q (N,). variances: of the spikes (t,), falling. tail: of every other direction.
+    index: k.
+    weights: q (N,).
+    variances: The variances of the spikes (t,), falling.
+    tail: The variance of every other direction.
     mixes: T (N, t) with V = A T, orthonormal to `residual`.
-    value, bound: as of a :class:`Design`; both rest on eigenvectors found by iteration.
-    residual: largest entry of |VᵀV − I|, and largest relative error ‖M v − λ v‖/λ₁ of an eigenpair, whichever is more.
-    evaluations: of h_k. status: how the search ended.
+    value, bound: See :class:`Design`; both rest on eigenvectors found by iteration.
+    residual: The larger of two errors: the largest entry of |VᵀV − I|, and the largest relative error ‖M v − λ v‖/λ₁ of
+        an eigenpair.
+    evaluations: The number of evaluations of h_k.
+    status: The reason why the search ended.
     """
 
     index: int
@@ -184,7 +203,7 @@ class GramDesign:
 
     @property
     def spikes(self) -> int:
-        """Their number, t."""
+        """The number of spikes, t."""
         return len(self.variances)
 
     @property
@@ -199,12 +218,16 @@ class MarginalsDesign:
     """The design for all cells of some marginals, one sector of the domain after the other.
 
     A sector is a set S of attributes: the contrasts of the margin on S, Π_{a∈S} (n_a − 1) directions. The optimal Σ is
-    a multiple of I on each, and the optimal q uniform.
+    a multiple of I on each sector, and the optimal q is uniform.
 
-    index: k, at most the rank. rank: Σ multiplicities, a Python integer of any size.
-    sectors: S as sorted attribute numbers, by falling eigenvalue. multiplicities: their directions.
-    eigenvalues: of A Aᵀ/N on each sector (sectors,). variances: of Σ on each sector (sectors,).
-    value: μ = ‖Σ‖_(k) = h_k². spikes: t.
+    index: k, at most the rank.
+    rank: Σ multiplicities, a Python integer of any size.
+    sectors: S as sorted attribute numbers, by falling eigenvalue.
+    multiplicities: The number of directions of each sector.
+    eigenvalues: The eigenvalue of A Aᵀ/N on each sector (sectors,).
+    variances: The variance of Σ on each sector (sectors,).
+    value: μ = ‖Σ‖_(k) = h_k².
+    spikes: t.
     """
 
     index: int
@@ -226,17 +249,17 @@ def _gap(value: float, bound: float) -> float:
 
 
 def split(eigenvalues: ArrayLike, k: int) -> tuple[int, float]:
-    """The smallest t with α = (Σ_{i>t} λ_i)/(k − t) ≥ λ_{t+1}, and α.
+    """Return the smallest t with α = (Σ_{i>t} λ_i)/(k − t) ≥ λ_{t+1}, and α.
 
     Args:
         eigenvalues: λ (n,), at least 0, in any order.
-        k: at least 1; counts as n if larger.
+        k: The number of summed eigenvalues, at least 1; it counts as n if larger.
 
     Returns:
         t, from 0 to k − 1, and α, at least 0.
 
     Raises:
-        WorkloadError: k below 1, or no eigenvalues.
+        WorkloadError: k is below 1, or there are no eigenvalues.
 
     Source: Lemma 4.2.2.
     """
@@ -256,16 +279,19 @@ def split(eigenvalues: ArrayLike, k: int) -> tuple[int, float]:
 
 
 def dual_norm(eigenvalues: ArrayLike, k: int) -> float:
-    """h_k = Σ_{i≤t} √λ_i + (k − t) √α, for the eigenvalues λ (n,) of a positive semidefinite matrix, in any order.
+    """Return h_k = Σ_{i≤t} √λ_i + (k − t) √α for eigenvalues λ (n,).
+
+    They are the eigenvalues of a positive semidefinite matrix, in any order.
 
     Raises:
-        WorkloadError: as of :func:`split`.
+        WorkloadError: :func:`split` refuses an argument.
 
     **Guarantees**
-        * of YYᵀ it is the largest ⟨Z, Y⟩ with ‖Z‖ ≤ 1 and ‖Z‖_F ≤ √k, a norm of Y: concave in λ, rising with k;
-        * h_1 = (Σλ)^½, and h_k = Σ √λ_i where k is at least the rank.
+        * For YYᵀ the result is the largest ⟨Z, Y⟩ with ‖Z‖ ≤ 1 and ‖Z‖_F ≤ √k, a norm of Y.
+        * The result is concave in λ and rises with k.
+        * h_1 = (Σλ)^½, and h_k = Σ √λ_i if k is at least the rank.
 
-    Source: Theorem 4.2; that it is a norm of Y is ours.
+    Source: Theorem 4.2; that it is a norm of Y is from this project.
     """
     values = np.sort(np.asarray(eigenvalues, dtype=np.float64).ravel())[::-1]
     t, alpha = split(values, k)
@@ -276,7 +302,13 @@ def dual_norm(eigenvalues: ArrayLike, k: int) -> float:
 
 
 class _Shape(NamedTuple):
-    """What a spectrum says. spikes: t. alpha: α. height: h_k. norm: ‖X₀⁻¹‖_(k), the same unless rounding raised α."""
+    """The results for a spectrum.
+
+    spikes: t.
+    alpha: α.
+    height: h_k.
+    norm: ‖X₀⁻¹‖_(k), equal to h_k unless rounding raised α.
+    """
 
     spikes: int
     alpha: float
@@ -287,9 +319,11 @@ class _Shape(NamedTuple):
 @final
 @dataclass(frozen=True, eq=False)
 class _Point:
-    """What is known at weights p (N,), not normalised.
+    """The results at weights p (N,), not normalised.
 
-    shape: of the spectrum. slopes: g (N,). values, vectors: of M, where they are needed again.
+    shape: The results for the spectrum.
+    slopes: g (N,).
+    values, vectors: The eigenvalues and eigenvectors of M, for later use.
     """
 
     weights: Floats
@@ -300,7 +334,7 @@ class _Point:
 
     @property
     def top(self) -> Floats:
-        """λ_1..λ_t."""
+        """The eigenvalues λ_1..λ_t."""
         return self.values[: self.shape.spikes]
 
     @property
@@ -329,7 +363,7 @@ class _Point:
 
 
 def _shape(values: Floats, k: int, total: float | None) -> _Shape:
-    """From all eigenvalues, falling; or from the k largest and the trace."""
+    """Return the shape from all eigenvalues, falling; or from the k largest and the trace."""
     if total is None:  # sum the small ones, instead of subtracting the large
         rest = np.cumsum(values[::-1])[::-1][:k] / np.arange(k, 0, -1)
     else:
@@ -351,7 +385,7 @@ class _Problem(abc.ABC):
 
     @abc.abstractmethod
     def at(self, p: Floats) -> _Point:
-        """h_k and its slopes at positive weights."""
+        """Return h_k and its slopes at positive weights."""
 
 
 @final
@@ -380,11 +414,11 @@ class _Rows(_Problem):
         return _Point(p, shape, slopes, values, vectors)
 
     def hessian(self, at: _Point, free: NDArray[np.bool_]) -> Callable[[Floats], Floats]:
-        """The product v ↦ F''(p) v on the free cells (n,), from the eigenvectors of p.
+        """Return the product v ↦ F''(p) v on the free cells (n,), from the eigenvectors of p.
 
-        With C = VᵀB, f' = ½ λ^−½ on the spikes and ½ α^−½ on the rest, two directions i, j of which one is a spike have
-        the divided difference d_ij = (f'_i − f'_j)/(λ_i − λ_j), the rest as a whole −¼ α^(−3/2)/(k − t), and
-        (F'' v)_e = −2 Σ_ij d_ij C_ie C_je (C diag(v) Cᵀ)_ij.
+        Let C = VᵀB, with f' = ½ λ^−½ on the spikes and ½ α^−½ on the rest. Two directions i, j, of which one is a
+        spike, have the divided difference d_ij = (f'_i − f'_j)/(λ_i − λ_j). The rest as a whole has −¼ α^(−3/2)/(k −
+        t). Then (F'' v)_e = −2 Σ_ij d_ij C_ie C_je (C diag(v) Cᵀ)_ij.
         """
         t, alpha = len(at.top), at.alpha
         whole = self.columns if free.all() else self.columns[:, free]
@@ -411,7 +445,7 @@ class _Rows(_Problem):
 
 
 class _Stop(Exception):
-    """The search is over."""
+    """The signal that the search is over."""
 
     def __init__(self, ending: Ending) -> None:
         super().__init__(ending)
@@ -419,7 +453,7 @@ class _Stop(Exception):
 
 
 class _Search:
-    """The best on either side so far, and when to stop."""
+    """The best point on either side so far, and the limits of the search."""
 
     def __init__(self, problem: _Problem, tolerance: float, evaluations: int, seconds: float | None) -> None:
         self.problem, self.limit = problem, evaluations
@@ -430,7 +464,7 @@ class _Search:
         self.dual: _Point | None = None
 
     def best(self) -> tuple[_Point, _Point]:
-        """The cheapest covariance and the highest bound."""
+        """Return the covariance of least norm and the highest bound."""
         if self.primal is None or self.dual is None:
             raise PlanError(
                 "queries-not-finite",
@@ -442,10 +476,10 @@ class _Search:
         return self.primal, self.dual
 
     def see(self, p: Floats) -> _Point:
-        """Evaluate.
+        """Evaluate the problem at weights.
 
         Raises:
-            _Stop: the gap is closed, or a limit reached.
+            _Stop: The gap is closed, or a limit is reached.
         """
         if self.evaluations >= self.limit:
             raise _Stop(Ending.EVALUATIONS)
@@ -462,7 +496,7 @@ class _Search:
         return point
 
     def run(self) -> Ending:
-        """Search until something stops it."""
+        """Search until a limit or floating point stops it."""
         try:
             point = self._multiplied()
             if isinstance(self.problem, _Rows):
@@ -477,7 +511,7 @@ class _Search:
         return Ending.STALLED
 
     def _multiplied(self) -> _Point:
-        """Multiplicative steps from equal weights; at last the multiple where Σp = h²."""
+        """Take multiplicative steps from equal weights, and return the multiple of the last where Σp = h²."""
         n = self.problem.cells
         point = self.see(np.full(n, 1 / n))
         for _ in range(MULTIPLICATIVE):
@@ -485,7 +519,7 @@ class _Search:
         return self.see(_floored(point.weights * point.height**2))
 
     def _descended(self, start: _Point, until: int) -> None:
-        """L-BFGS-B, until so many evaluations have been made."""
+        """Run L-BFGS-B up to a total of `until` evaluations."""
         n = self.problem.cells
         unit = float(start.weights.mean())
 
@@ -511,7 +545,7 @@ class _Search:
             return
 
     def _newton(self, rows: _Rows) -> None:
-        """Projected Newton steps from the best weights so far, until floating point ends it."""
+        """Take projected Newton steps from the best weights so far, until floating point ends it."""
         dual = self.best()[1]
         point = self.see(_floored(dual.weights * (dual.height / float(dual.weights.sum())) ** 2))
         damping = 1e-3
@@ -542,7 +576,7 @@ class _Search:
             point = found
 
     def _finished(self) -> None:
-        """Multiplicative steps again, as long as every few of them narrow the gap: they mind no scale of the cells."""
+        """Take multiplicative steps again while each `LAST` of them narrow the gap: they ignore the scale of cells."""
         point = self.best()[1]
         gap = math.inf
         while self.gap < 0.9 * gap:
@@ -552,22 +586,24 @@ class _Search:
 
     @property
     def gap(self) -> float:
-        """Between the best of either side."""
+        """The gap between the best of either side."""
         primal, dual = self.best()
         return primal.upper / dual.lower - 1
 
 
 class _Enough(Exception):
-    """L-BFGS-B has had its share."""
+    """The signal that L-BFGS-B has made its evaluations."""
 
 
 def multiplicative_step(weights: ArrayLike, slopes: ArrayLike) -> Floats:
-    """Q ← q g² / Σ q g² (N,), from weights q (N,) and slopes g (N,).
+    """Return q ← q g² / Σ q g² (N,), from weights q (N,) and slopes g (N,).
 
-    **Guarantees**: h_k does not fall: h_k(q') ≥ (Σ q g²)^½ ≥ h_k(q) for Σq = 1. For Z that attains h_k(q) in
-    :func:`dual_norm`, h_k(q') ≥ Σ √(q'_e q_e) g_e, and q' is where the right side is largest.
+    **Guarantees**
+        * h_k does not fall: h_k(q') ≥ (Σ q g²)^½ ≥ h_k(q) for Σq = 1.
 
-    Source: ours; for k = r it is the step known from D-optimal and A-optimal designs.
+    Proof: For Z that attains h_k(q) in :func:`dual_norm`, h_k(q') ≥ Σ √(q'_e q_e) g_e, and q' maximises the right side.
+
+    Source: this project; for k = r it is the step known from D-optimal and A-optimal designs.
     """
     q, g = np.asarray(weights, dtype=np.float64), np.asarray(slopes, dtype=np.float64)
     scaled = q * (g / g.max()) ** 2
@@ -575,13 +611,13 @@ def multiplicative_step(weights: ArrayLike, slopes: ArrayLike) -> Floats:
 
 
 def _floored(p: Floats) -> Floats:
-    """No weight below FLOOR of the mean."""
+    """Return weights of which none is below FLOOR of the mean."""
     p = np.maximum(p, 0.0)
     return np.maximum(p, FLOOR * float(p.mean()))
 
 
 def _conjugate(product: Callable[[Floats], Floats], scale: Floats, damping: float, b: Floats) -> Floats:
-    """Conjugate gradients for (S H S + damping I) x = b, S = diag(scale), to an accuracy that rises as b falls."""
+    """Solve (S H S + damping I) x = b, S = diag(scale), by conjugate gradients; the accuracy rises as b falls."""
     x, r = np.zeros_like(b), b.copy()
     direction, size = b.copy(), float(b @ b)
     if size == 0:
@@ -604,7 +640,10 @@ def _conjugate(product: Callable[[Floats], Floats], scale: Floats, damping: floa
 
 
 def _better(new: _Point, old: _Point, promised: float) -> bool:
-    """Whether a step is taken: F falls by a part of what its slope promises, or, at round-off, the gap does."""
+    """Return True if a step is accepted.
+
+    F must fall by a part of the decrease that its slope promises. At round-off, the gap must not rise.
+    """
     fell = new.objective - old.objective
     return fell <= 1e-4 * promised or (abs(fell) < 1e-13 * abs(old.objective) and new.gap <= old.gap)
 
@@ -620,30 +659,31 @@ def ky_fan_design(
     evaluations: int = 400,
     seconds: float | None = None,
 ) -> Design:
-    """The covariance Σ of least ‖Σ‖_(k) among those with a_eᵀ Σ⁻¹ a_e ≤ 1 for every column a_e of the queries.
+    """Return the covariance Σ of least ‖Σ‖_(k) among those with a_eᵀ Σ⁻¹ a_e ≤ 1 for every column a_e of the queries.
 
     Args:
-        queries: A (m, N), a matrix of finite numbers or an operator, which is written out. Only its row space counts:
-            columns that are 0 or repeat another, to the sign, are left out of the search. 1024 × 4096 takes seconds.
-        k: how many of the largest variances are summed, at least 1; the rank if it is larger.
-        tolerance: relative gap to be certified.
-        evaluations: of h_k at most, each one eigendecomposition.
-        seconds: time limit; None for none. With one, the result depends on the machine.
+        queries: A (m, N), a matrix of finite numbers or an operator, which is written out. Only its row space counts.
+            Columns that are 0, or that repeat another up to sign, are left out of the search. 1024 × 4096 takes
+            seconds.
+        k: The number of largest variances that are summed, at least 1; the rank if it is larger.
+        tolerance: The relative gap to be certified, positive.
+        evaluations: The largest number of evaluations of h_k, each one eigendecomposition.
+        seconds: The time limit in seconds, or None. With a limit, the result depends on the machine.
 
     Returns:
-        The design. Its status says how the search ended; a search that failed says so there, in its gap, and nowhere
-        by an exception.
+        The design. Its status names the reason why the search ended. A failed search shows in the status and in the
+        gap, and never raises.
 
     Raises:
-        WorkloadError: k is no whole number from 1, the queries are no matrix of finite numbers or all 0, their rank is
-            not clear in floating point, or the limits are not positive.
-        PlanError: the queries cannot be evaluated in floating point.
+        WorkloadError: k is not a whole number of at least 1, or the limits are not positive. Or the queries are not a
+        matrix of finite numbers, all 0, or of a rank that is unclear in floating point.
+        PlanError: The queries cannot be evaluated in floating point.
 
     **Guarantees**
-        * a_eᵀ Σ⁻¹ a_e ≤ 1 as computed from `basis` and `variances`, in floating point;
-        * bound ≤ μ ≤ value up to rounding, whatever the status;
-        * basis has orthonormal columns that span those of A, to rounding;
-        * no chance: the same queries give the same design with one version of NumPy and SciPy, without time limit.
+        * a_eᵀ Σ⁻¹ a_e ≤ 1 holds as computed from `basis` and `variances`, in floating point.
+        * bound ≤ μ ≤ value holds up to rounding, for any status.
+        * `basis` has orthonormal columns that span those of A, to rounding.
+        * Equal queries give equal designs with one version of NumPy and SciPy, without a time limit: no step is random.
 
     Source: Theorem 4.2 and Lemma 4.2.3; see the module.
     """
@@ -713,7 +753,7 @@ def ky_fan_design(
 
 
 def _isotropic(a: Floats, kept: NDArray[np.intp], basis: Floats, rows: _Rows) -> Design:
-    """K = 1: all the weight on a longest column, μ its squared length."""
+    """Return the design of k = 1: all the weight on a longest column, μ its squared length."""
     squares = (a[:, kept] ** 2).sum(axis=0)
     longest = int(np.argmax(squares))
     weights = np.zeros(a.shape[1])
@@ -756,7 +796,7 @@ def _matrix(queries: ArrayLike | op.Operator) -> Floats:
 
 
 def _distinct(a: Floats) -> NDArray[np.intp]:
-    """The first of every set of columns that are equal up to sign, without those that are 0; rising."""
+    """Return the first of every set of columns that are equal up to sign, without zero columns; rising."""
     there = np.flatnonzero((a != 0).any(axis=0))
     columns = a.T[there]
     first = columns[np.arange(len(columns)), (columns != 0).argmax(axis=1)]
@@ -766,7 +806,7 @@ def _distinct(a: Floats) -> NDArray[np.intp]:
 
 
 def _column_space(a: Floats) -> Floats:
-    """An orthonormal basis (m, r) of the columns of a; never from AᵀA, which would lose half the digits."""
+    """Return an orthonormal basis (m, r) of the columns of a; never from AᵀA, which would lose half the digits."""
     m, n = a.shape
     if m <= n:
         triangle = sl.qr(a.T, mode="r", check_finite=False)[0][:m]
@@ -778,7 +818,7 @@ def _column_space(a: Floats) -> Floats:
 
 
 def _rank(values: Floats, longer: int) -> int:
-    """How many singular values are not rounding."""
+    """Return the number of singular values that are not rounding."""
     relative = values / values[0]
     unclear = relative[(relative > ROUNDING * longer) & (relative < UNCLEAR)]
     if len(unclear):
@@ -796,7 +836,7 @@ def _rank(values: Floats, longer: int) -> int:
 
 
 class Gram(abc.ABC):
-    """G = AᵀA (N, N) of some queries, known by its diagonal and its products."""
+    """The matrix G = AᵀA (N, N) of some queries, known by its diagonal and its products."""
 
     @property
     @abc.abstractmethod
@@ -805,28 +845,29 @@ class Gram(abc.ABC):
 
     @abc.abstractmethod
     def product(self, x: Floats) -> Floats:
-        """G x, (N, b) → (N, b)."""
+        """Return G x, (N, b) → (N, b)."""
 
 
 def _halves(t: Floats, axis: int) -> tuple[Floats, Floats]:
-    """Views of t at 0 and 1 along an axis."""
+    """Return views of t at 0 and 1 along an axis."""
     moved = np.moveaxis(t, axis, 0)
     return moved[0], moved[1]
 
 
 @final
 class _Products(_Problem):
-    """The queries by their Gram matrix, over the cells that are asked about."""
+    """The queries by their Gram matrix, over the cells that some query counts."""
 
     def __init__(self, gram: Gram, cells: NDArray[np.intp], k: int, unit: float) -> None:
         self.gram, self.kept, self.index, self.unit = gram, cells, k, unit
         diagonal = gram.diagonal
         self.everything, self.cells, self.squares = len(diagonal), len(cells), diagonal[cells] / unit
-        # No chance, and no symmetry that the queries could share: a start without a part in an eigenvector misses it.
+        # The start is fixed, and has no symmetry that the queries could share: a start orthogonal to an eigenvector
+        # misses it.
         self.start = np.sin(1.0 + math.sqrt(2) * np.arange(1, self.cells + 1) ** 2)
 
     def product(self, x: Floats) -> Floats:
-        """G x on the cells asked about, (N', b)."""
+        """Return G x on the counted cells, (N', b)."""
         if not x.size:
             return np.zeros_like(x)
         if self.cells == self.everything:
@@ -836,7 +877,7 @@ class _Products(_Problem):
         return self.gram.product(full)[self.kept] / self.unit
 
     def scaled(self, p: Floats) -> ssl.LinearOperator:
-        """diag(√p) G diag(√p)."""
+        """Return the operator diag(√p) G diag(√p)."""
         root = np.sqrt(p)[:, None]
 
         def image(x: Floats) -> Floats:
@@ -864,7 +905,7 @@ class _Products(_Problem):
 
 
 def _residual(problem: _Products, point: _Point) -> float:
-    """Largest relative ‖M v − λ v‖/λ₁ of the spikes."""
+    """Return the largest relative ‖M v − λ v‖/λ₁ of the spikes."""
     t = len(point.top)
     vectors = point.vectors[:, :t]
     off = problem.scaled(point.weights).matmat(vectors) - vectors * point.top if t else np.zeros((1, 1))
@@ -872,7 +913,11 @@ def _residual(problem: _Products, point: _Point) -> float:
 
 
 def _missed(problem: _Products, point: _Point) -> bool:
-    """Whether an eigenvalue above those found hides: that of what is orthogonal to their vectors is not below them."""
+    """Return True if the iteration can have missed an eigenvalue above those found.
+
+    The test is the largest eigenvalue on the complement of the vectors found. It must be at most the larger of α and
+    the least eigenvalue found, up to a relative 10⁻³.
+    """
     vectors, whole = point.vectors, problem.scaled(point.weights)
 
     def image(x: Floats) -> Floats:

@@ -1,15 +1,26 @@
-"""The unique solution: of all optima, the one whose privacy profile is lexicographically least, by facial reduction.
+"""The unique solution: of all optima, the one of lexicographically least privacy profile, by facial reduction.
 
-At a saddle point cells with weight pay the level, numbers with weight meet their target exactly, and C = Σ N Σ in every
-sector. If these have rank r < k, all optima agree on what the r directions decide,
+**Symbols.**
 
-    R_n R_cᵀ = U s Vᵀ,   R_nᵀR_n = N,  R_cᵀR_c = C,      Σ₁ = R_cᵀV s⁻¹ VᵀR_c,   X₁ = R_nᵀU s⁻¹ UᵀR_n,
+| letter | meaning |
+|---|---|
+| N, C | the weighted sums of numbers and of cells in a sector, with R_nᵀR_n = N and R_cᵀR_c = C |
+| U s Vᵀ | the singular value decomposition of R_n R_cᵀ |
+| r, k | the rank of N and C, and the size of Σ |
+| B, L | the columns of the cells, and the lifts of the numbers |
+| K, K₂ | bases of the null spaces of UᵀR_n and of VᵀR_c, with KᵀK₂ = I |
 
-and are Σ = Σ₁ + K M Kᵀ with M ≻ 0 free: K spans the null space of UᵀR_n, K₂ that of VᵀR_c, KᵀK₂ = I. What is left is
-the same problem with B ← K₂ᵀB, L ← LK, targets less what Σ₁ uses, and offsets a that hold what X₁ costs: minimise the
-largest a_i + prof_i, and so on until nothing is free. Cells that are no longer reached are finished.
+**Statement.** At a saddle point, cells with weight have the highest cost, and numbers with weight meet their
+target exactly. C = Σ N Σ holds in every sector. If r < k, all optima agree on r directions:
 
-Source: fit-for-use (Xiao et al. 2021), section 5.3, Theorem 11, for the order and uniqueness; the reduction is ours.
+    Σ₁ = R_cᵀV s⁻¹ VᵀR_c,   X₁ = R_nᵀU s⁻¹ UᵀR_n.
+
+The optima are Σ = Σ₁ + K M Kᵀ with M ≻ 0 free. The rest is a problem of the same form, with B ← K₂ᵀB and L ← LK. Its
+targets are reduced by the variances that Σ₁ uses, and its offsets a are the costs of X₁. The next stage minimises the
+largest a_i + prof_i, and so on until nothing is free. Cells that the rest no longer reaches are finished.
+
+**Source.** Fit-for-use (Xiao et al. 2021), section 5.3, Theorem 11, for the order and uniqueness. The reduction is from
+this project.
 """
 
 from __future__ import annotations
@@ -31,25 +42,26 @@ from fitnoise.solving._base import Progress, Solution, Weights
 from fitnoise.solving.problems import Block, Problem, Source
 
 STAGES = 24
-"""Reductions allowed."""
+"""The largest number of reductions."""
 
 CLOSE = 1e-13
-"""Gap that every stage aims at: the weights must tell what is zero."""
+"""The gap that every stage aims at, small enough that the weights show which are zero."""
 
 THRESHOLDS = (1.0, 1e2, 1e-2, 1e4, 1e-4, 1e6, 1e-6)
-"""Weight over slack above which a constraint counts as active, tried in turn until the ranks of both sides agree."""
+"""The weights over slack above which a constraint counts as active, tried in turn until the ranks of both sides agree.
+"""
 
 SAME = 1e-9
-"""Relative size below which a singular value is rounding."""
+"""The relative size below which a singular value is rounding."""
 
 RISE = 1e-7
-"""Relative amount by which a later level, or the cost of the whole, may exceed the one before."""
+"""The relative amount by which a later level, or the total cost, may exceed the one before."""
 
 MAX_SECTORS = 2000
-"""Sectors that refinement may write out one by one."""
+"""The largest number of sectors that refinement writes out one by one."""
 
 MAX_ENTRIES = 20_000_000
-"""Entries of a table's matrix that refinement may write out."""
+"""The largest number of entries of a table's matrix that refinement writes out."""
 
 Mask = NDArray[np.bool_]
 
@@ -57,11 +69,13 @@ Mask = NDArray[np.bool_]
 @final
 @dataclass(frozen=True, eq=False)
 class Refined:
-    """The outcome.
+    """The outcome of a refinement.
 
-    factors: Z with Σ_S⁻¹ = ZᵀZ, (K, k, k) per block. profile: of every cell.
-    levels: the largest profile decided by each stage.
-    complete: whether the profile is the lexicographically least. status: the same as a sentence.
+    factors: Z with Σ_S⁻¹ = ZᵀZ, (K, k, k) for each block.
+    profile: The profile of every cell.
+    levels: The largest profile decided by each stage.
+    complete: True if the profile is the lexicographically least.
+    status: The same fact as a sentence.
     """
 
     factors: list[Floats]
@@ -73,7 +87,7 @@ class Refined:
 
 @dataclass(frozen=True, eq=False)
 class _Flat:
-    """One sector with every number's lift written out: B (k, n), L (m, k), and which numbers they are."""
+    """One sector with every number's lift written out: B (k, n), L (m, k), and the places of the numbers."""
 
     multiplicity: float
     columns: Floats
@@ -91,7 +105,7 @@ class _Flat:
 
 @dataclass(eq=False)
 class _Sector:
-    """What is still free of a block: B (k, n), L (m, k), its embedding E (k₀, k), and Σ so far (k₀, k₀)."""
+    """The free part of a block: B (k, n), L (m, k), its embedding E (k₀, k), and Σ so far (k₀, k₀)."""
 
     multiplicity: float
     columns: Floats
@@ -105,40 +119,40 @@ class _Sector:
         return len(self.columns)
 
     def with_free(self, m: Floats) -> Floats:
-        """Σ so far + E M Eᵀ."""
+        """Return Σ so far + E M Eᵀ."""
         return np.asarray(self.sigma + self.embedding @ m @ self.embedding.T)
 
 
 def refine(problem: Problem, solution: Solution, *, progress: Progress | None = None) -> Refined:
-    """The optimum of least profile, starting from any optimum.
+    """Return the optimum of least profile, starting from any optimum.
 
     Args:
-        problem: one constraint per number, no λ, no pairs.
-        solution: of that problem, to a small gap.
-        progress: told the step and gap of each stage.
+        problem: A problem with one constraint for each number, no λ and no pairs.
+        solution: A solution of that problem, to a small gap.
+        progress: The function called with the step and gap of each stage.
 
     Returns:
-        Σ with every target met and the cost of the optimum; `complete` says whether the ties are broken to the end.
-        When they cannot be, in floating point, what was decided so far stands, and the status says so.
+        Σ with every target met and the cost of the optimum. `complete` is True if no ties remain. If floating point
+        cannot break a tie, the stages so far stand, and the status names the reason.
 
     Raises:
-        PlanError: a table is too tall to be written out.
+        PlanError: A table is too tall to be written out, or the optimum cannot be refined in floating point.
 
     **Guarantees**
-        * the largest profile is the optimum's, up to RISE of it, whatever the status;
-        * complete: the profile is unique, whatever basis, order or multiplicity the queries have.
+        * The largest profile is that of the optimum, up to a share of RISE, for any status.
+        * If `complete`, the profile is unique: it does not depend on the basis, order or multiplicity of the queries.
     """
     return _Recursion(problem, progress).run(solution.dual)
 
 
 def affordable(problem: Problem) -> bool:
-    """Whether every sector's matrix may be written out."""
+    """Return True if every sector's matrix is small enough to be written out."""
     few = sum(len(b.multiplicity) for b in problem.blocks) <= MAX_SECTORS
     return few and all(sum(_entries(s) for s in b.sources) * b.rank <= MAX_ENTRIES for b in problem.blocks)
 
 
 def _entries(source: Source) -> int:
-    """Rows of all sectors and tables that a source stands for."""
+    """Return the number of rows of all sectors and tables that a source stands for."""
     pairs = 1 if source.incidence is None else source.incidence.nnz
     return int(pairs * source.numbers.shape[1])
 
@@ -171,7 +185,7 @@ class _Recursion:
         why = f"stopped after {STAGES} stages"
         for _ in range(STAGES):
             stage = _Stage(self, start)
-            if start is not None and not stage.settled and stage.active is None:  # afresh, wherever the solver ended
+            if start is not None and not stage.settled and stage.active is None:  # now without start weights
                 stage = _Stage(self, None)
             level = stage.level
             if self.levels and level > self.levels[-1] * (1 + RISE):
@@ -201,7 +215,7 @@ class _Recursion:
         return replace(best, complete=False, status=told)
 
     def reached(self) -> Floats:
-        """Σ ‖l_j‖² over what is free: 0 for numbers that are finished, (M,)."""
+        """Return Σ ‖l_j‖² over the free part: 0 for numbers that are finished, (M,)."""
         out = np.zeros(len(self.left))
         for s in self.sectors:
             if s.rank:
@@ -209,7 +223,7 @@ class _Recursion:
         return out
 
     def _outcome_of(self, stage: _Stage) -> Refined | None:
-        """What the first of its weights amount to that cost no more than the optimum; None when none do."""
+        """Return the outcome of the first of the stage's weights that costs no more than the optimum; else None."""
         for primal in (stage.primal, stage.near):
             pairs = zip(self.sectors, stage.covariances(primal), strict=True)
             found = self._outcome([s.sigma if m is None else s.with_free(m) for s, m in pairs])
@@ -218,7 +232,7 @@ class _Recursion:
         return None
 
     def _outcome(self, sigmas: list[Floats]) -> Refined | None:
-        """What these covariances amount to; None when they cost more than the optimum, or are none."""
+        """Return the outcome of these covariances; None if they cost more than the optimum, or are not covariances."""
         try:
             roots = [np.linalg.cholesky(x) for x in sigmas]
         except np.linalg.LinAlgError:  # what earlier levels decided and what is left no longer fit together
@@ -239,7 +253,7 @@ class _Recursion:
 
 
 def _written_out(b: Block) -> list[_Flat]:
-    """The block's sectors one by one."""
+    """Return the block's sectors one by one."""
     frame = np.eye(b.rank) if b.frame is None else b.frame
     dense = [*b.written, *((s, rules.dense(a) @ frame.T) for s, a in b.structured)]
     out = []
@@ -255,7 +269,7 @@ def _written_out(b: Block) -> list[_Flat]:
 
 
 class _Stage:
-    """One optimum: its level, what is active in it, and what that decides."""
+    """One optimum: its level, its active cells and numbers, and the directions that these decide."""
 
     def __init__(self, of: _Recursion, start: Weights | None) -> None:
         self.of = of
@@ -293,28 +307,28 @@ class _Stage:
                 break
 
     def _matches(self, cells: Mask, numbers: Mask) -> bool:
-        """Whether the active cells and the active numbers span as much of every sector."""
+        """Return True if the active cells and the active numbers span equal dimensions of every sector."""
         return all(_rank(b.columns[:, cells].T) == _rank(b.lifts[numbers[b.numbers]]) for b in self.blocks)
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is free: all cells pay the level, or the active ones decide every direction."""
+        """True if nothing is free: all cells are at the level, or the active ones decide every direction."""
         if self.active is None:
             return bool((self.cell_odds > THRESHOLDS[0]).all())
         cells = self.active[0]
         return bool(cells.all()) or all(_rank(b.columns[:, cells].T) == b.rank for b in self.blocks)
 
     def covariances(self, primal: Floats) -> list[Floats | None]:
-        """Σ of what was free, scaled to meet the targets left; None for sectors that were finished before.
+        """Return Σ of the free part, scaled to meet the remaining targets; None for sectors that were finished before.
 
-        primal: the weights, as they are in the end, or `near` to it. In the end those that are not active are nearly 0,
-        and what is left free may be rounding; a little before it is not.
+        primal: The final weights, or weights `near` them. At the end, weights that are not active are nearly 0, and the
+            free part can be rounding. Shortly before the end it is not.
         """
         factors = iter(self.problem.covariance_factors(*np.split(primal, [len(self.cells)])))
         return [(lambda y: y.T @ y)(next(factors)[0][0]) if s.rank else None for s in self.of.sectors]
 
     def _polished(self, cells: Mask, numbers: Mask) -> tuple[Floats, Floats]:
-        """The weights, solved for once more among the active ones alone: there none is near zero."""
+        """Return the weights, solved for again among the active ones alone: there no weight is near zero."""
         blocks = []
         place = np.cumsum(numbers) - 1
         for b in self.blocks:
@@ -332,10 +346,10 @@ class _Stage:
         return p, q
 
     def _decided(self, p: Floats, q: Floats) -> list[tuple[Floats, Floats]] | None:
-        """(Y, Z) of every sector, Σ = YᵀY where the active cells and numbers decide it.
+        """Return (Y, Z) of every sector, with Σ = YᵀY where the active cells and numbers decide it.
 
-        None where the weights lose one of these directions. Active parts that do not touch each other may share their
-        weight in any way, and a search that goes on for too long drifts until one of them has none left.
+        None means that the weights lose one of these directions. Active parts that do not touch each other can
+        share their weight in any way. A search that goes on for too long drifts until one of them has no weight left.
         """
         out = []
         for b in self.blocks:
@@ -349,7 +363,7 @@ class _Stage:
         return out
 
     def reduce(self) -> bool:
-        """Fix what the active weights decide. False when that cannot be told, or leaves a target without room."""
+        """Fix the part that the active weights decide. Return False if it is unclear, or a target has no room."""
         if self.active is None:
             return False
         polished = self._polished(*self.active)
@@ -378,7 +392,7 @@ class _Stage:
 
 
 def _reduce_sector(s: _Sector, y: Floats, z: Floats, stretch: float) -> None:
-    """Keep Σ₁ = YᵀY, and what is free beside it."""
+    """Keep Σ₁ = YᵀY, and reduce the sector to its free part."""
     s.sigma = s.sigma + s.embedding @ (y.T @ y * stretch) @ s.embedding.T
     k, r = s.rank, len(y)
     if r == k:
@@ -396,7 +410,7 @@ def _reduce_sector(s: _Sector, y: Floats, z: Floats, stretch: float) -> None:
 
 
 def _rank(a: Floats) -> int:
-    """Rank of rows that are first made equally long: how they are weighted must not matter."""
+    """Return the rank of rows that are first scaled to equal length, so that their weights do not matter."""
     lengths = np.linalg.norm(a, axis=1)
     rows = a[lengths > 0] / lengths[lengths > 0, None]
     if not len(rows):

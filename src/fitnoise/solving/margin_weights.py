@@ -1,33 +1,41 @@
-"""Strategies of weighted margins for pure ε: how much of the privacy budget each margin of the data gets.
+"""Strategies of weighted margins for pure ε-DP: the share of the privacy budget that each margin of the data gets.
 
-A strategy asks θ_b times the margin on b, for candidates b among the sets of attributes. A record is in one cell of
-each, so Σ_b θ_b is all that Laplace noise of scale 1/ε costs. Whatever the margins, the cells split into sectors, one
-per set S of attributes, that least squares treat apart. With θ ≥ 0 and noise of variance 1, sector S is known to the
-precision
+**Symbols.**
+
+| letter | meaning |
+|---|---|
+| b, θ_b | a candidate, a set of attributes, and the weight of its margin, θ ≥ 0 |
+| S, Λ_S | a sector, one for each set of attributes, and its precision for noise of variance 1 |
+| A, v_A | the attributes of a table, and the variance of its numbers |
+| n_a | the number of values of attribute a |
+| N, U | sparse matrices (sectors × candidates) and (tables × sectors) |
+
+**Statement.** A strategy measures θ_b times the margin on b. A record is in one cell of each margin, so Σ_b θ_b is the
+full cost of Laplace noise of scale 1/ε. For any margins, the cells split into sectors that least squares estimate
+separately. The precision of a sector and the variance of a table's numbers are
 
     Λ_S = Σ_{b ⊇ S} θ_b² / Π_{a ∈ b∖S} n_a = (N θ²)_S,
 
-and a number of a table that shows the attributes A has the variance
-
     v_A = Σ_{S ⊆ A} Π_{a ∈ S} (1 − 1/n_a) / (Π_{a ∈ A∖S} n_a)² / Λ_S = (U Λ⁻¹)_A.
 
-The search knows no attributes, only the sparse N (sectors × candidates), U (tables × sectors) and a number per table,
-into which whatever multiplies the variance of its rows is folded: Σ of the row factors times weights for a total; for
-a worst ratio, the least target over row factor. It minimises the log of (Σθ)² φ(v), which is the same for all
-multiples of θ, with
+The search has no attributes, only N, U and a number for each table. For a total, this number is Σ of the row factors
+times weights. For a worst ratio, it is the least target over row factor. The search minimises the log of (Σθ)² φ(v),
+which is equal for all multiples of θ, with
 
-    ∂/∂θ_b = 2/Σθ − 2 θ_b (Nᵀ (Uᵀ q / Λ²))_b,   q = ∂ log φ/∂v,
+    ∂/∂θ_b = 2/Σθ − 2 θ_b (Nᵀ (Uᵀ q / Λ²))_b,   q = ∂ log φ/∂v.
 
-where φ is the weighted total, or the t-norm of v/c for t = 4, 16, …, 1024 in turn.
+Here φ is the weighted total, or the t-norm of v/c for t = 4, 16, …, 1024 in turn.
 
-**What to expect.** At θ_b = 0 the slope is 2/Σθ > 0 in every direction: which margins are asked at all is a
+**Limits.** At θ_b = 0 the slope is 2/Σθ > 0 in every direction. The set of measured margins is therefore a
 combinatorial choice, and random starts alone are poor. Starts are single candidates, all candidates of one order or of
-two, random subsets, and random covers: a few candidates that together contain every table, which are the best there are
-once attributes are many. The best ends are improved by one margin more or less at a time. No bound is proven here and
-nothing found here is believed: costs are recomputed from the integers of the strategy.
+two, random subsets, and random covers. A cover is a few candidates that together contain every table; with many
+attributes, covers are the best starts. The search then adds or removes one margin at a time from the best results. It
+proves no bound.
 
-Source: ours. The split into sectors is that of margins under Gaussian noise in the rest of this package; only the price
-Σθ, instead of a sum of squares, is that of pure ε.
+**Source.** This project. The split into sectors is that of margins under Gaussian noise in the rest of this package.
+Only the cost Σθ, in place of a sum of squares, is that of pure ε-DP.
+
+**Trust.** Nothing found here is believed: costs are recomputed from the integers of the strategy.
 """
 
 from __future__ import annotations
@@ -52,41 +60,42 @@ from fitnoise.solving.fixed import Generator
 Bits = NDArray[np.int64]
 
 SHARPNESS = (4.0, 16.0, 64.0, 256.0, 1024.0)
-"""t of the t-norms, in turn."""
+"""The values of t of the t-norms, in turn."""
 
 SCREENING, STEPS = 150, 1000
-"""Iterations of every start, and of the best ones after, of each t where there are several."""
+"""The iterations of every start, and those of the best ones after; with several t, those of each t."""
 
 MANY = 256
-"""Above this many candidates an evaluation costs more, and fewer starts are tried."""
+"""The number of candidates above which an evaluation costs more, and fewer starts are tried."""
 
 SINGLES = 32
-"""Single candidates tried."""
+"""The number of single candidates tried."""
 
 ROUNDS = 10
-"""Times one is taken, with every candidate left out or put in, one at a time, improved again, and the best kept."""
+"""The largest number of rounds of local search. A round adds or removes every candidate, one at a time, improves the
+results, and keeps the best."""
 
 MIXED = 8
-"""Covers of two orders have fewer than this many candidates of the higher one."""
+"""The bound of the number of candidates of the higher order in covers of two orders."""
 
 TINY = 1e-9
-"""Shares of Σθ below this are dropped."""
+"""The share of Σθ below which a weight is dropped."""
 
 FAINT = 1e-2
-"""Share of a candidate that a start needs only so that every sector is covered."""
+"""The share of a candidate that a start needs only to cover every sector."""
 
 UNCOVERED = 700.0
-"""Log of what nothing at all is worth: about the largest number there is."""
+"""The log of the objective without any weight: close to the log of the largest double."""
 
 MOST_ATTRIBUTES = 62
-"""Bits of a set of attributes."""
+"""The number of bits of a set of attributes."""
 
 Progress = Callable[[int, float], None]
-"""Called after every descent with the number of descents so far and the best value so far."""
+"""A function called after every descent with the number of descents and the best value so far."""
 
 
 class Ending(StrEnum):
-    """How a search ended. None of these says how far from optimal the result is."""
+    """The reason why a search ended. None of these states how far from optimal the result is."""
 
     FOUND = "all starts were tried; the best is a local optimum, and nothing is proven of it"
     TIME = "stopped at the time limit with the best weights seen so far"
@@ -96,7 +105,7 @@ class Ending(StrEnum):
 
 
 def bits(attributes: Iterable[int]) -> int:
-    """A set of attributes, by their numbers, as the bits of an integer."""
+    """Return a set of attributes, given by their numbers, as the bits of an integer."""
     return sum(1 << a for a in set(attributes))
 
 
@@ -118,25 +127,26 @@ def _subsets(of: int) -> Iterator[int]:
 
 
 def sectors(tables: Sequence[int]) -> Bits:
-    """All subsets of the tables' sets of attributes, increasing, (sectors,): what the tables need to know."""
+    """Return all subsets of the tables' sets of attributes, increasing, (sectors,): the sectors that tables need."""
     return np.array(sorted({s for a in tables for s in _subsets(int(a))}), dtype=np.int64)
 
 
 def candidates(tables: Sequence[int], sizes: Sequence[int], most: int, *, cells: int = 10**7) -> Bits:
-    """Margins worth asking: the tables', those above them and those below them.
+    """Return the margins that are candidates: the tables', those above them and those below them.
 
     Args:
-        tables: sets of attributes, as bits.
+        tables: Sets of attributes, as bits.
         sizes: n_a of the attributes.
-        most: how many at most; the tables' own are always there.
-        cells: margins above the tables' have at most so many cells.
+        most: The largest number of candidates; those of the tables are always among them.
+        cells: The largest number of cells of a margin above the tables'.
 
     Returns:
-        Increasing, without repeats. If there are too many: the tables' own first, then all their attributes together,
-        unions of two tables with the fewest cells, then parts of tables with the most attributes.
+        The candidates, increasing, without repeats. If there are too many, the tables' own come first. Then come all
+        their attributes together, unions of two tables with the fewest cells, and parts of tables with the most
+        attributes.
 
     Raises:
-        WorkloadError: no table, more than 62 attributes, or a table about an attribute without a size.
+        WorkloadError: There is no table, there are more than 62 attributes, or a table has an attribute without a size.
     """
     own = sorted({int(a) for a in tables})
     if not own or len(sizes) > MOST_ATTRIBUTES or not 0 <= own[0] <= own[-1] < 1 << len(sizes):
@@ -156,11 +166,11 @@ def candidates(tables: Sequence[int], sizes: Sequence[int], most: int, *, cells:
 
 
 def matrices(tables: Sequence[int], margins: Sequence[int], sizes: Sequence[int]) -> tuple[sp.csr_array, sp.csr_array]:
-    """N and U of the module, for the sectors of :func:`sectors`.
+    """Return N and U of the module, for the sectors of :func:`sectors`.
 
     Args:
-        tables: sets of attributes A, as bits.
-        margins: candidates b, as bits.
+        tables: Sets of attributes A, as bits.
+        margins: Candidates b, as bits.
         sizes: n_a of the attributes.
 
     Returns:
@@ -192,18 +202,18 @@ def _sparse(entries: list[tuple[int, int, float]], shape: tuple[int, int]) -> sp
 
 @final
 class _Objective:
-    """Log of (Σθ)² φ(v(θ)); t = None for the total of v times the numbers, else the t-norm of v over the numbers."""
+    """The log of (Σθ)² φ(v(θ)); t = None for the total of v times the numbers, else the t-norm of their ratios."""
 
     def __init__(self, information: sp.csr_array, shares: sp.csr_array, numbers: Floats, t: float | None) -> None:
         self.information, self.shares, self.numbers, self.t = information, shares, numbers, t
         self._columns, self._sectors = information.T.tocsr(), shares.T.tocsr()
 
     def sharper(self, t: float) -> _Objective:
-        """The same for another t."""
+        """Return this objective for another t."""
         return _Objective(self.information, self.shares, self.numbers, t)
 
     def measure(self, weights: Floats) -> float:
-        """(Σθ)² times the total or the worst ratio itself; infinite where a sector is not covered."""
+        """Return (Σθ)² times the total or the worst ratio itself; infinite if a sector is not covered."""
         known = np.asarray(self.information @ weights**2)
         if not (known > 0).all():
             return math.inf
@@ -212,13 +222,13 @@ class _Objective:
         return float(wanted) * float(weights.sum()) ** 2
 
     def value_and_gradient(self, weights: Floats) -> tuple[float, Floats]:
-        """The value at θ ≥ 0 and its gradient, by way of the multiple that sums to 1: any other might overflow."""
+        """Return the value at θ ≥ 0 and its gradient, from the multiple that sums to 1: any other might overflow."""
         price = float(weights.sum())
         if price <= 0:
             return UNCOVERED, np.full(len(weights), -1.0)
         theta = weights / price
         known = np.asarray(self.information @ theta**2)
-        known = np.maximum(known, 1e-18)  # a sector no longer covered: very dear, but finite
+        known = np.maximum(known, 1e-18)  # a sector no longer covered: very costly, but finite
         v = np.asarray(self.shares @ (1 / known))
         if self.t is None:
             size = float(self.numbers @ v)
@@ -241,8 +251,10 @@ class _Objective:
 class MarginWeights:
     """A strategy of weighted margins.
 
-    weights: θ (candidates,), summing to 1; 0 for margins that are not asked. value: what was minimised, per unit of
-    noise variance, recomputed from θ. starts: how many were tried. status: how the search ended.
+    weights: θ (candidates,), summing to 1; 0 for margins that are not measured.
+    value: The minimised quantity, per unit of noise variance, recomputed from θ.
+    starts: The number of starts tried.
+    status: The reason why the search ended.
     """
 
     weights: Floats
@@ -252,7 +264,7 @@ class MarginWeights:
 
 
 class _Search:
-    """The best weights seen, and how much may still be done."""
+    """The best weights found, and the limits of the search."""
 
     def __init__(self, objectives: list[_Objective], seconds: float | None, progress: Progress | None) -> None:
         self.objectives, self._progress = objectives, progress
@@ -261,20 +273,20 @@ class _Search:
 
     @property
     def over(self) -> bool:
-        """Whether the time is up."""
+        """True if the time is up."""
         return time.monotonic() >= self._end
 
     def see(self, weights: Floats) -> float:
-        """Keep the weights if they are the best so far; what they are worth."""
+        """Keep the weights if they are the best so far, and return their value."""
         value = self.objectives[0].measure(weights)
         if value < self.best:
             self.best, self.weights = value, weights
         return value
 
     def descend(self, start: Floats, which: Sequence[_Objective], steps: int) -> tuple[float, Floats]:
-        """From a start through some of the objectives, each started where the last one ended: the best on the way.
+        """Descend from a start through some objectives, each from the end of the last, and return the best found.
 
-        Weights of 0 stay 0 (the slope is positive there), so only the others are varied.
+        Weights of 0 stay 0 (the slope is positive there), so the search varies only the others.
         """
         best, kept, now = self.see(start), start, start
         for objective in which:
@@ -290,7 +302,7 @@ class _Search:
         return best, kept
 
     def climb(self, value: float, weights: Floats, shapes: _Shapes) -> None:
-        """From the weights to the best of those with one margin more or less, improved, until none is better."""
+        """Go to the best of the weights with one margin more or less, improved, until none is better."""
         for _ in range(ROUNDS):
             around = []
             for start in _neighbours(weights):
@@ -329,7 +341,7 @@ class _Search:
 
 @final
 class _Shapes:
-    """Where to start, from which sectors each candidate covers and how many attributes it has."""
+    """The starts of a search, from the sectors that each candidate covers and its number of attributes."""
 
     def __init__(self, information: sp.csr_array, orders: NDArray[np.int64], rng: Generator) -> None:
         self._pattern = sp.csr_array(information > 0).astype(np.float64)
@@ -338,14 +350,14 @@ class _Shapes:
         self._levels = sorted({int(x) for x in orders}, reverse=True)
 
     def covered(self, weights: Floats) -> Floats:
-        """The weights with a little of whatever covers most of the sectors left uncovered, until none is."""
+        """Return the weights plus small ones for the candidates that cover most of the rest, until all is covered."""
         out = np.array(weights, dtype=np.float64)
         for best in self._filling(out > 0, np.ones(len(out))):
             out[best] = FAINT
         return np.asarray(out / out.sum())
 
     def _filling(self, asked: NDArray[np.bool_], liked: Floats) -> Iterator[int]:
-        """Candidates that cover what those asked do not: at each turn the one of most sectors times liking."""
+        """Yield candidates that cover the rest: at each turn the one with the most uncovered sectors times liking."""
         missing = np.asarray(self._pattern @ asked.astype(np.float64)) == 0
         while missing.any():
             gain = np.asarray(self._columns @ missing.astype(np.float64))
@@ -354,7 +366,7 @@ class _Shapes:
             yield best
 
     def _cover(self, level: int, first: int, then: int) -> Floats:
-        """A random cover of all sectors: `first` candidates of one order, the rest of another as far as they go."""
+        """Return a random cover of all sectors: `first` candidates of one order, the rest of another if possible."""
         k = len(self._orders)
         chance = self._rng.uniform(0.7, 1.0, size=(k,))
         out = np.zeros(k)
@@ -364,7 +376,7 @@ class _Shapes:
         return out
 
     def all(self, number: int) -> Iterator[Floats]:
-        """By order, single candidates by how many sectors they cover, then random covers and subsets."""
+        """Yield candidates by order, single ones by the sectors they cover, then random covers and subsets."""
         k = len(self._orders)
         yield np.ones(k)
         for level in self._levels:
@@ -386,7 +398,7 @@ class _Shapes:
 
 
 def _neighbours(weights: Floats) -> Iterator[Floats]:
-    """The weights with one margin left out, or one put in at the size of the others."""
+    """Yield the weights with one margin left out, or one added at the median size of the others."""
     asked = np.flatnonzero(weights)
     usual = float(np.median(weights[asked]))
     for b in np.argsort(weights, kind="stable"):
@@ -415,7 +427,7 @@ def _search(search: _Search, orders: NDArray[np.int64], rng: Generator, number: 
 
 
 def _apart(found: list[tuple[float, Floats]]) -> list[tuple[float, Floats]]:
-    """The best first, without those that are as good as one before: most likely the same."""
+    """Return the results, the best first, without those that equal one before to a relative 10⁻⁷: probably repeats."""
     out: list[tuple[float, Floats]] = []
     for value, weights in sorted(found, key=lambda pair: pair[0]):
         if not out or value > out[-1][0] * (1 + 1e-7):
@@ -426,7 +438,7 @@ def _apart(found: list[tuple[float, Floats]]) -> list[tuple[float, Floats]]:
 def _checked(
     information: sp.csr_array, shares: sp.csr_array, numbers: ArrayLike
 ) -> tuple[sp.csr_array, sp.csr_array, Floats]:
-    """The matrices without the sectors that no table looks at."""
+    """Return the matrices without the sectors that no table uses."""
     n, u = sp.csr_array(information).astype(np.float64), sp.csr_array(shares).astype(np.float64)
     c = np.asarray(numbers, dtype=np.float64)
     if n.shape[0] != u.shape[1] or c.shape != u.shape[:1] or not c.size:
@@ -475,20 +487,23 @@ def least_total(
         information: N (sectors, candidates), at least 0, sparse.
         shares: U (tables, sectors), at least 0, sparse.
         weights: w (tables,), positive: Σ over the table's rows of weight times row factor.
-        orders: how many attributes each candidate has (candidates,); used to choose starts only.
-        rng: chooses the random starts.
-        starts: how many random covers and subsets to try, beside those by order. Default: 256 up to MANY candidates,
-            64 above.
-        max_seconds: limit of the time taken, checked between iterations; one start is always tried.
-        progress: called after every descent.
+        orders: The number of attributes of each candidate (candidates,); used to choose starts only.
+        rng: The generator that chooses the random starts.
+        starts: The number of random covers and subsets, in addition to the starts by order. Default: 256 up to MANY
+            candidates, 64 above.
+        max_seconds: The time limit in seconds, checked between iterations; one start is always tried.
+        progress: The function called after every descent.
 
     Raises:
-        WorkloadError: shapes that do not fit, numbers that are not positive, or a sector that no candidate covers.
+        WorkloadError: Shapes do not fit, numbers are not positive, or no candidate covers some sector.
 
-    **Guarantees**: `value` is that of `weights`, which cover every sector looked at; never worse than any of the
-    starts, single candidates among them (at most SINGLES, those that cover most). No bound is proven.
+    **Guarantees**
+        * `value` is the value of `weights`, and these cover every sector that a table uses.
+        * The result is never worse than any start; the starts include the SINGLES single candidates that cover most.
 
-    Source: the module's.
+    The function proves no bound.
+
+    Source: see the module.
     """
     n, u, w = _checked(information, shares, weights)
     objectives = [_Objective(n, u, w, None)]
@@ -512,19 +527,20 @@ def least_worst(
         information: N (sectors, candidates), at least 0, sparse.
         shares: U (tables, sectors), at least 0, sparse.
         targets: c (tables,), positive: the least over the table's rows of target over row factor.
-        orders: how many attributes each candidate has (candidates,); used to choose starts only.
-        rng: chooses the random starts.
-        starts: how many random covers and subsets to try, beside those by order. Default: 256 up to MANY candidates,
-            64 above.
-        max_seconds: limit of the time taken, checked between iterations; one start is always tried.
-        progress: called after every descent.
+        orders: The number of attributes of each candidate (candidates,); used to choose starts only.
+        rng: The generator that chooses the random starts.
+        starts: The number of random covers and subsets, in addition to the starts by order. Default: 256 up to MANY
+            candidates, 64 above.
+        max_seconds: The time limit in seconds, checked between iterations; one start is always tried.
+        progress: The function called after every descent.
 
     Raises:
-        WorkloadError: shapes that do not fit, numbers that are not positive, or a sector that no candidate covers.
+        WorkloadError: Shapes do not fit, numbers are not positive, or no candidate covers some sector.
 
-    **Guarantees**: as :func:`least_total`.
+    **Guarantees**
+        * The guarantees of :func:`least_total` hold.
 
-    Source: the module's.
+    Source: see the module.
     """
     n, u, c = _checked(information, shares, targets)
     first = _Objective(n, u, c, SHARPNESS[0])

@@ -1,13 +1,18 @@
-"""Problems that stay the same when the cells are read backwards, as all ranges do: solved in halves.
+"""Problems that are invariant under reversal of the cells, such as all ranges, solved in halves.
 
-Let J reverse the cells, and let the numbers be in pairs with l_ρ(j) = J l_j and the same targets. ν is concave, so some
-optimum has p and q that stay the same; and then so does Σ, which falls apart into what is even and what is odd,
+**Statement.** Let J reverse the cells. Let the numbers be in pairs with l_ρ(j) = J l_j and equal targets. ν is concave,
+so some optimum has p and q that J leaves unchanged. J then leaves Σ unchanged too, and Σ splits into an even and an odd
+part:
 
-    Σ = ½ (I + J) Σ ½ (I + J) + ½ (I − J) Σ ½ (I − J):
+    Σ = ½ (I + J) Σ ½ (I + J) + ½ (I − J) Σ ½ (I − J).
 
-two sectors of half the size, for cells and numbers two by two. With l± = ½ (l ± Jl) cut to its first half, the cells
-are the first half of the unit vectors in both. Decompositions and products of matrices take a quarter of the time.
-Nothing is believed of it: bounds are recomputed from the whole problem. Source: ours.
+These are two sectors of half the size, for cells and numbers in pairs. With l± = ½ (l ± Jl) cut to its first half, the
+cells are the first half of the unit vectors in both. Decompositions and products of matrices take a quarter of the
+time.
+
+**Source.** This project.
+
+**Trust.** Nothing found here is believed: bounds are recomputed from the complete problem.
 """
 
 from __future__ import annotations
@@ -24,13 +29,19 @@ from fitnoise.solving._base import Solution, Weights
 from fitnoise.solving.problems import Block, Problem, Shared, Source
 
 SMALL = 256
-"""Cells below which halves are not worth while."""
+"""The number of cells below which halves save no time."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Halves:
-    """A problem in halves. whole: the numbers of the one that it is of. kept: a number of each pair. cells: of all."""
+    """A problem in halves.
+
+    problem: The problem of the pairs.
+    mate: The partner of each number of the complete problem.
+    kept: One number of each pair.
+    cells: The number of cells of the complete problem.
+    """
 
     problem: Problem
     mate: Indices
@@ -38,32 +49,32 @@ class Halves:
     cells: int
 
     def fold(self, weights: Weights) -> Weights:
-        """Weights of the whole problem, two by two."""
+        """Return the weights of pairs, from weights of the complete problem."""
         p, q = weights
         p, q = (p + p[::-1]) / 2, (q + q[self.mate]) / 2
         return p[: self.problem.cells] * self._shared[0], q[self.kept] * self._shared[1]
 
     def unfold(self, weights: Weights) -> Weights:
-        """Weights of pairs, shared out evenly."""
+        """Return weights of the complete problem, with those of pairs shared evenly."""
         p, q = (x / n for x, n in zip(weights, self._shared, strict=True))
         every = np.empty(len(self.mate))
         every[self.kept] = every[self.mate[self.kept]] = q
         return np.concatenate([p, p[: self.cells // 2][::-1]]), every
 
     def whole(self, found: Solution) -> Solution:
-        """What was found of the halves, of the whole problem."""
+        """Return a solution of the complete problem from one of the halves."""
         return replace(found, primal=self.unfold(found.primal), dual=self.unfold(found.dual))
 
     @property
     def _shared(self) -> tuple[Floats, Floats]:
-        """How many cells and numbers share each weight."""
+        """The number of cells, and of numbers, that share each weight."""
         cells = np.full(self.problem.cells, 2.0)
         cells[self.cells // 2 :] = 1  # the one in the middle
         return cells, np.where(self.mate[self.kept] == self.kept, 1.0, 2.0)
 
 
 def halved(problem: Problem) -> Halves | None:
-    """The problem in halves; None where it is another one backwards, or small, or of another form."""
+    """Return the problem in halves; None if reversal changes it, or if it is small or of another form."""
     n, owners = problem.columns, problem.shared_cells
     even = owners is None or (owners.size == n and len(set(owners.scale.tolist())) == 1)
     plain = problem.constraints == problem.numbers and problem.trade is None and not problem.offsets.any()
@@ -99,20 +110,20 @@ def halved(problem: Problem) -> Halves | None:
 
 
 def _unit(block: Block) -> bool:
-    """Whether its columns are the unit vectors."""
+    """Return True if the block's columns are the unit vectors."""
     k, n = block.columns.shape
     return k == n and block.frame is None and block.pairwise is None and bool((block.columns == np.eye(k)).all())
 
 
 def _single(lifts: Floats | Operator) -> Floats | Operator:
-    """The one factor of a product that has no other."""
+    """Return the only factor of a product that has one factor."""
     if isinstance(lifts, op.Kronecker):
         return lifts.factors[0] if len(lifts.factors) == 1 else lifts
     return lifts
 
 
 def _one_of_each(s: Source, rows: Indices, place: Indices) -> Source:
-    """One row of each pair."""
+    """Return one row of each pair."""
     lifts = _single(s.lifts)
     if isinstance(lifts, op.Intervals):
         bounds = lifts.bounds
@@ -123,14 +134,17 @@ def _one_of_each(s: Source, rows: Indices, place: Indices) -> Source:
 
 
 def _half(s: Source, sign: int, k: int) -> Source:
-    """The rows even or odd; where they are structure, the block halves their sums."""
+    """Return the even or odd part of the rows; if they are structure, the block halves their sums."""
     if isinstance(s.lifts, Operator):
         return s
     return replace(s, lifts=(s.lifts + sign * s.lifts[:, ::-1])[:, :k] / 2)
 
 
 def _backwards(lifts: Floats | Operator) -> Indices | None:
-    """The row that each is backwards, (m,); None where one is no row, or may not be, or there are two alike."""
+    """Return the row that each row is in reverse, (m,).
+
+    The function returns None if a reverse is no row, if two rows are equal, or if the operator has no fast reversal.
+    """
     if isinstance(lifts, op.Intervals):
         (low, high), n = lifts.ends, lifts.shape[1]
         keys, other = low * (n + 1) + high, (n - high) * (n + 1) + n - low

@@ -1,16 +1,19 @@
-"""Weights of margins that each ask their own queries about the structured cells, for pure ε.
+"""Weights of margins that each have their own queries about the structured cells, for pure ε-DP.
 
-A strategy asks θ_bk A_k of the margin on b, for sets b of exchangeable attributes and strategies A_k of the structured
-cells with columns of ℓ1 norm 1, so that Σθ is what it costs. With n_{b∖S} = Π_{a∈b∖S} n_a and G_k = A_kᵀA_k
+**Statement.** A strategy measures θ_bk A_k on the margin on b, for sets b of exchangeable attributes. The A_k are
+strategies of the structured cells with columns of ℓ1 norm 1, so Σθ is the full cost. With n_{b∖S} = Π_{a∈b∖S} n_a and
+G_k = A_kᵀA_k,
 
     M_S = Σ_k (Σ_{b⊇S} θ_bk²/n_{b∖S}) G_k,   v_Aj = Σ_{S⊆A} u_AS l_j M_S⁻¹ l_jᵀ
 
-is the variance of row j of table A for unit noise. Minimised is (Σθ)² φ(v), which is the same for all multiples of θ, φ
-the weighted total, or the t-norm of v over its targets for t = 4, 16, …, 1024 in turn. With q = ∂φ/∂v and
+is the variance of row j of table A for unit noise. The search minimises (Σθ)² φ(v), which is equal for all multiples of
+θ. φ is the weighted total, or the t-norm of v over its targets for t = 4, 16, …, 1024 in turn. With q = ∂φ/∂v,
 
     H_S = M_S⁻¹ (Σ_{A⊇S} u_AS L_Aᵀ diag(q_A) L_A) M_S⁻¹,   ∂φ/∂θ_bk = −2 θ_bk Σ_{S⊆b} ⟨G_k, H_S⟩ / n_{b∖S}.
 
-Nothing found here is believed: costs are recomputed from the integers of the strategy. Source: ours.
+**Source.** This project.
+
+**Trust.** Nothing found here is believed: costs are recomputed from the integers of the strategy.
 """
 
 from __future__ import annotations
@@ -28,30 +31,30 @@ from fitnoise.kernel.arrays import Floats
 from fitnoise.solving.p_identity import Clock, inverse
 
 SHARPNESS = (4.0, 16.0, 64.0, 256.0, 1024.0)
-"""t of the t-norms, in turn."""
+"""The values of t of the t-norms, in turn."""
 
 STEPS = 150
-"""Iterations for each t."""
+"""The iterations for each t."""
 
 FAINT = 1e-11
-"""Of M_S's trace, added to its diagonal: where nothing needs to be known it may be singular."""
+"""The share of M_S's trace that is added to its diagonal: M_S can be singular where no table needs it."""
 
 LEAST = 1e-18
-"""Added as well: of a sector that nothing looks at."""
+"""The amount added in addition, for a sector that no table uses."""
 
 HOPELESS = 1e6
-"""Log of what is worse than anything: a step that leads there is cut short."""
+"""The log of a value worse than any other: a step that leads there is cut short."""
 
 TINY = 1e-7
-"""Shares of Σθ below this are dropped, where what is left answers everything as well."""
+"""The share of Σθ below which a weight is dropped, if the remaining ones answer everything as well."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Tables that ask the same queries: (m, n), with u_AS (tables, sectors), and their numbers (tables, m).
+    """Tables with equal queries: (m, n), with u_AS (tables, sectors), and their numbers (tables, m).
 
-    numbers: targets, or weights of a total.
+    numbers: Targets, or weights of a total.
     """
 
     queries: Operator
@@ -62,9 +65,11 @@ class Rows:
 @final
 @dataclass(frozen=True, eq=False)
 class MixedMargins:
-    """The problem.
+    """The minimisation problem.
 
-    information: 1/n_{b∖S} where S ⊆ b, else 0, (sectors, margins). grams: G_k, (kinds, n, n). rows: the tables.
+    information: 1/n_{b∖S} where S ⊆ b, else 0, (sectors, margins).
+    grams: G_k, (kinds, n, n).
+    rows: The tables.
     sharpness: t; None for the weighted total.
     """
 
@@ -74,7 +79,7 @@ class MixedMargins:
     sharpness: float | None
 
     def variances(self, theta: Floats) -> tuple[list[Floats], Floats] | None:
-        """V of every group of tables, (tables, m), and M_S⁻¹, (n, n, sectors); None where M_S cannot be inverted."""
+        """Return V of all groups of tables, (tables, m), and M_S⁻¹, (n, n, sectors); None if some M_S is singular."""
         n = self.grams.shape[1]
         known = np.tensordot(self.information @ theta**2, self.grams, axes=(1, 0))
         inverses = np.empty((n, n, len(known)))
@@ -87,7 +92,7 @@ class MixedMargins:
         return [r.shares @ rules.row_variances(r.queries, inverses).T for r in self.rows], inverses
 
     def measure(self, theta: Floats) -> float:
-        """(Σθ)² times the total, or the worst ratio; infinite where something is not known."""
+        """Return (Σθ)² times the total, or the worst ratio; infinite if some M_S cannot be inverted."""
         found = self.variances(theta)
         if found is None:
             return math.inf
@@ -99,7 +104,7 @@ class MixedMargins:
         return value * float(theta.sum()) ** 2
 
     def value_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
-        """Log of (Σθ)² φ at θ (margins, kinds), and its gradient."""
+        """Return the log of (Σθ)² φ at θ (margins, kinds), and its gradient."""
         price = float(theta.sum())
         share = np.asarray(theta / price) if 0 < price < math.inf else np.zeros_like(theta)  # any multiple is the same
         found = self.variances(share) if share.any() else None
@@ -132,16 +137,18 @@ def solve(
     sharpness: Sequence[float] = SHARPNESS,
     max_seconds: float | None = None,
 ) -> tuple[Floats, float]:
-    """The best weights found from some starts, summing to 1, and what they are worth.
+    """Return the best weights found from some starts, summing to 1, and their value.
 
     Args:
-        problem: with `sharpness` None for the weighted total; any number asks for the worst ratio.
-        starts: θ ≥ 0, (margins, kinds) each; what is 0 at a start stays 0 from it. All go through the first of the
-            t-norms, the best of them through the others.
-        sharpness: t of the t-norms, in turn; from near the optimum the blunt ones lead away and back.
-        max_seconds: limit of the time taken, checked between iterations.
+        problem: The problem, with `sharpness` None for the weighted total and any number for the worst ratio.
+        starts: θ ≥ 0, (margins, kinds) each. A weight that is 0 at a start stays 0 from it. All starts go through the
+            first of the t-norms, and the best of them through the others.
+        sharpness: The values of t, in turn; from near the optimum, small t lead away and back.
+        max_seconds: The time limit in seconds, checked between iterations.
 
-    **Guarantees**: never worse than any of the starts; the value is that of the weights.
+    **Guarantees**
+        * The result is never worse than any of the starts.
+        * The value is that of the weights.
     """
     stages = [problem] if problem.sharpness is None else [replace(problem, sharpness=t) for t in sharpness]
     seen: list[tuple[float, Floats]] = []

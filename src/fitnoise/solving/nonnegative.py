@@ -1,12 +1,13 @@
-"""The nearest point at which nothing is negative: min ½‖w‖² for g + Uw ≥ 0, by its dual, with its conditions as proof.
+"""The nearest point without negative numbers: min ½‖w‖² for g + Uw ≥ 0, by its dual, with its conditions as proof.
 
-The dual is min ½λᵀKλ + gᵀλ over λ ≥ 0, K = UUᵀ, and the point found is g + Kλ. It is the nearest exactly where
+**Statement.** The dual is min ½λᵀKλ + gᵀλ over λ ≥ 0, K = UUᵀ, and the point found is g + Kλ. It is the nearest point
+exactly if
 
     λ ≥ 0,    g + Kλ ≥ 0,    λᵀ(g + Kλ) = 0        (Karush 1939, Kuhn and Tucker 1951).
 
-K is only multiplied by. Conjugate gradients on the numbers that are moved, projections where one of them would turn
-negative, and steps along what is still missing (Dostál and Schöberl 2005): of the methods for such problems one whose
-steps are as long as they can be, and which ends where no number changes sides any more.
+**Method.** The method only multiplies by K (Dostál and Schöberl 2005). It takes conjugate gradients on the numbers that
+are moved. It projects where one of them would turn negative, and takes steps along the remaining violations. Its steps
+are as long as possible, and it ends when no number changes sides.
 """
 
 from __future__ import annotations
@@ -20,18 +21,21 @@ import numpy as np
 from fitnoise.kernel.arrays import Floats
 
 POWER = 12
-"""Multiplications that K's norm is estimated with: twice as much as is needed would do."""
+"""The number of multiplications that estimate K's norm; half as many would do."""
 
 REFRESHED = 50
-"""Steps after which the gradient is computed anew."""
+"""The number of steps after which the gradient is recomputed."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Multipliers:
-    """What proves the nearest point. values: λ ≥ 0. point: g + Kλ. steps: multiplications by K.
+    """The proof of the nearest point.
 
-    far: the largest violation of what proves it, in the units of g.
+    values: λ ≥ 0.
+    point: g + Kλ.
+    steps: The number of multiplications by K.
+    far: The largest violation of the conditions, in the units of g.
     """
 
     values: Floats
@@ -41,13 +45,13 @@ class Multipliers:
 
 
 def nearest(times: Callable[[Floats], Floats], given: Floats, tolerance: float, most: int) -> Multipliers:
-    """λ with λ ≥ 0, g + Kλ ≥ 0 and λᵀ(g + Kλ) = 0, each up to a tolerance.
+    """Return λ with λ ≥ 0, g + Kλ ≥ 0 and λᵀ(g + Kλ) = 0, each up to a tolerance.
 
     Args:
-        times: multiplies by K, symmetric and positive semidefinite, of about unit diagonal.
+        times: A function that multiplies by K, symmetric and positive semidefinite, of about unit diagonal.
         given: g, such that some g + Uw ≥ 0.
-        tolerance: the violation at which it ends, in the units of g.
-        most: multiplications after which it ends as well.
+        tolerance: The violation at which the function ends, in the units of g.
+        most: The number of multiplications after which the function ends too.
     """
     if (given >= 0).all():
         return Multipliers(np.zeros_like(given), given.copy(), 0, 0.0)
@@ -86,7 +90,7 @@ def nearest(times: Callable[[Floats], Floats], given: Floats, tolerance: float, 
 
 
 def _norm(times: Callable[[Floats], Floats], n: int) -> float:
-    """The largest eigenvalue, from below and by less than half."""
+    """Return the largest eigenvalue, from below and by less than half."""
     x = 1 + np.arange(n) % 7 / 8
     for _ in range(POWER):
         x = times(x / np.linalg.norm(x))

@@ -1,30 +1,42 @@
-"""Strategies for pure ε: every cell on its own, and a few sums of cells beside them.
+"""Strategies for pure ε-DP: every cell on its own, and a few sums of cells in addition.
 
-A strategy asks A = [I; T] diag(1/s) of the data, T ≥ 0 of shape (p, n) and s = 1 + the column sums of T. Every column
-of A has L1 norm 1, so Laplace noise of scale 1/ε is all it costs. Least squares then give the cells with the
-covariance (per unit of noise variance)
+**Symbols.**
 
-    Σ(T) = (AᵀA)⁻¹ = S (I − TᵀKT) S,   K = (I + TTᵀ)⁻¹,   S = diag(s),
+| letter | meaning |
+|---|---|
+| T | the sums, (p, n), T ≥ 0 |
+| s | 1 + the column sums of T, (n,); S = diag(s) |
+| A | the strategy [I; T] diag(1/s), (n + p, n) |
+| K | (I + TTᵀ)⁻¹, (p, p) |
+| R_i | the queries of table i, with weights w_i or targets c_i |
+| v_i | diag(R_i Σ R_iᵀ), the variances of the queries |
 
-a p × p inverse. Two goals are sought for queries R_i with variances v_i = diag(R_i Σ R_iᵀ): the least weighted total
-Σ_ij w_ij v_ij, and the least of the worst ratio max_ij v_ij/c_ij to targets.
+**Statement.** Every column of A has L1 norm 1, so Laplace noise of scale 1/ε is its full cost. Least squares then give
+the cells with the covariance (per unit of noise variance)
+
+    Σ(T) = (AᵀA)⁻¹ = S (I − TᵀKT) S,
+
+which takes a p × p inverse. The search has one of two goals. It minimises the weighted total Σ_ij w_ij v_ij, or the
+worst ratio max_ij v_ij/c_ij.
 
 **One gradient for both.** The total is tr(GΣ) with G = Σ_i R_iᵀ diag(w_i) R_i. With R = TSG and V = KRS,
 
     ∇ = −2 (V − (VTᵀ) KT) + 2 · 1 (G_kk s_k − Σ_r R_rk (KT)_rk)_k,
 
-where 1 repeats the row for each of the p sums. It needs of G only its diagonal and p products. Any smooth φ(v) has
-the gradient of the total whose weights are q = ∂φ/∂v. For the worst ratio φ is the log of the t-norm of v/c, for
-t = 4, 16, …, 1024, each started where the last one ended.
+where 1 repeats the row for each of the p sums. The gradient needs only the diagonal of G and p products with it. Any
+smooth φ(v) has the gradient of the total with the weights q = ∂φ/∂v. For the worst ratio, φ is the log of the t-norm of
+v/c. The search takes t = 4, 16, …, 1024, each from the result of the last.
 
-**What to expect.** T = 0 is always a strict local minimum (∂/∂T_rk = 2 G_kk > 0 there), so the problem is
-combinatorial: several starts, none of them small, and always a comparison with the cells on their own. No bound is
-proven here and nothing found here is believed: costs are recomputed from the integers of the strategy.
+**Limits.** T = 0 is always a strict local minimum (∂/∂T_rk = 2 G_kk > 0 there), so the problem is combinatorial. The
+search therefore takes several starts, none of them small, and always compares with the cells on their own. It proves no
+bound.
 
-Source: the problem is that of Li, Hay, Rastogi, Miklau, McGregor, "Optimizing linear counting queries under
-differential privacy", PODS 2010; strategies of this form are the p-Identity of McKenna, Miklau, Hay, Machanavajjhala,
-"Optimizing error of high-dimensional statistical queries under differential privacy", PVLDB 11(10), 2018 (the idea;
-gradient, starts, the second goal and the code are ours).
+**Source.** The problem is that of Li, Hay, Rastogi, Miklau, McGregor, "Optimizing linear counting queries under
+differential privacy", PODS 2010. Strategies of this form are the p-Identity of McKenna, Miklau, Hay, Machanavajjhala,
+"Optimizing error of high-dimensional statistical queries under differential privacy", PVLDB 11(10), 2018. The idea is
+theirs. The gradient, the starts, the second goal and the code are from this project.
+
+**Trust.** Nothing found here is believed: costs are recomputed from the integers of the strategy.
 """
 
 from __future__ import annotations
@@ -53,53 +65,54 @@ from fitnoise.kernel.checks import checked_whole
 from fitnoise.solving.fixed import Generator
 
 CAP = 1e3
-"""Largest entry of T. With p at least the rank of the queries T would run off to infinity, and all digits with it."""
+"""The largest entry of T. With p at least the rank of the queries, T would diverge and lose all digits."""
 
 MASS = 1e-9
-"""Rows of T that sum to less are dropped."""
+"""The sum below which a row of T is dropped."""
 
 SHARPNESS = (4.0, 16.0, 64.0, 256.0, 1024.0)
-"""t of the t-norms, in turn."""
+"""The values of t of the t-norms, in turn."""
 
 RACED, FINALISTS = 2, 2
-"""The first t, with which several starts go on, and how many of them with the others: the best is among them but for
-one or two parts in a thousand."""
+"""The number of first values of t for several starts, and the number of these starts that get the others. The best
+start is among them, up to one or two parts in a thousand."""
 
 SCREENING = 100
-"""Iterations of every start; the order of the results hardly changes after that."""
+"""The iterations of every start. The order of the results rarely changes after them."""
 
 TOTAL_STEPS, WORST_STEPS = 600, 150
-"""Iterations of the best starts, of each t where there are several."""
+"""The iterations of the best starts; for the worst ratio, those of each t."""
 
 SMALL, LARGE = 128, 512
-"""Up to SMALL cells a start costs nothing; above LARGE it takes seconds, and there are fewer of them."""
+"""Numbers of cells: up to SMALL a start takes almost no time. Above LARGE it takes seconds, and there are fewer starts.
+"""
 
 MEMORY = 10
-"""Pairs L-BFGS remembers."""
+"""The number of pairs that L-BFGS stores."""
 
 WIDE = 2
-"""Where a table has more than this many rows per cell, its variances come from the n × n covariance instead of from
+"""The number of rows per cell above which the variances of a table come from the n × n covariance instead of from
 (rows, p) arrays."""
 
 MAX_RESTRICTED = 50_000_000
-"""Entries a table may have written out when its cells are merged and its structure does not survive that."""
+"""The largest number of entries of a table written out when merging its cells breaks its structure."""
 
 BLOCK = 2**22
-"""Entries of a table compared at a time when cells are merged."""
+"""The number of entries of a table compared at a time when cells are merged."""
 
 Progress = Callable[[int, float], None]
-"""Called after every descent with the number of descents so far and the best value so far."""
+"""A function called after every descent with the number of descents and the best value so far."""
 
 
 class Ending(StrEnum):
-    """How a search ended. None of these says how far from optimal the result is."""
+    """The reason why a search ended. None of these states how far from optimal the result is."""
 
     FOUND = "all starts were tried; the best is a local optimum, and nothing is proven of it"
     CELLS = "all starts were tried; none was better than the cells on their own"
     TIME = "stopped at the time limit with the best strategy seen so far"
 
 
-# --- what is asked ----------------------------------------------------------------------------------
+# --- the queries ------------------------------------------------------------------------------------
 
 
 @final
@@ -115,14 +128,14 @@ class Queries:
 
     @classmethod
     def of(cls, *tables: tuple[Operator | ArrayLike, ArrayLike]) -> Queries:
-        """From pairs (R_i, numbers).
+        """Return the queries of pairs (R_i, numbers).
 
         Args:
-            tables: an operator or a matrix (m_i, n), and one positive number or (m_i,) of them.
+            tables: Pairs of an operator or matrix (m_i, n), and one positive number or (m_i,) of them.
 
         Raises:
-            WorkloadError: no table, different numbers of cells, or numbers that are not positive, finite and one per
-                query.
+            WorkloadError: There is no table, or tables have different numbers of cells. Or the numbers are not
+            positive, finite and one for each query.
         """
         operators = [r if isinstance(r, Operator) else op.plain(np.asarray(r)) for r, _ in tables]
         if len({r.shape[1] for r in operators}) != 1:
@@ -153,32 +166,33 @@ class Queries:
         return self.operators[0].shape[1]
 
     def with_numbers(self, numbers: Sequence[Floats]) -> Queries:
-        """The same queries with other numbers."""
+        """Return these queries with other numbers."""
         return Queries(self.operators, tuple(numbers))
 
     def variances(self, covariance: Floats) -> tuple[Floats, ...]:
-        """diag(R_i Σ R_iᵀ) for every table, (m_i,) each, for the covariance Σ of the cells, (n, n)."""
+        """Return diag(R_i Σ R_iᵀ) for every table, (m_i,) each, for the covariance Σ of the cells, (n, n)."""
         return tuple(np.asarray(rules.row_variances(r, covariance), dtype=np.float64) for r in self.operators)
 
     def total(self, covariance: Floats) -> float:
-        """Σ_ij w_ij v_ij for the covariance of the cells."""
+        """Return Σ_ij w_ij v_ij for the covariance of the cells."""
         return float(sum(w @ v for w, v in zip(self.numbers, self.variances(covariance), strict=True)))
 
     def worst(self, covariance: Floats) -> float:
-        """max_ij v_ij/c_ij for the covariance of the cells."""
+        """Return max_ij v_ij/c_ij for the covariance of the cells."""
         return float(max((v / c).max() for c, v in zip(self.numbers, self.variances(covariance), strict=True)))
 
 
 def covariance(sums: Floats) -> Floats:
-    """Σ = (AᵀA)⁻¹ of the strategy [I; T] diag(1/s), from a Cholesky factor of I + TᵀT.
+    """Return Σ = (AᵀA)⁻¹ of the strategy [I; T] diag(1/s), from a Cholesky factor of I + TᵀT.
 
     Args:
         sums: T (p, n), at least 0; p may be 0.
 
     Returns:
-        (n, n), symmetric.
+        The covariance of the cells, (n, n), symmetric.
 
-    **Guarantees**: no difference of large numbers is taken, unlike in S (I − TᵀKT) S.
+    **Guarantees**
+        * The function takes no difference of large numbers, unlike S (I − TᵀKT) S.
     """
     s = 1 + sums.sum(axis=0)
     gram = sums.T @ sums
@@ -187,10 +201,10 @@ def covariance(sums: Floats) -> Floats:
 
 
 def inverse(a: Floats) -> Floats:
-    """Of a symmetric matrix that is positive definite, (n, n): exactly symmetric, in n³ steps.
+    """Return the inverse of a positive definite symmetric matrix (n, n), exactly symmetric, in n³ steps.
 
     Raises:
-        numpy.linalg.LinAlgError: it is not, in floating point.
+        numpy.linalg.LinAlgError: The matrix is not positive definite in floating point.
     """
     factor, wrong = sl.lapack.dpotrf(a, lower=True)
     lower, singular = (factor, True) if wrong else sl.lapack.dpotri(factor, lower=True, overwrite_c=True)
@@ -202,17 +216,17 @@ def inverse(a: Floats) -> Floats:
 
 
 def variances(queries: Queries, sums: Floats) -> tuple[Floats, ...]:
-    """diag(R_i Σ R_iᵀ) for every table, (m_i,) each, per unit of noise variance; T as in :func:`covariance`."""
+    """Return diag(R_i Σ R_iᵀ) for every table, (m_i,) each, per unit of noise variance; T as in :func:`covariance`."""
     return queries.variances(covariance(sums))
 
 
 def total(queries: Queries, sums: Floats) -> float:
-    """Σ_ij w_ij v_ij of the strategy of T (p, n)."""
+    """Return Σ_ij w_ij v_ij of the strategy of T (p, n)."""
     return queries.total(covariance(sums))
 
 
 def worst(queries: Queries, sums: Floats) -> float:
-    """max_ij v_ij/c_ij of the strategy of T (p, n)."""
+    """Return max_ij v_ij/c_ij of the strategy of T (p, n)."""
     return queries.worst(covariance(sums))
 
 
@@ -220,22 +234,26 @@ def worst(queries: Queries, sums: Floats) -> float:
 
 
 def reduce_cells(queries: Queries) -> tuple[Queries, Indices]:
-    """Merge the cells that no query tells apart, and drop those that no query looks at.
+    """Merge the cells that no query distinguishes, and drop those that no query counts.
 
     Args:
-        queries: about n cells.
+        queries: Queries about n cells.
 
     Returns:
-        The same queries, with the same numbers, about the classes of cells, in the order of their first cells; and the
-        class of each cell (n,), −1 for cells nobody asks about.
+        The same queries and numbers for classes of cells, in the order of their first cells. And the class of each cell
+        (n,), −1 for cells that no query counts.
 
-    **Guarantees**: cells of one class have equal columns, compared entry by entry, in every R_i; with P = the matrix
-    (classes, n) that adds up the cells of a class, R_i = R_i' P exactly. The least cost does not change: of any
-    strategy A for R keep one column per class; R' is answered from it as R was from A, and its L1 norm is no larger.
-    What is not found: classes of a Kronecker product beyond those of its factors, and classes in tables that would have
-    to be written out at more than MAX_RESTRICTED entries; then cells stay apart, which costs accuracy, never truth.
+    **Guarantees**
+        * Cells of one class have equal columns in every R_i, compared entry by entry.
+        * R_i = R_i' P exactly, with P the matrix (classes, n) that adds up the cells of a class.
+        * The least cost does not change. Proof: keep one column a class of any strategy A for R. R' is answered from it
+          as R was from A, and its L1 norm is no larger.
 
-    Source: ours.
+    Not found are classes of a Kronecker product beyond those of its factors. Not found either are classes in tables
+    that would be written out at more than `MAX_RESTRICTED` entries. Such cells stay separate, which costs accuracy and
+    never makes a statement false.
+
+    Source: this project.
     """
     n = queries.cells
     label, asked = np.zeros(n, dtype=np.intp), np.zeros(n, dtype=np.bool_)
@@ -255,12 +273,12 @@ def reduce_cells(queries: Queries) -> tuple[Queries, Indices]:
 
 
 def spread(matrix: Floats, classes: Indices) -> Floats:
-    """M P: a matrix on classes of cells (k, classes) as one on the cells (k, n), 0 where nobody asks."""
+    """Return M P: a matrix on classes of cells (k, classes) as one on the cells (k, n), 0 for uncounted cells."""
     return np.where(classes >= 0, matrix[:, classes], 0.0)
 
 
 def _refined(label: Indices, a: Operator) -> Indices:
-    """The classes of `label` (n,) split wherever columns of the operator differ; numbers 0, 1, … without gaps."""
+    """Return the classes of `label` (n,), split if columns of the operator differ; numbers 0, 1, … without gaps."""
     n = a.shape[1]
     match a:
         case op.Identity() | op.Prefix():
@@ -277,21 +295,21 @@ def _refined(label: Indices, a: Operator) -> Indices:
             return _joined(label, np.ravel_multi_index(np.ix_(*axes), sizes).ravel())
         case _:
             for block in _blocks(a):
-                if int(label.max()) + 1 == n:  # ranges and the like: all apart after a few rows
+                if int(label.max()) + 1 == n:  # ranges and the like: no classes left after a few rows
                     break
-                columns = np.ascontiguousarray(block.T + 0)  # −0 becomes 0, and the bytes of equal columns are equal
+                columns = np.ascontiguousarray(block.T + 0)  # a few rows of ranges distinguish all
                 whole = columns.view(np.dtype((np.void, columns.itemsize * columns.shape[1]))).ravel()
                 label = _joined(label, np.unique(whole, return_inverse=True)[1].ravel())
             return label
 
 
 def _joined(one: Indices, other: Indices) -> Indices:
-    """Classes of cells that are alike in both."""
+    """Return the classes of cells that are in one class of both."""
     return np.asarray(np.unique(one * (int(other.max()) + 1) + other, return_inverse=True)[1]).ravel()
 
 
 def _blocks(a: Operator) -> Iterator[Array]:
-    """The rows of the matrix, some at a time, each (rows, n)."""
+    """Yield the rows of the matrix, some at a time, each (rows, n)."""
     m, n = a.shape
     if isinstance(a, op.Dense | op.Intervals):
         step = max(1, BLOCK // n)
@@ -308,7 +326,7 @@ def _blocks(a: Operator) -> Iterator[Array]:
 
 
 def _looked_at(a: Operator) -> NDArray[np.bool_]:
-    """Whether any query has the cell with an entry other than 0, (n,)."""
+    """Return True for each cell that some query has with an entry other than 0, (n,)."""
     match a:
         case op.Identity() | op.Total() | op.Prefix():
             return np.ones(a.shape[1], dtype=np.bool_)
@@ -325,7 +343,7 @@ def _looked_at(a: Operator) -> NDArray[np.bool_]:
 
 
 def _restricted(a: Operator, cells: Indices) -> Operator | None:
-    """The columns of some cells, in increasing order, one cell of every class looked at; None where it is too large."""
+    """Return the operator on one cell of every class, in increasing order; None if it is too large."""
     out: Operator | None
     match a:
         case _ if len(cells) == a.shape[1]:
@@ -334,7 +352,8 @@ def _restricted(a: Operator, cells: Indices) -> Operator | None:
             out = op.Total(len(cells))
         case op.Intervals():
             lo, hi = (np.searchsorted(cells, end) for end in a.ends)
-            # With a cell a range holds the first of its class; only beside a factor of zeros may none be left.
+            # Each range contains the first cell of the class of each of its cells. Only next to a factor of zeros can
+            # it be empty.
             bounds = tuple(zip(lo.tolist(), (hi - 1).tolist(), strict=True))
             out = op.Intervals(len(cells), bounds) if (lo < hi).all() else _written_out(a, cells)
         case op.Groups():
@@ -380,7 +399,7 @@ def _written_out(a: Operator, cells: Indices) -> Operator | None:
 @final
 @dataclass(frozen=True, eq=False)
 class _Point:
-    """T (p, n) with p ≥ 1, and what all formulas need of it."""
+    """The sums T (p, n) with p ≥ 1, and the quantities that all formulas need from it."""
 
     sums: Floats
 
@@ -409,13 +428,13 @@ class _Point:
 
     @cached_property
     def covariance(self) -> Floats:
-        """Σ by the formula with cancellation, (n, n): good enough to search by."""
+        """Σ by the formula with cancellation, (n, n): accurate enough for a search."""
         m = -(self.sums.T @ self.filtered)
         m[np.diag_indices(len(self.s))] += 1
         return np.asarray(m * (self.s[:, None] * self.s))
 
     def gradient(self, products: Floats, diagonal: Floats) -> Floats:
-        """∇ of tr(GΣ) from R = TSG (p, n) and the diagonal of G (n,); shape (p, n)."""
+        """Return ∇ of tr(GΣ) from R = TSG (p, n) and the diagonal of G (n,); shape (p, n)."""
         kt = self.filtered
         v = self.inverse @ (products * self.s)
         columns = diagonal * self.s - np.einsum("rk,rk->k", products, kt)
@@ -430,7 +449,7 @@ class _Gram(NamedTuple):
 
 
 class _Slopes(NamedTuple):
-    """An objective at a point: what is minimised, the quantity really wanted, and TSG and diag G for its gradient."""
+    """An objective at a point: its value, the quantity that it approximates, and TSG and diag G for its gradient."""
 
     value: float
     wanted: float
@@ -441,16 +460,16 @@ class _Slopes(NamedTuple):
 class _Objective(abc.ABC):
     @abc.abstractmethod
     def at(self, point: _Point) -> _Slopes:
-        """The value at the point, and its derivatives with respect to all variances."""
+        """Return the value at the point, and its derivatives with respect to all variances."""
 
     def value_and_gradient(self, point: _Point) -> tuple[_Slopes, Floats]:
-        """The value at the point and its gradient (p, n)."""
+        """Return the value at the point and its gradient (p, n)."""
         slopes = self.at(point)
         return slopes, point.gradient(slopes.products, slopes.diagonal)
 
 
 def _squared(a: Operator) -> Operator:
-    """The operator of the squared entries."""
+    """Return the operator of the squared entries."""
     match a:
         case op.Dense() | op.Averages() | op.Differences():
             return op.Dense(rules.dense(a).astype(np.float64) ** 2)
@@ -495,7 +514,7 @@ class _Ranges(Operator):
 
 
 def _quick(a: Operator) -> Operator:
-    """The same matrix in the form that is quickest for many columns at a time."""
+    """Return the same matrix in the form that is quickest for many columns at a time."""
     match a:
         case op.Intervals():
             return _Ranges(a)
@@ -512,13 +531,13 @@ def _quick(a: Operator) -> Operator:
 
 
 def _has_all_ranges(a: op.Intervals) -> bool:
-    """Whether every interval is asked exactly once."""
+    """Return True if the queries are all intervals, each exactly once."""
     m, n = a.shape
     return 2 * m == n * (n + 1) and len(set(a.bounds)) == m
 
 
 def _by_rows(a: Operator, w: Floats) -> _Gram:
-    """Through the queries and back."""
+    """Return G through the queries and back."""
     quick = _quick(a)
     return _Gram(
         np.asarray(_squared(quick).rmv(w), dtype=np.float64), lambda x: quick.rmv(w[:, None] * quick.mv(x.T)).T
@@ -526,7 +545,10 @@ def _by_rows(a: Operator, w: Floats) -> _Gram:
 
 
 def _all_ranges(n: int, weight: float) -> _Gram:
-    """All ranges with one weight: Σ_{i<j} (c_j − c_i)² over the n + 1 cumulative sums c, no row of queries touched."""
+    """Return G of all ranges with one weight: Σ_{i<j} (c_j − c_i)² over the n + 1 cumulative sums c.
+
+    No row of the queries is computed.
+    """
 
     def times(x: Floats) -> Floats:
         sums = np.cumsum(x, axis=1)
@@ -538,7 +560,7 @@ def _all_ranges(n: int, weight: float) -> _Gram:
 
 
 def _kronecker(a: op.Kronecker, weight: float) -> _Gram:
-    """A Kronecker product with one weight: (A⊗B)ᵀ(A⊗B) = AᵀA ⊗ BᵀB, one small product per axis."""
+    """Return G of a Kronecker product with one weight: (A⊗B)ᵀ(A⊗B) = AᵀA ⊗ BᵀB, one small product per axis."""
     grams = [np.asarray(rules.gram(f), dtype=np.float64) for f in a.factors]
     product = op.Kronecker(tuple(op.Dense(g) for g in grams))
     diagonal = reduce(np.multiply.outer, [np.diag(g) for g in grams]).ravel()
@@ -546,7 +568,7 @@ def _kronecker(a: op.Kronecker, weight: float) -> _Gram:
 
 
 def _structured_gram(a: Operator, w: Floats) -> _Gram | None:
-    """G by structure; None where its matrix is the quicker way."""
+    """Return G by structure; None if its matrix is quicker."""
     m, n = a.shape
     even = bool((w == w[0]).all())
     match a:
@@ -564,7 +586,7 @@ def _structured_gram(a: Operator, w: Floats) -> _Gram | None:
 
 @final
 class _Total(_Objective):
-    """Log of tr(GΣ)."""
+    """The log of tr(GΣ)."""
 
     def __init__(self, queries: Queries) -> None:
         self._grams: list[_Gram] = []
@@ -589,20 +611,23 @@ class _Total(_Objective):
 
 
 class _Table(abc.ABC):
-    """One table's variances at a point, and G_q for weights q of them."""
+    """The variances of one table at a point, and G_q for weights q of them."""
 
     @abc.abstractmethod
     def variances(self, point: _Point) -> Floats:
-        """V (m,)."""
+        """Return V (m,)."""
 
     @abc.abstractmethod
     def products(self, point: _Point, q: Floats) -> tuple[Floats, Floats]:
-        """TSG_q (p, n) and diag G_q (n,), at the point whose variances were asked for last."""
+        """Return TSG_q (p, n) and diag G_q (n,), at the point of the latest call of `variances`."""
 
 
 @final
 class _Low(_Table):
-    """By the (m, p) matrix U = R S Tᵀ: v = R² s² − rowsum(U ∘ UK) and TSG_q = (Rᵀ diag(q) U)ᵀ. Never n × n."""
+    """The variances from the (m, p) matrix U = R S Tᵀ, never n × n.
+
+    v = R² s² − rowsum(U ∘ UK) and TSG_q = (Rᵀ diag(q) U)ᵀ.
+    """
 
     def __init__(self, a: Operator) -> None:
         self._rows = _quick(a)
@@ -621,7 +646,7 @@ class _Low(_Table):
 
 @final
 class _Tall(_Table):
-    """By the covariance (n, n), for tables of many more rows than cells."""
+    """The variances from the covariance (n, n), for tables of many more rows than cells."""
 
     def __init__(self, a: Operator) -> None:
         self._rows = a
@@ -636,7 +661,7 @@ class _Tall(_Table):
 
 @final
 class _Worst(_Objective):
-    """Log of the t-norm of v/c over all queries."""
+    """The log of the t-norm of v/c over all queries."""
 
     def __init__(self, queries: Queries, t: float, tables: list[_Table] | None = None) -> None:
         self._targets = queries.numbers
@@ -647,7 +672,7 @@ class _Worst(_Objective):
         ]
 
     def sharper(self, queries: Queries, t: float) -> _Worst:
-        """The same for another t; the tables are shared."""
+        """Return this objective for another t; the tables are shared."""
         return _Worst(queries, t, self._tables)
 
     def at(self, point: _Point) -> _Slopes:
@@ -676,9 +701,11 @@ def _worst_objectives(queries: Queries) -> list[_Worst]:
 class PIdentity:
     """A strategy of every cell and p sums.
 
-    sums: T (p, n), p = 0 for the cells on their own. value: what was minimised, per unit of noise variance, recomputed
-    from a Cholesky factor. cells_alone: the same of the cells on their own. starts: how many were tried. status: how
-    the search ended.
+    sums: T (p, n), p = 0 for the cells on their own.
+    value: The minimised quantity, per unit of noise variance, recomputed from a Cholesky factor.
+    cells_alone: This quantity for the cells on their own.
+    starts: The number of starts tried.
+    status: The reason why the search ended.
     """
 
     sums: Floats
@@ -694,28 +721,31 @@ class PIdentity:
 
 
 class Clock:
-    """Whether the time is up; never, without a limit in seconds."""
+    """A time limit in seconds; without one, the time is never up."""
 
     def __init__(self, seconds: float | None) -> None:
         self._end = math.inf if seconds is None else time.monotonic() + seconds
 
     @property
     def over(self) -> bool:
-        """Whether it is."""
+        """True if the time is up."""
         return time.monotonic() >= self._end
 
     @property
     def left(self) -> float | None:
-        """Seconds, at least 0; None without a limit."""
+        """Remaining seconds, at least 0; None without a limit."""
         return None if self._end == math.inf else max(0.0, self._end - time.monotonic())
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class _Limits:
-    """How long a search may go on.
+    """The limits of a search.
 
-    finishers: starts that are followed to the end.
+    starts: The largest number of starts.
+    finishers: The number of starts that are followed to the end.
+    iterations: The largest number of iterations of a descent.
+    clock: The time limit.
     """
 
     starts: int
@@ -725,10 +755,10 @@ class _Limits:
 
     @classmethod
     def of(cls, n: int, starts: int | None, iterations: int, seconds: float | None) -> _Limits:
-        """Defaults by the number of cells.
+        """Return the limits, with defaults by the number of cells.
 
         Raises:
-            WorkloadError: no start or no iteration is allowed.
+            WorkloadError: No start or no iteration is allowed.
         """
         default, finishers = (16, 4) if n <= SMALL else (8, 3) if n <= LARGE else (4, 1)
         number = checked_whole("starts", default if starts is None else starts)
@@ -736,7 +766,7 @@ class _Limits:
 
 
 def _descend(objective: _Objective, start: Floats, iterations: int, clock: Clock) -> Floats:
-    """L-BFGS within 0 ≤ T ≤ CAP; the T (p, n) whose wanted quantity was least on the way."""
+    """Run L-BFGS within 0 ≤ T ≤ CAP, and return the T (p, n) on its path with the least true value."""
     import scipy.optimize as so  # takes as long as a small plan
 
     shape, best, kept = start.shape, math.inf, start
@@ -766,7 +796,7 @@ def _descend(objective: _Objective, start: Floats, iterations: int, clock: Clock
 
 
 def _branches(n: int, branching: int) -> list[Floats]:
-    """The inner nodes of a tree over n cells, one matrix (nodes, n) of 0 and 1 per level, the root last."""
+    """Return the inner nodes of a tree over n cells: one matrix (nodes, n) of 0 and 1 per level, the root last."""
     levels, size, cell = [], branching, np.arange(n)
     while True:
         nodes = np.arange(-(-n // size))
@@ -777,7 +807,7 @@ def _branches(n: int, branching: int) -> list[Floats]:
 
 
 def _tree(objective: _Objective, n: int, branching: int) -> tuple[float, Floats]:
-    """The tree of a branching with the best weights of its levels: its value, and T (nodes, n)."""
+    """Return the tree of a branching with the best weights of its levels: its value, and T (nodes, n)."""
     import scipy.optimize as so  # takes as long as a small plan
 
     levels = _branches(n, branching)
@@ -800,7 +830,7 @@ def _tree(objective: _Objective, n: int, branching: int) -> tuple[float, Floats]
 
 
 def _trees(objective: _Objective, n: int, size: int) -> list[Floats]:
-    """The two best trees among those with about as many nodes as sums are wanted, the best first."""
+    """Return the two best trees among those with at most about twice `size` nodes, the best first."""
     branchings = [b for b in (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32) if b < n]
     nodes = {b: sum(len(x) for x in _branches(n, b)) for b in branchings}
     allowed = [b for b in branchings if nodes[b] <= max(2 * size + 1, 4)]
@@ -813,7 +843,7 @@ def _uniform(n: int, size: int, rng: Generator) -> Floats:
 
 
 def _boxes(n: int, size: int, rng: Generator) -> Floats:
-    """Random ranges of cells, of random weight, over a low random ground: a sum at 0 would stay there."""
+    """Return random ranges of cells, of random weight, plus small random numbers: a sum at 0 would stay there."""
     ends = np.sort(rng.integers(0, n, size=(size, 2)), axis=1)
     cells = np.arange(n)
     inside = (ends[:, :1] <= cells) & (cells <= ends[:, 1:])
@@ -821,7 +851,7 @@ def _boxes(n: int, size: int, rng: Generator) -> Floats:
 
 
 def _asked(queries: Queries, size: int, rng: Generator) -> Floats:
-    """Queries chosen at random, without their signs, over a low random ground."""
+    """Return queries chosen at random, without their signs, plus small random numbers."""
     tables = rng.integers(0, len(queries.operators), size=(size,))
     chosen = []
     for i in tables:
@@ -834,7 +864,7 @@ def _asked(queries: Queries, size: int, rng: Generator) -> Floats:
 
 
 def _starts(queries: Queries, objective: _Objective, size: int, rng: Generator) -> Iterator[Floats]:
-    """Starts without end, all kinds early; sizes around the given one."""
+    """Yield starts without end, all kinds early, with numbers of sums around the given size."""
     n = queries.cells
     trees = _trees(objective, n, size)
     for turn in itertools.count():
@@ -859,7 +889,7 @@ def _search(
     limits: _Limits,
     progress: Progress | None,
 ) -> PIdentity:
-    """Descend a little from every start with the first objective, further from the best ones, to the end from fewer."""
+    """Search from all starts a little with the first objective, from the best further, and from fewer to the end."""
     clock = limits.clock
     alone = measure(queries, np.zeros((0, queries.cells)))
     best, kept = alone, np.zeros((0, queries.cells))
@@ -898,7 +928,7 @@ def _search(
 
 
 def _asking(queries: Queries) -> int:
-    """The number of cells, of queries that look at any."""
+    """Return the number of cells. Raise WorkloadError if no query counts any."""
     if not any(_looked_at(a).any() for a in queries.operators):
         raise WorkloadError(
             "queries-count-nothing",
@@ -924,20 +954,24 @@ def least_total(
 
     Args:
         queries: R_i (m_i, n) with weights w_i.
-        rng: chooses the starts.
-        size: about how many sums beside the cells, p. Default: n/16, at least 1.
-        starts: how many to try. Default: 16 up to SMALL cells, 4 above LARGE, 8 between.
-        iterations: of L-BFGS for the best starts; the others take fewer.
-        max_seconds: limit of the time taken, checked between iterations.
-        progress: called after every descent.
+        rng: The generator that chooses the starts.
+        size: About the number p of sums in addition to the cells. Default: n/16, at least 1.
+        starts: The number of starts. Default: 16 up to SMALL cells, 4 above LARGE, 8 between.
+        iterations: The iterations of L-BFGS for the best starts; the others take fewer.
+        max_seconds: The time limit in seconds, checked between iterations.
+        progress: The function called after every descent.
 
     Raises:
-        WorkloadError: no start, sum or iteration is allowed, all queries are 0, or an operator has no rule for what is
-            needed of it.
+        WorkloadError: No start, sum or iteration is allowed, all queries are 0, or an operator lacks a rule that the
+        search needs.
 
-    **Guarantees**: never worse than the cells on their own; `value` is that of `sums`. No bound is proven.
+    **Guarantees**
+        * The result is never worse than the cells on their own.
+        * `value` is the total of `sums`.
 
-    Source: the module's.
+    The function proves no bound.
+
+    Source: see the module.
     """
     n = _asking(queries)
     limits = _Limits.of(n, starts, iterations, max_seconds)
@@ -960,22 +994,26 @@ def least_worst(
 
     Args:
         queries: R_i (m_i, n) with targets c_i.
-        rng: chooses the starts.
-        size: about how many sums beside the cells, p. Default: n/8 up to 64 cells, n/16 above, at least 1.
-        starts: how many to try, the second being the strategy of the least total Σ v/c. Default: 16 up to SMALL cells,
-            4 above LARGE, 8 between.
-        iterations: of L-BFGS for each t.
-        max_seconds: limit of the time taken, checked between iterations.
-        progress: called after every descent.
+        rng: The generator that chooses the starts.
+        size: About the number p of sums in addition to the cells. Default: n/8 up to 64 cells, n/16 above, at least 1.
+        starts: The number of starts; the second is the strategy of the least total Σ v/c. Default: 16 up to SMALL
+            cells, 4 above LARGE, 8 between.
+        iterations: The iterations of L-BFGS for each t.
+        max_seconds: The time limit in seconds, checked between iterations.
+        progress: The function called after every descent.
 
     Raises:
-        WorkloadError: no start, sum or iteration is allowed, all queries are 0, or an operator has no rule for what is
-            needed of it.
+        WorkloadError: No start, sum or iteration is allowed, all queries are 0, or an operator lacks a rule that the
+        search needs.
 
-    **Guarantees**: never worse than the cells on their own; `value` is that of `sums`; of all T tried at full length
-    the best by the true maximum is kept, not the last. No bound is proven.
+    **Guarantees**
+        * The result is never worse than the cells on their own.
+        * `value` is the worst ratio of `sums`.
+        * Of all T tried at full length, the function keeps the best by the true maximum, not the last.
 
-    Source: the module's.
+    The function proves no bound.
+
+    Source: see the module.
     """
     n = _asking(queries)
     limits = _Limits.of(n, starts, iterations, max_seconds)
@@ -994,20 +1032,23 @@ def least_worst(
 
 
 def still_worst(queries: Queries, sums: Floats, *, iterations: int = WORST_STEPS) -> PIdentity:
-    """The same from a strategy that was found for targets like these.
+    """Minimise the worst ratio from a strategy that was found for similar targets.
 
     Args:
         queries: R_i (m_i, n) with targets c_i.
-        sums: T (p, n) to start from.
-        iterations: of L-BFGS for each t, the larger ones.
+        sums: The start T (p, n).
+        iterations: The iterations of L-BFGS for each of the larger t.
 
     Raises:
-        WorkloadError: no iteration is allowed, all queries are 0, or an operator has no rule for what is needed of it.
+        WorkloadError: No iteration is allowed, all queries are 0, or an operator lacks a rule that the search needs.
 
-    **Guarantees**: never worse than the start, nor than the cells on their own; `value` is that of `sums`. No bound is
-    proven.
+    **Guarantees**
+        * The result is never worse than the start, nor than the cells on their own.
+        * `value` is the worst ratio of `sums`.
 
-    Source: the module's.
+    The function proves no bound.
+
+    Source: see the module.
     """
     limits = _Limits.of(_asking(queries), 1, iterations, None)
     begun = worst(queries, sums)

@@ -1,19 +1,36 @@
 """Product form: many structured attributes in one table, planned without their joint cells.
 
-Sector T of the attributes measures (⊗_{a∈T} H_a ⊗_{a∉T} 1ᵀ) x at precision s_T. With w_a what H_a sends to 0, scaled
-to 1ᵀw_a = 1, and K_a the inverse of H_aᵀH_a beside it, one attribute says
+**Symbols** (docs/mathematics/notation.md).
 
-    g(i) = ‖K^−½ Eᵀ(e_i − w)‖² of a record,   f = R w and v(j) = ‖K^½ Eᵀ r_j‖² of row j of a view R,    E ⟂ 1,
+| letter | meaning |
+|---|---|
+| T, s_T | a sector of the attributes, and its precision |
+| H_a, w_a | the measurement of attribute a, and the vector that H_a maps to 0, scaled to 1ᵀw_a = 1 |
+| K_a | the inverse of H_aᵀH_a on the complement of w_a |
+| E | an orthonormal basis of the complement of 1 |
+| R, r_j | a view of the attribute, and its row j |
+| p, q, θ | dual weights of cells, of rows and of tables |
 
-and the products of these say everything (docs/mathematics/notation.md):
+**Statement.** Sector T of the attributes measures (⊗_{a∈T} H_a ⊗_{a∉T} 1ᵀ) x at precision s_T. One attribute
+contributes
 
-    Δ² = Σ_T s_T Π_{a∈T} max g,      var_t(j) = Σ_{T⊆t} s_T⁻¹ Π_{a∈T} v_a(j_a) Π_{a∈t∖T} f_a(j_a)².
+    g(i) = ‖K^−½ Eᵀ(e_i − w)‖² of a record,   f = R w and v(j) = ‖K^½ Eᵀ r_j‖² of row j of a view R.
 
-An attribute that every table shows is in every T: E = I and w = 0. Exchangeable ones have w = 1/n, H their centring.
-At fixed s the problem in one (w, K) is jointly convex, and solved in closed form; the dual weights p of cells, q of
-rows and θ of tables follow the multipliers. With one product q of rows for a kind of tables the worst row is some per
-cent above the average; a mixture of a few is not (`MIXED`). What is found here is never believed: the price comes from
-the integers, the bound from :mod:`fitnoise.solving.cores`.
+All costs and variances are sums of products of these:
+
+    Δ² = Σ_T s_T Π_{a∈T} max g,
+
+    var_t(j) = Σ_{T⊆t} s_T⁻¹ Π_{a∈T} v_a(j_a) Π_{a∈t∖T} f_a(j_a)².
+
+An attribute that every table shows is in every T: E = I and w = 0. Exchangeable attributes have w = 1/n, and H is their
+centring.
+
+**Method.** At fixed s, the problem in one (w, K) is jointly convex and has a closed solution. The dual weights p, q and
+θ follow the multipliers. With one product q of rows for a kind of tables, the worst row is some per cent above the
+average. A mixture of a few products removes this difference (`MIXED`).
+
+**Trust.** Nothing found here is believed. The price comes from the integers, and the bound from
+:mod:`fitnoise.solving.cores`.
 """
 
 from __future__ import annotations
@@ -37,32 +54,37 @@ from fitnoise.solving.certificates import Evidence
 from fitnoise.solving.sectors import Decomposition
 
 MIXED = 4
-"""Products of which the weights of the rows of one family are a mixture."""
+"""The number of products in the mixture of row weights of one family."""
 
 FLOOR = 1e-9
-"""Least share of a weight of cells or rows, before it is normalised."""
+"""The smallest share of a weight of cells or rows, before it is normalised."""
 
 CLOSE = 5e-4
-"""Of an upper value to that of the weights at which the search stops: what one product form can do is found."""
+"""The gap between the value and that of the weights at which the search stops: no product form does much better."""
 
 
 SETTLED = 1e-6
-"""The same where rows weigh what they do, and only cells are weighed: there the search converges."""
+"""The gap at which the search stops if only cells are weighed, because the weights of rows are fixed: there it
+converges."""
 
 PUBLIC = 1e-8
-"""What the total costs where records are replaced, whose number is public: nothing, but its noise must be some."""
+"""The cost of the total if records are replaced and their number is public. It would be 0, but its noise must be
+finite."""
 
 STALE = 80
-"""Steps without any gain after which a search ends."""
+"""The number of steps without any gain after which a search ends."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """Attributes alike: of equally many values, asked the same views in tables alike.
+    """Interchangeable attributes: of equally many values, with the same views in tables of equal form.
 
-    axes: which. even: exchangeable ones. always: shown by every table. merged: the class of every value that no view
-    tells apart, (n,). views: what is asked of the classes, by number, (m, n') each.
+    axes: The attributes of the kind.
+    even: True for exchangeable attributes.
+    always: True if every table shows them.
+    merged: The class of every value, (n,); no view distinguishes the values of a class.
+    views: The queries about the classes, by number, (m, n') each.
     """
 
     axes: tuple[int, ...]
@@ -73,12 +95,12 @@ class Kind:
 
     @property
     def size(self) -> int:
-        """n', how many classes there are."""
+        """n', the number of classes."""
         return int(self.merged.max()) + 1
 
     @property
     def contrasts(self) -> Floats:
-        """E, an orthonormal basis of what is measured beside the total, (n', n' − 1); of everything, (n', n')."""
+        """E, an orthonormal basis of the measured contrasts without the total, (n', n' − 1); with it, (n', n')."""
         if self.even:
             return np.zeros((0, 0))
         return np.eye(self.size) if self.always else np.asarray(sl.helmert(self.size).T)
@@ -87,10 +109,12 @@ class Kind:
 @final
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Tables alike but for which attributes of their kinds they show: a family.
+    """A family of tables that differ only in the attributes of their kinds that they show.
 
-    slots: kind and view of each of their attributes of two values or more. tables: numbers, (T,). axes: by slot, (T,
-    s). variance: the target of each.
+    slots: Kind and view of each of their attributes of two values or more.
+    tables: The numbers of the tables, (T,).
+    axes: The attributes by slot, (T, s).
+    variance: The target of each table.
     """
 
     slots: tuple[tuple[int, int], ...]
@@ -109,13 +133,16 @@ class Table:
 class Products:
     """Tables by axis: kinds of attributes, and families of tables.
 
-    kinds: of all axes of two values or more. kind: the number of each axis, −1 for those of one value.
-    families: of the tables. tables: how many there are. operators: what views are, by number. looser: where targets
-        vary along an attribute, by how much more the variance of each row may be than that of the tightest one, (m,);
-        views in kinds and all variances are relative to it. 1 elsewhere.
-    shares: θ of every table, of mass 1, where only the sum of variances over targets is asked for, (tables,): each of
-        its rows then has the same part of it. None asks every row for its own target.
-    replaced: whether records are replaced, so that their number is public and costs nothing.
+    kinds: The kinds of all axes of two values or more.
+    kind: The number of each axis's kind, −1 for axes of one value.
+    families: The families of the tables.
+    tables: The number of tables.
+    operators: The operators of the views, by number.
+    looser: For targets that vary along an attribute, the target variance of each row as a multiple of the tightest,
+        (m,); 1 elsewhere. Views in kinds and all variances are relative to it.
+    shares: θ of every table, of mass 1, if the target is the sum of variances over targets, (tables,). Each row of a
+        table then has an equal part of the table's share. None gives every row its own target.
+    replaced: True if records are replaced, so that their number is public and costs nothing.
     """
 
     kinds: tuple[Kind, ...]
@@ -136,16 +163,16 @@ class Products:
         *,
         replaced: bool = False,
     ) -> Products:
-        """From a decomposition by axis.
+        """Return the problem of a decomposition by axis.
 
         Args:
-            d: whose targets are those of the tightest row of every table.
-            weights: ω of every table, where the sum of all variances is asked for.
-            looser: where targets vary along an attribute, by table: the place of its axis, and `looser` there.
-            replaced: whether records are, so that their number is public.
+            d: The decomposition, whose targets are those of the tightest row of every table.
+            weights: ω of every table, if the target is the sum of all variances.
+            looser: For targets that vary along an attribute, by table: the place of its axis, and `looser` there.
+            replaced: True if records are replaced, so that their number is public.
 
         Raises:
-            WorkloadError: what is asked of an attribute does not tell its values apart, or leaves counts undetermined.
+            WorkloadError: The queries about an attribute do not distinguish its values, or leave counts undetermined.
         """
         numbered: dict[tuple[Operator | None, bytes], int] = {}
         by_view: list[Floats] = []
@@ -201,7 +228,7 @@ class Products:
 
     @cached_property
     def shapes(self) -> Counter[int]:
-        """How many sets there are of so many attributes that some table shows together, exchangeable ones left out."""
+        """The number of sets of attributes that some table shows together, by size, without exchangeable attributes."""
         wide = [k >= 0 and not self.kinds[k].even for k in self.kind]
         rows = {tuple(a for a in row if wide[a]) for f in self.families for row in f.axes.tolist()}
         sets = {frozenset(own) for row in rows for k in range(len(row) + 1) for own in itertools.combinations(row, k)}
@@ -209,7 +236,7 @@ class Products:
 
     @cached_property
     def symmetric(self) -> bool:
-        """Whether every exchange of two attributes of one kind maps the tables, views and targets onto themselves."""
+        """True if every exchange of two attributes of one kind maps the tables, views and targets onto themselves."""
         listed = Counter(
             (f.variance, frozenset(zip(row, (v for _, v in f.slots), strict=True)))
             for f in self.families
@@ -227,7 +254,7 @@ class Products:
 def _refined(
     first: Sequence[tuple[object, ...]], listed: Sequence[tuple[int, float, list[tuple[int, int]]]]
 ) -> list[int]:
-    """Colours of attributes that have their like in tables of like colours: as few as there can be."""
+    """Return the coarsest stable colouring: attributes of one colour appear equally in tables of equal colours."""
     names = {x: i for i, x in enumerate(sorted(set(first)))}
     colours = [names[x] for x in first]
     while True:
@@ -284,7 +311,7 @@ def _kind(
 class Weights:
     """Dual weights that are products: p by kind, q by family and slot, θ by family, all of mass 1.
 
-    Of exchangeable attributes they are uniform, and not written.
+    The weights of exchangeable attributes are uniform, and not stored.
     """
 
     p: list[Floats]
@@ -293,14 +320,14 @@ class Weights:
 
     @classmethod
     def uniform(cls, x: Products) -> Weights:
-        """Where a search begins."""
+        """Return the weights from which a search starts."""
         p = [np.full(0 if k.even else k.size, 1 / k.size) for k in x.kinds]
         q = [{s: _even(len(x.kinds[s[0]].views[s[1]])) for s in f.slots if not x.kinds[s[0]].even} for f in x.families]
         theta = np.full(x.tables, 1 / x.tables) if x.shares is None else x.shares
         return cls(p, q, [theta[f.tables] for f in x.families])
 
     def evidence(self, x: Products) -> Evidence:
-        """As a plan keeps them: θ by table, then all others in the order of kinds and families; p alone of a sum."""
+        """Return the weights in a plan's order: θ by table, then others by kind and family; for a sum, p alone."""
         if x.shares is not None:
             return Evidence(np.concatenate([np.zeros(0), *self.p]), np.zeros(0))
         theta = np.empty(x.tables)
@@ -310,10 +337,10 @@ class Weights:
 
     @classmethod
     def read(cls, x: Products, evidence: Evidence) -> Weights:
-        """From what a plan keeps.
+        """Return the weights that a plan stores.
 
         Raises:
-            PlanError: weights that are negative, not finite, of the wrong number or of no mass.
+            PlanError: Weights are negative, not finite, of the wrong number or of no mass.
         """
         out = cls.uniform(x)
         chosen = x.shares is None
@@ -357,10 +384,12 @@ def _even(n: int) -> Floats:
 @final
 @dataclass(eq=False)
 class Form:
-    """A strategy in product form, before it is made of integers.
+    """A strategy in product form, before its numbers are made integers.
 
-    w, k: of each kind, (n',) and (n' − 1, n' − 1), or of order n' where every table shows it; empty for exchangeable
-    ones. precisions: s_T by set of attributes. value: Δ² at targets that are met.
+    w, k: The w and K of each kind, (n',) and (n' − 1, n' − 1); K is (n', n') if every table shows the kind. Both are
+        empty for exchangeable kinds.
+    precisions: s_T by set of attributes.
+    value: Δ² with all targets met.
     """
 
     w: list[Floats]
@@ -371,7 +400,7 @@ class Form:
 
 @dataclass(eq=False)
 class _Family:
-    """A family in a search: with which sectors its tables have, and weights of its own."""
+    """A family in a search: the sectors of its tables, and its weights."""
 
     table: Table
     masks: list[tuple[int, ...]]
@@ -383,21 +412,21 @@ class _Family:
     lo: Floats = field(default_factory=lambda: np.zeros(0))
 
     def products(self, hi: Floats, lo: Floats) -> Floats:
-        """Π hi over the slots of each mask times Π lo over the others."""
+        """Return Π hi over the slots of each mask times Π lo over the others."""
         return np.asarray(np.where(self.inside, hi, lo).prod(axis=1))
 
     def without(self, i: int, hi: Floats, lo: Floats) -> Floats:
-        """The same but for one slot."""
+        """Return these products without one slot."""
         kept = [j for j in range(self.inside.shape[1]) if j != i]
         return np.asarray(np.where(self.inside[:, kept], hi[kept], lo[kept]).prod(axis=1))
 
 
 class Search:
-    """Ascent of the dual weights, with the strategy that is best for them.
+    """The ascent of the dual weights, with the strategy that is best for them.
 
     Args:
-        x: the problem.
-        mixed: products in the mixture of each family's row weights.
+        x: The problem.
+        mixed: The number of products in the mixture of each family's row weights.
     """
 
     def __init__(self, x: Products, mixed: int = 1) -> None:
@@ -428,7 +457,7 @@ class Search:
         self._weigh()
 
     def _measure(self) -> None:
-        """What every value costs (g), and of every row f² and v, kind by kind."""
+        """Compute the cost of every value (g), and f² and v of every row, kind by kind."""
         self.g: list[Floats] = []
         self.f: list[dict[int, Floats]] = []
         self.v: list[dict[int, Floats]] = []
@@ -445,7 +474,7 @@ class Search:
             self.v.append({v: np.einsum("ij,ij->i", re @ k, re) for v, (_, re) in views.items()})
 
     def _weigh(self) -> None:
-        """Averages, the precisions that are best for them, and what each part of a kind weighs."""
+        """Compute averages, the precisions that are best for them, and the weight of each part of a kind."""
         kinds = self.x.kinds
         above = np.zeros(len(self.ids))
         for f in self.families:
@@ -480,7 +509,7 @@ class Search:
         return float(f.q[slot] @ self.v[k][v]), float(f.q[slot] @ self.f[k][v])
 
     def improve(self) -> None:
-        """The best w and K of every kind for the weights and precisions there are."""
+        """Set the best w and K of every kind for the current weights and precisions."""
         for i, kind in enumerate(self.x.kinds):
             if kind.even:
                 continue
@@ -503,7 +532,7 @@ class Search:
         self._weigh()
 
     def ascend(self) -> None:
-        """One step of the weights towards what is dearest and least accurate."""
+        """Move the weights one step towards the costliest cells and the least accurate rows."""
         for i, kind in enumerate(self.x.kinds):
             if not kind.even:
                 self.p[i] = _normalised(self.p[i] * self.g[i] / self.c[i])
@@ -520,19 +549,19 @@ class Search:
             f.theta = f.theta / total
 
     def value(self) -> float:
-        """Δ² of the strategy there is, scaled to meet its worst target, or the sum; exact but for rounding."""
+        """Return Δ² of the current strategy, scaled to meet its worst target, or the sum; exact except for rounding."""
         dearest = self._dearest()
         if self.x.shares is not None:
             return float(np.sqrt(self.above * dearest).sum()) ** 2
         return float((self.s * dearest).sum()) * max(self._worst(f) for f in self.families)
 
     def _dearest(self) -> Floats:
-        """What each sector costs a record with the dearest value of every attribute, at precision 1."""
+        """Return the cost of each sector for a record with the costliest value of every attribute, at precision 1."""
         dearest = np.array([g.max() for g in self.g])
         return np.asarray(self.free * (dearest**self.count).prod(axis=1))
 
     def _worst(self, f: _Family) -> float:
-        """The largest variance over target of a family's tables."""
+        """Return the largest variance over target of a family's tables."""
         parts = []
         for k, v in f.table.slots:
             n = self.x.kinds[k].size
@@ -543,7 +572,7 @@ class Search:
         return float(worst(parts, f.masks, alike).max() * noise.max() / f.table.variance)
 
     def run(self, steps: int, told: Callable[[float, float], None] | None = None) -> Form:
-        """The best form found in so many steps, or until nothing better is there."""
+        """Return the best form found in at most `steps` steps; the search also ends when gains end."""
         close = CLOSE if self.x.shares is None else SETTLED
         self.improve()
         best = self._form(self.value())
@@ -569,12 +598,12 @@ class Search:
 
     @property
     def weights(self) -> Weights:
-        """Of a search with one product for each family."""
+        """The weights of a search with one product for each family."""
         return Weights([x.copy() for x in self.p], [dict(f.q) for f in self.families], [f.theta for f in self.families])
 
 
 def solve(x: Products, steps: int = 400, told: Callable[[float, float], None] | None = None) -> tuple[Form, Weights]:
-    """A strategy in product form, and weights to prove a bound with."""
+    """Return a strategy in product form, and weights that prove a bound."""
     one = Search(x)
     form = one.run(steps, told)
     if x.shares is None and one.nu**2 * (1 + CLOSE) < form.value:
@@ -584,17 +613,17 @@ def solve(x: Products, steps: int = 400, told: Callable[[float, float], None] | 
 
 
 def subsets(n: int) -> list[tuple[int, ...]]:
-    """All subsets of so many places, small ones first."""
+    """Return all subsets of n places, small ones first."""
     return [x for k in range(n + 1) for x in itertools.combinations(range(n), k)]
 
 
 def worst(parts: Sequence[tuple[Floats, Floats]], masks: Sequence[tuple[int, ...]], noise: Floats) -> Floats:
-    """The largest variance of a row, of tables alike but for their noise, (T,); as `variances`."""
+    """Return the largest variance of a row, for tables that differ only in their noise, (T,); see `variances`."""
     return np.array([variances(parts, masks, row).max() for row in noise])
 
 
 def variances(parts: Sequence[tuple[Floats, Floats]], masks: Sequence[tuple[int, ...]], noise: Floats) -> Floats:
-    """Σ_T noise_T Π_{a∈T} v_a Π_{a∉T} f_a² of all rows, (rows of each slot…). parts: (v, f²) of every slot."""
+    """Return Σ_T noise_T Π_{a∈T} v_a Π_{a∉T} f_a² of all rows, (rows of each slot…); parts are (v, f²) of the slots."""
     total = np.zeros([len(v) for v, _ in parts])
     for mask, x in zip(masks, noise.tolist(), strict=True):
         term = np.array(x)
@@ -605,7 +634,7 @@ def variances(parts: Sequence[tuple[Floats, Floats]], masks: Sequence[tuple[int,
 
 
 def outer(vectors: Sequence[Floats]) -> Floats:
-    """Their outer product, along an axis for each."""
+    """Return the outer product of vectors, with an axis for each."""
     out: Floats = np.ones(())
     for v in vectors:
         out = np.multiply.outer(out, v)
@@ -613,7 +642,7 @@ def outer(vectors: Sequence[Floats]) -> Floats:
 
 
 def top(v: Floats, f: Floats) -> tuple[Floats, Floats]:
-    """The pairs that no other is above in both."""
+    """Return the pairs that no other pair exceeds in both numbers."""
     order = np.lexsort((-v, -f))
     above = np.concatenate([[-1.0], np.maximum.accumulate(v[order])[:-1]])
     kept = order[v[order] > above]
@@ -621,7 +650,7 @@ def top(v: Floats, f: Floats) -> tuple[Floats, Floats]:
 
 
 def _tilted(q: Floats, j: int, i: int, copies: int) -> Floats:
-    """Where the j-th of some products of row weights begins: each towards other ends of the axes."""
+    """Return the start of the j-th product of row weights: each leans towards other ends of the axes."""
     if copies == 1:
         return q
     x = np.linspace(-1.0, 1.0, len(q))
@@ -635,7 +664,7 @@ def _normalised(x: Floats) -> Floats:
 
 
 def geometric_mean(c: Floats, n: Floats) -> Floats:
-    """C # N⁻¹, the geometric mean of two positive matrices."""
+    """Return C # N⁻¹, the geometric mean of two positive matrices."""
     values, turn = np.linalg.eigh((n + n.T) / 2)
     values = np.sqrt(np.maximum(values, values[-1] * 1e-14))
     root, inverse = (turn * values) @ turn.T, (turn / values) @ turn.T

@@ -1,14 +1,14 @@
-"""Workloads without sectors, in row space: R with the Gram matrix of all queries, for what looks at whole databases.
+"""Workloads without sectors, in row space: R with the Gram matrix of all queries, for mechanisms on complete databases.
 
-Where every attribute is structured there is one sector, with an integer basis B (r, N) of the queries, and W = L B.
-With weights w_j = (1/c_j)/mean(1/c), so that a number with a tight target counts more,
+**Statement.** If every attribute is structured, there is one sector, with an integer basis B (r, N) of the queries, and
+W = L B. The weights w_j = (1/c_j)/mean(1/c) count a number with a tight target more. Then
 
     R = T B,   T triangular,   TᵀT = Lᵀ diag(w) L,   so that ‖R x‖² = Σ_j w_j (W x)_j² for every x.
 
 A weighted mean squared error per number is therefore a squared distance in row space over m.
 
-Real numbers of deficient rank are answered as queries W + E, a little beside those that were asked: `moved` bounds
-Σ_j w_j max_e E_je², so that bounds can be ones for what was asked.
+**Rounded bases.** Real numbers of deficient rank are answered as queries W + E, close to the requested W. `moved` is
+the root of Σ_j w_j max_e E_je², so that bounds can hold for the requested queries.
 """
 
 from __future__ import annotations
@@ -26,18 +26,21 @@ from fitnoise.kernel.arrays import Floats
 from fitnoise.solving.sectors import Decomposition
 
 CELLS_LIMIT = 4096
-"""Cells of a database that is looked at as a whole."""
+"""The largest number of cells of a database in row space."""
 
 CHUNK = 2**22
-"""Entries of the queries taken into a triangle at once."""
+"""The number of entries of the queries added to a triangle at once."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class RowSpace:
-    """rows: R (r, N). triangle: T (r, r), R = T B. numbers: m, how many numbers are asked for.
+    """The queries of a workload in row space.
 
-    moved: (Σ_j w_j max_e E_je²)^½, of what the queries are beside those that were asked; 0 where they are the same.
+    rows: R (r, N).
+    triangle: T (r, r), R = T B.
+    numbers: m, the number of requested numbers.
+    moved: (Σ_j w_j max_e E_je²)^½ for the shift E of the queries from the requested ones; 0 without a shift.
     """
 
     rows: Floats
@@ -47,16 +50,18 @@ class RowSpace:
 
 
 def row_space(decomposition: Decomposition) -> RowSpace:
-    """The queries of a workload in row space.
+    """Return the queries of a workload in row space.
 
     Args:
-        decomposition: with no exchangeable attribute.
+        decomposition: A workload in sectors, without exchangeable attributes.
 
     Raises:
-        WorkloadError: it has any, or more than CELLS_LIMIT cells; or the queries are dependent in floating point.
+        WorkloadError: The workload has an exchangeable attribute or more than CELLS_LIMIT cells. Or the queries are
+        dependent in floating point.
 
     **Guarantees**
-        * ‖R x‖² = Σ_j w_j (W x)_j², up to rounding; R has full row rank.
+        * ‖R x‖² = Σ_j w_j (W x)_j² holds up to rounding.
+        * R has full row rank.
     """
     if decomposition.sizes or decomposition.cells > CELLS_LIMIT:
         raise WorkloadError(

@@ -1,13 +1,25 @@
-"""One weight for each class of places, and weighted sums of them: nearer the best of all mechanisms than sums alone.
+"""One weight for each class of places, and weighted sums of places: nearer the best of all mechanisms than sums alone.
 
-    X = Σ_g x_g u_g u_gᵀ,   u of a leaf is itself,   u_g = Σ r_h u_h over the places h right below g,
+**Symbols** (as in `solving/trees.py`, where r = 1 and x is the same for all places of a level).
 
-in the letters of `solving/trees.py`, where r = 1 and x is the same for all places of a level. A record of leaf i then
-costs y_i, from the top down y_h = x_h + r_h² y_g, so that records of some places may cost less. Sums of places with
-different numbers of places tell more where the large are weighted less. What is known of one place from all that is
-measured at and below it is told by three numbers, and what is known from all by a fourth:
+| letter | meaning |
+|---|---|
+| x_g | the weight of place g |
+| u_g | the weighted sum at g; for a leaf, the leaf itself |
+| r_h | the weight of place h in the sum above it |
+| γ | Var u_g from the measurements at and below g |
+| f | Cov(1_g, u_g)/γ |
+| ρ | Var(1_g − f u_g), which no measurement outside of g changes |
+| Γ | Var u_g from all measurements |
 
-    γ = Var u_g,    f = Cov(1_g, u_g)/γ,    ρ = Var(1_g − f u_g), which nothing outside of g changes,    Γ = Var u_g.
+**Statement.**
+
+    X = Σ_g x_g u_g u_gᵀ,    u_g = Σ r_h u_h over the places h directly below g.
+
+A record of leaf i costs y_i, from the top down y_h = x_h + r_h² y_g, so records of some places can cost less. Sums of
+places with different numbers of places carry more information if the large places have smaller weights. The numbers γ,
+f and ρ describe the knowledge of one place from the measurements at and below it. Γ adds the knowledge from all
+measurements.
 """
 
 from __future__ import annotations
@@ -26,10 +38,14 @@ from fitnoise.solving.trees import ByLevel, Quotient, level_weights_too_far_apar
 @final
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What is known of the sums of places of each class, by level from the top down to the deepest one measured.
+    """The knowledge of the sums of places of each class, by level from the top down to the deepest level measured.
 
-    tree: by classes. x: weights. r: of each place in the sum above it; of the top it says nothing. own, slope, rest: γ,
-    f and ρ. below: Var u_g from what is measured strictly below g, (no entry for the deepest). whole: Γ.
+    tree: The tree by classes.
+    x: The weights.
+    r: The weight of each place in the sum above it; that of the top has no meaning.
+    own, slope, rest: γ, f and ρ.
+    below: Var u_g from the measurements strictly below g; the deepest level has no entry.
+    `whole`: Γ.
     """
 
     tree: Quotient
@@ -43,7 +59,7 @@ class Known:
 
     @classmethod
     def of(cls, tree: Quotient, x: Sequence[Floats], r: Sequence[Floats]) -> Known:
-        """Of weights by class, by level.
+        """Return the knowledge for weights by class, by level.
 
         Raises:
             PlanError: X cannot be inverted in floating point.
@@ -86,7 +102,7 @@ class Known:
         return [rest + f**2 * g for rest, f, g in zip(self.rest, self.slope, self.whole, strict=True)]
 
     def slopes(self, w: Sequence[Floats]) -> tuple[list[Floats], list[Floats]]:
-        """How fast Σ w V falls with each x, and with each r, of every single place; by reverse accumulation."""
+        """Return the decrease of Σ w V with each x, and with each r, of every single place; by reverse accumulation."""
         tree, deep = self.tree, len(self.x) - 1
         rest = [np.array(a, dtype=np.float64) for a in w]
         slope = [2 * a * f * g for a, f, g in zip(w, self.slope, self.whole, strict=True)]
@@ -122,14 +138,14 @@ class Known:
 
     @property
     def prices(self) -> list[Floats]:
-        """What one unit of u_g² is charged by g and all above, by level; of the deepest, what a record costs."""
+        """The charge of one unit of u_g² by g and all places above, by level; at the deepest level, a record's cost."""
         y = [self.x[0]]
         for level in range(1, len(self.x)):
             y.append(self.x[level] + self.r[level] ** 2 * self.tree.down(y[-1], level))
         return y
 
     def loads(self, p: Floats) -> list[Floats]:
-        """Σ p_i u_g(i)² over the deepest places in g, by level."""
+        """Return Σ p_i u_g(i)² over the deepest places in g, by level."""
         out = [p]
         for level in range(len(self.x) - 1, 0, -1):
             out.insert(0, self.tree.up(self.r[level] ** 2 * out[0], level))
@@ -139,14 +155,14 @@ class Known:
 @final
 @dataclass(frozen=True, eq=False)
 class Weighting:
-    """Weights of every merged sector, by class and level: x, and r (1 at the top)."""
+    """The weights of every merged sector, by class and level: x, and r (1 at the top)."""
 
     x: tuple[tuple[Floats, ...], ...]
     r: tuple[tuple[Floats, ...], ...]
 
     @classmethod
     def independent(cls, problem: ByLevel, cells: Floats) -> Weighting:
-        """What noise on every number of each table tells, of the variances asked. cells: n_S of each but for places."""
+        """Return the information of noise of target variance on all numbers; cells: n_S of each without places."""
         out = []
         for sector in problem.sectors:
             x = [np.zeros(len(n)) for n in problem.tree.counts[: sector.deep + 1]]
@@ -158,23 +174,23 @@ class Weighting:
 
     @classmethod
     def even(cls, weights: Sequence[Floats], problem: ByLevel) -> Weighting:
-        """The same for all places of a level."""
+        """Return the weighting with one weight for all places of a level."""
         pairs = zip(weights, problem.sectors, strict=True)
         counts = problem.tree.counts
         x = tuple(tuple(np.full(len(counts[k]), float(y[k])) for k in range(s.deep + 1)) for y, s in pairs)
         return cls(x, tuple(tuple(np.ones(len(a)) for a in own) for own in x))
 
     def scaled(self, factor: float) -> Weighting:
-        """All information times so much."""
+        """Return the weights with all information multiplied by this factor."""
         return Weighting(tuple(tuple(a * factor for a in x) for x in self.x), self.r)
 
     @property
     def vector(self) -> Floats:
-        """Logarithms of all weights, and of all r below the top."""
+        """The logarithms of all weights, and of all r below the top."""
         return np.asarray(np.log(np.concatenate(self._arrays)))
 
     def of(self, vector: Floats) -> Weighting:
-        """The weights of these logarithms, laid out as these are."""
+        """Return the weights of these logarithms, in the layout of this weighting."""
         parts = iter(np.split(np.exp(vector), np.cumsum([len(a) for a in self._arrays])[:-1]))
         x = tuple(tuple(next(parts) for _ in own) for own in self.x)
         return Weighting(x, tuple((own[0], *(next(parts) for _ in own[1:])) for own in self.r))
@@ -187,9 +203,11 @@ class Weighting:
 @final
 @dataclass(frozen=True, eq=False)
 class Reached:
-    """What some weights cost and reach. known: of every sector. profile: what records cost, by class of leaves.
+    """The cost and the variances of some weights.
 
-    variances: of the numbers of each class, relative to their targets, table by table.
+    known: The knowledge of every sector.
+    profile: The cost of a record, by class of leaves.
+    variances: The variances of the numbers of each class, relative to their targets, table by table.
     """
 
     known: tuple[Known, ...]
@@ -198,10 +216,10 @@ class Reached:
 
     @classmethod
     def of(cls, problem: ByLevel, weights: Weighting) -> Reached:
-        """Of all sectors together.
+        """Return the sum over all sectors.
 
         Raises:
-            PlanError: weights that are too far apart.
+            PlanError: Weights differ too much in size.
         """
         tree = problem.tree
         known = tuple(Known.of(tree, x, r) for x, r in zip(weights.x, weights.r, strict=True))
@@ -228,33 +246,39 @@ class Reached:
 
 
 STEPS, FEW = 40, 2000
-"""Of the fixed point for each level of the tree, and three fifths of that for each norm after it; classes of places of
-all sectors up to which they are four times as many."""
+"""The steps of the fixed point for each level of the tree; each norm after it takes three fifths of them. Up to FEW
+classes of places in all sectors, the steps are four times as many."""
 
 WORK = 12_000_000
-"""Classes of places of all sectors times steps, at most: they take some ten seconds."""
+"""The largest number of classes of places in all sectors times steps: they take some ten seconds."""
 
 LOOK, SLOW = 10, 1e-4
-"""Where these are more than FEW: after so many steps towards a norm it is looked at what they reach, and no more are
-made that gain less than so much."""
+"""With more than FEW classes, the number of steps between two evaluations. And the smallest relative gain
+between two evaluations with which the search goes on."""
 
 NORMS = (500.0, 3000.0, 20_000.0)
-"""Of costs and of relative variances, in place of the largest of each."""
+"""The norms of costs and of relative variances that replace the largest of each."""
 
 _MIXED, _FLOOR, _LEAST, _HURRY, _STIFF, _FAINT = 1e-2, 0.1, 1e-4, 10.0, 0.25, 1e-7
-"""Of even weights in those that prove the bound; share of even weights below which a subtree's own do not fade
-together; of that, what no weight of a number is less than; how much faster faint weights of violated numbers grow;
-steps of log r; of what is known of a sum from all that is measured, what its own weight is no less than: slopes go with
-the square of what it says alone, 1/x, and below the root of what doubles resolve rounding is all that is left of them.
-"""
+"""Constants of the fixed point, in this order:
+
+* the share of even weights in the weights that prove the bound;
+* the share of even weights below which a subtree's weights do not fade together;
+* the smallest weight of a number, as a share of that;
+* the factor by which faint weights of violated numbers grow faster;
+* the step size of log r;
+* the smallest weight of a sum, as a share of its information from all measurements.
+
+Slopes go with the square of 1/x, the variance of the sum from its own measurement. Below the root of the precision of
+doubles, only rounding would remain of them."""
 
 
 def solve(problem: ByLevel, evidence: Evidence, start: Weighting, *, gap: float = 0.0, bound: float = 0.0) -> Weighting:
-    """Weights of classes and r, from some and from dual weights; scaled so that the worst number just meets its target.
+    """Return weights of classes and r, from a start and dual weights, scaled so the worst number just meets its target.
 
-    First a fixed point, x ← x (slope/load)^½ and likewise for r, while costs and variances that are above their mean
-    gain dual weight and others lose it; then norms of both, nearer and nearer to the largest of each. The best of all
-    is kept, the start among them. Ends early within a gap of a bound.
+    First the search iterates a fixed point: x ← x (slope/load)^½, and an analogous step for r. Costs and variances
+    above their mean gain dual weight, and others lose it. Then it minimises norms of both, which approach the largest
+    of each. The function keeps the best weights, the start among them. It ends early within a gap of a bound.
     """
     size = sum(len(a) for x in start.x for a in x)
     steps = (STEPS if size > FEW else 4 * STEPS) * len(problem.tree.above)
@@ -271,7 +295,7 @@ def solve(problem: ByLevel, evidence: Evidence, start: Weighting, *, gap: float 
 
 
 def polished(problem: ByLevel, weights: Weighting) -> Weighting:
-    """The same sums with better weights, where there are any."""
+    """Return weights with the same r that are better, if the search finds any."""
     at, size = Reached.of(problem, weights), sum(len(a) for x in weights.x for a in x)
     lowest = min(float(a[a > 0].min()) for x in weights.x for a in x if (a > 0).any())
     begun = Weighting(tuple(tuple(np.maximum(a, 1e-6 * lowest) for a in x) for x in weights.x), weights.r)
@@ -288,7 +312,7 @@ def _sharpened(
     *,
     still: bool = False,
 ) -> Weighting:
-    """The best on the way to the least of sharper and sharper norms. still: r stays as it is."""
+    """Return the best weights met while minimising sharper and sharper norms. With `still`, r stays as it is."""
     import scipy.optimize as so  # takes as long as a small plan
 
     def reached(vector: Floats) -> float:
@@ -323,7 +347,7 @@ def _sharpened(
 
 
 def _asked(problem: ByLevel, deep: int, tables: Indices, q: Sequence[Floats]) -> list[Floats]:
-    """Weights of a place's numbers over their targets, of some tables, by level."""
+    """Return the weights of a place's numbers over their targets, of some tables, by level."""
     w = [np.zeros(len(n)) for n in problem.tree.counts[: deep + 1]]
     for j in tables.tolist():
         level = int(problem.level[j])
@@ -332,7 +356,7 @@ def _asked(problem: ByLevel, deep: int, tables: Indices, q: Sequence[Floats]) ->
 
 
 def _smoothed(vector: Floats, problem: ByLevel, like: Weighting, norm: float, still: bool) -> tuple[float, Floats]:
-    """Log of the norms of costs and of variances, and its slope."""
+    """Return the log of the norms of costs and of variances, and its slope."""
     tree, counts = problem.tree, problem.tree.counts
     at = Reached.of(problem, like.of(vector))
     dear, worst = float(at.profile.max()), at.worst
@@ -359,7 +383,7 @@ def _smoothed(vector: Floats, problem: ByLevel, like: Weighting, norm: float, st
 
 
 def _masses(tree: Quotient, p: Floats) -> list[Floats]:
-    """The sums of weights of the leaves in a place of each class, by level."""
+    """Return the sums of weights of the leaves in a place of each class, by level."""
     out = [p]
     for level in range(len(tree.counts) - 1, 0, -1):
         out.insert(0, tree.up(out[0], level))
@@ -369,10 +393,10 @@ def _masses(tree: Quotient, p: Floats) -> list[Floats]:
 def _balanced(
     problem: ByLevel, evidence: Evidence, weights: Weighting, steps: int, enough: float
 ) -> tuple[Weighting, float]:
-    """The best weights on the way to a fixed point of weights, costs and variances.
+    """Return the best weights on the way to a fixed point of weights, costs and variances.
 
-    Of a subtree whose costs and variances all have room the dual weights fade together, and what is best in it depends
-    on their ratio alone: they are held at a tenth of their even share.
+    In a subtree whose costs and variances all have room, the dual weights fade together. Its best weights depend on the
+    ratio of the dual weights alone. The search therefore holds them at a tenth of their even share.
     """
     tree, counts, levels = problem.tree, problem.tree.counts, problem.level.tolist()
     even = problem.start
@@ -411,7 +435,7 @@ def _balanced(
 
 
 def _moved(problem: ByLevel, weights: Weighting, mass: Sequence[Floats], q: Sequence[Floats]) -> Weighting:
-    """One step towards what is best at some dual weights; the mean of r² below every place stays 1, by load."""
+    """Take one step towards the best weights at some dual weights; the mean of r² below a place stays 1, by load."""
     tree, xs, rs = problem.tree, [], []
     for sector, x, r in zip(problem.sectors, weights.x, weights.r, strict=True):
         own, w = Known.of(tree, x, r), _asked(problem, sector.deep, sector.tables, q)
