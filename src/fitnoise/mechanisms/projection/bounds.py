@@ -1,4 +1,4 @@
-"""What no mechanism is below: bounds from the spectrum of the queries."""
+"""Lower bounds on the error of any private mechanism, from the spectrum of the queries."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from fitnoise.solving.ky_fan import Design
 @final
 @dataclass(frozen=True)
 class SpectralBound:
-    """A set of cells whose columns are far from dependent. index: k. subset: S, rising (|S|,), at most k cells.
+    """A set of cells with columns that are far from linearly dependent.
 
-    value: √(|S|/m) σ_min(A_S), rounded down. ratio: (μ/m)^½ over it, at least 1, with ‖Σ‖_(k) of the design for μ.
+    index: k. subset: S, in rising order (|S|,), at most k cells. value: √(|S|/m) σ_min(A_S), rounded down. ratio:
+    (μ/m)^½ over the value, at least 1, with ‖Σ‖_(k) of the design for μ.
     """
 
     index: int
@@ -35,10 +36,10 @@ class SpectralBound:
 
 
 def spectral_bound_of(rows: Floats, m: int, subset: Sequence[int]) -> float:
-    """√(|S|/m) σ_min(A_S) of a subset of cells, rounded down; 0 where its columns are dependent.
+    """Return √(|S|/m) σ_min(A_S) of a subset of cells, rounded down; 0 if its columns are dependent.
 
     Raises:
-        WorkloadError: no cell, one twice, or one that is none.
+        WorkloadError: The subset is empty, has a cell twice, or names a cell that does not exist.
     """
     places = [int(e) for e in subset]
     if not places or len(set(places)) < len(places) or not all(0 <= e < rows.shape[1] for e in places):
@@ -57,33 +58,33 @@ def spectral_bound_of(rows: Floats, m: int, subset: Sequence[int]) -> float:
 
 
 def spectral_lower_bound(rows: Floats, m: int, design: Design) -> SpectralBound:
-    """A lower estimate of SpecLB(k, A) = max_{|S|≤k} √(|S|/m) σ_min(A_S), with the set that reaches it.
+    """Return a lower estimate of SpecLB(k, A) = max_{|S|≤k} √(|S|/m) σ_min(A_S), with the set that reaches it.
 
-    How competitive the noise is, and no statement about privacy. For k = ε n any (ε, δ)-private mechanism has, on some
-    database, root mean squared error at least (c/ε) SpecLB(k, A), for a constant c that is not stated; that of
-    Lemma 3.0.2 is at most (μ/m)^½/ε, times a constant and roots of logarithms of N and 1/δ. `ratio` is what lies
-    between, of the order of log k at most, and part of it is the search.
+    It states how competitive the noise is; it is no statement about privacy. Let k = ε n. On
+    some database, any (ε, δ)-private mechanism has root mean squared error at least (c/ε) SpecLB(k, A). The paper does
+    not state the constant c. The error of Lemma 3.0.2 is at most (μ/m)^½/ε, times a constant and roots of logarithms of
+    N and 1/δ. `ratio` is the quotient of the two, of the order of log k at most. A part of it is due to the search.
 
-    Printed there is √(k/m) for √(|S|/m). That is no lower bound: for one query repeated, the largest is at |S| = 1 and
-    grows with k, while n does not change what the query costs. The proof has |S|.
+    **Correction.** The paper prints √(k/m) for √(|S|/m). That is no lower bound. For one query repeated, the maximum is
+    at |S| = 1 and grows with k, while n does not change the cost of the query. The proof has |S|.
 
-    Sets start as the first k and 2k columns of QR with column pivoting of R, R q^½ and its parts on the spikes and off
-    them, q the weights of the design. The column nearest to the span of the others is dropped, one at a time, and the
-    best of all sets on the way is improved by exchanges of one cell.
+    **Method.** Sets start as the first k and 2k columns of QR with column pivoting. The pivoted matrices are R, R q^½
+    and its parts on and off the spikes, with q the weights of the design. One column at a time is dropped, the nearest
+    to the span of the others. Exchanges of one cell then improve the best of all these sets.
 
     Args:
-        rows: R (r, N).
-        m: queries.
-        design: for its k, weights and eigenvectors.
+        rows: The queries R (r, N).
+        m: The number of queries.
+        design: The design, for its k, weights and eigenvectors.
 
     Raises:
-        WorkloadError: the queries are none, or the design is of others.
+        WorkloadError: There are no queries, or the design is for other queries.
 
     **Guarantees**
-        * value² m ≤ μ ≤ ‖Σ‖_(k): q uniform on S in the bound of the design proves it;
-        * value is recomputed from the subset; a poor search makes it small, never wrong.
+        * value² m ≤ μ ≤ ‖Σ‖_(k). The bound of the design with q uniform on S proves it.
+        * The value is recomputed from the subset. A poor search makes it small, never wrong.
 
-    Source: Theorem 2.1, corrected; the search is ours.
+    **Source.** Theorem 2.1, corrected; the search is this project's.
     """
     if design.basis.shape[0] != len(rows) or len(design.weights) != rows.shape[1]:
         raise WorkloadError(
@@ -108,7 +109,7 @@ def spectral_lower_bound(rows: Floats, m: int, design: Design) -> SpectralBound:
 
 @final
 class _Subsets:
-    """Sets of at most k columns with large |S| σ_min²; the best so far."""
+    """The best set of at most k columns so far, by |S| σ_min²."""
 
     def __init__(self, rows: Floats, k: int) -> None:
         self.gram, self.k = rows.T @ rows, k
@@ -117,11 +118,11 @@ class _Subsets:
         self.best, self.score = [longest], float(self.lengths[longest])
 
     def least(self, places: list[int]) -> float:
-        """σ_min²."""
+        """Return σ_min² of a set of columns."""
         return float(sl.eigvalsh(self.gram[np.ix_(places, places)], subset_by_index=[0, 0], check_finite=False)[0])
 
     def see(self, places: list[int]) -> bool:
-        """Whether a set is better than all before."""
+        """Record a set, and return True, if it is better than all sets before."""
         score = len(places) * self.least(places)
         if score <= self.score * (1 + GAIN):
             return False
@@ -129,7 +130,7 @@ class _Subsets:
         return True
 
     def eliminate(self, part: Floats) -> None:
-        """From the first pivots of a part of the queries, drop the column nearest to the span of the others."""
+        """Drop columns from the first pivots of a part of the queries, each the nearest to the span of the others."""
         triangle, order = sl.qr(part, mode="r", pivoting=True, check_finite=False)
         steps = np.abs(np.diagonal(triangle))
         rank = int((steps > 1e-9 * steps[0]).sum())
@@ -155,14 +156,14 @@ class _Subsets:
             pass
 
     def _weakened(self) -> Iterator[list[int]]:
-        """The best set less one of OUT columns, the weakest first."""
+        """Yield the best set less one of OUT columns, the weakest first."""
         places = self.best
         weak = sl.eigh(self.gram[np.ix_(places, places)], subset_by_index=[0, 0], check_finite=False)[1][:, 0] ** 2
         for j in np.argsort(-weak, kind="stable")[:OUT].tolist():
             yield places[:j] + places[j + 1 :]
 
     def _far(self, kept: list[int]) -> list[int]:
-        """IN columns at the largest distances from the span of these."""
+        """Return the IN columns at the largest distances from the span of the kept columns."""
         left = self.lengths.copy()
         if kept:
             across = self.gram[kept]

@@ -1,4 +1,4 @@
-"""What errors the released numbers of a small database have on public histograms: simulated, without data."""
+"""Errors of the released numbers of a small database on public histograms, simulated without data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fitnoise.mechanisms.tables import TablePart
 from fitnoise.solving.ky_fan import Design, Ending
 
 REPEATS = 8
-"""Noises for each public histogram, where the errors of single numbers are simulated."""
+"""Noises for each public histogram in the simulation of the errors of single numbers."""
 
 
 @final
@@ -34,13 +34,13 @@ class SimulatedErrors:
 
 @lru_cache(maxsize=4)
 def simulated_errors(made: TablePart) -> SimulatedErrors:
-    """What error each released number of a small database has on public histograms: a guide, and no promise.
+    """Return the error of each released number of a small database on public histograms: a guide, and no guarantee.
 
-    Noise and estimate are those of the plan; the databases are public ones of n records, from flat to spiked. A real
-    database may be unlike all of them. The unbiased answers have standard errors that hold for every database.
+    Noise and estimate are those of the plan. The databases are public ones of n records, from flat to spiked. A real
+    database may differ from all of them. The unbiased answers have standard errors that hold for every database.
 
     **Guarantees**
-        * no data, and the same numbers every time, with one version of NumPy and SciPy.
+        * The function reads no data. With one version of NumPy and SciPy it returns the same numbers every time.
     """
     view = View(made)
     asked, setting = view.small, view.setting
@@ -68,6 +68,6 @@ def simulated_errors(made: TablePart) -> SimulatedErrors:
         repeats=REPEATS,
         head=view.head,
     )
-    whole = np.linalg.inv(view.space.triangle)  # from row space to the basis of the queries
+    whole = np.linalg.inv(view.space.triangle)  # maps row space to the basis of the queries
     squares = [rows_of(made.decomposition, (x @ whole.T / math.sqrt(len(x))).T) for x in samples.values()]
     return SimulatedErrors(np.sqrt(np.max(squares, axis=0)), np.sqrt(np.mean(squares, axis=0)))

@@ -1,4 +1,4 @@
-"""Tables of a small database: those of one histogram, moved near to the noisy answers. Post-processing."""
+"""Tables of a small database: those of one histogram close to the noisy answers. This module only post-processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fitnoise.mechanisms.rebuilding import Rebuilt
 from fitnoise.mechanisms.tables import TablePart
 
 SUM = 1e-9
-"""Relative rounding allowed in the sum of a histogram."""
+"""Allowed relative rounding error in the sum of a histogram."""
 
 TIGHT = 1e-11
 """Gap of an entropic estimate, as part of the squared length of the noisy answers."""
@@ -26,21 +26,21 @@ TIGHT = 1e-11
 
 @final
 class Projected(Rebuilt):
-    """Tables of a small database: those of one histogram, moved as near to the noisy answers as its size allows.
+    """Tables of a small database: the tables of one histogram of its size, as close as possible to the noisy answers.
 
-    Of the paper's variant there is no histogram, `histogram` is empty, and tables agree but may be negative.
+    For the paper's variant `histogram` is empty: no histogram exists, and tables agree but may be negative.
 
     Args:
-        part: of a small database.
-        answers: its noisy answers.
-        histogram: x ≥ 0 (N,), as it was released; None computes it.
+        part: The part of a small database.
+        answers: Its noisy answers.
+        histogram: The released x ≥ 0 (N,); None computes it.
 
     Raises:
-        ReleaseError: answers that are not the plan's, or a histogram that is none of a database of that size.
+        ReleaseError: The answers are not the plan's, or the histogram does not fit a database of that size.
 
     **Guarantees**
-        * every table is that of the histogram, so that tables agree on whatever they share, and no count is negative;
-        * from noisy answers and public numbers alone: post-processing.
+        * Every table is that of the histogram, so that tables agree on common margins, and no count is negative.
+        * The result depends on noisy answers and public numbers only, so it is post-processing.
     """
 
     def __init__(self, part: TablePart, answers: Sequence[Exact], histogram: Floats | None = None) -> None:
@@ -75,31 +75,31 @@ class Projected(Rebuilt):
 
     @cached_property
     def simulated(self) -> SimulatedErrors:
-        """The simulated errors of its values, by table row: of the plan alone."""
+        """Simulated errors of its values, by table row; they depend on the plan only."""
         return simulated_errors(self._own)
 
     @property
     def whole(self) -> bool:
-        """Whether there is a histogram: not of the paper's variant."""
+        """True if there is a histogram, that is, except for the paper's variant."""
         return self.view.head is None
 
     @property
     def gap(self) -> float:
-        """How far the histogram may be from the best, recomputed from it: in people², over all weighted numbers.
+        """Bound on the distance of the histogram from the best one, recomputed: in people², over all weighted numbers.
 
-        Of nearest answers at least the squared distance to the very nearest; of an entropic estimate what its objective
-        may be above the least.
+        For nearest answers, it bounds the squared distance to the exact nearest answers. For an entropic estimate, it
+        bounds the excess of the objective over its minimum.
         """
         return self._estimate.gap(self.noisy, self.histogram)
 
     @property
     def distance(self) -> float:
-        """Squared distance of the answers from the noisy ones, in people², over all weighted numbers."""
+        """Squared distance of the answers from the noisy answers, in people², over all weighted numbers."""
         off = self._answers_there - self.noisy
         return float(off @ off)
 
     def estimates(self, group: int, sectors: Indices) -> Floats:
-        """What the histogram, or the paper's variant, says of the basis queries, (1, r)."""
+        """Return the answers to the basis queries by the histogram, or by the paper's variant, (1, r)."""
         if self.view.head is not None:
             return np.asarray(np.linalg.solve(self.view.space.triangle, self._answers_there))[None]
         return (self.part.decomposition.groups[group].basis @ self.histogram)[None]

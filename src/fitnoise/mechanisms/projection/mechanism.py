@@ -25,32 +25,32 @@ if TYPE_CHECKING:
 
 @final
 class Projection(Sectors):
-    """All queries with the noise of a Ky Fan design; released are answers of a database of the declared size."""
+    """Noise of a Ky Fan design on all queries; released are the answers of a database of the declared size."""
 
     name = "projection"
     unbiased = False
     share = "variance"
 
     def answers(self, asked: Publication) -> bool:
-        """Tables of a small database."""
+        """Return True for tables of a small database."""
         return asked.small is not None
 
     def check(self, part: TablePart) -> None:
-        """Raise PlanError unless it is for a small database, and measures its one sector."""
+        """Raise PlanError unless the part is for a small database, and measures its one sector."""
         View(part)
         super().check(part)
 
     def sizes(self, part: TablePart) -> tuple[Size, ...]:
-        """The one that was declared: at most so many, or exactly."""
+        """Return the declared size: an upper bound, or the exact number."""
         small = View(part).small
         return (Size(small.size, small.region is Region.EXACTLY),)
 
     def value(self, part: TablePart) -> float:
-        """‖Σ‖_(k) times the sensitivity."""
+        """Return ‖Σ‖_(k) times the sensitivity."""
         return part.certificate.value
 
     def certificate(self, part: TablePart) -> Certificate:
-        """That, and what no noise is below, in row space."""
+        """Return the value, and the lower bound for all noise, in row space."""
         cells = part.evidence.cells
         if part.evidence.numbers.size or part.evidence.pairs is not None or cells.shape != (part.decomposition.cells,):
             raise PlanError(
@@ -64,32 +64,32 @@ class Projection(Sectors):
         return ky_fan_certificate(view.space.rows, cells, view.noise_factor, view.index, view.space.moved)
 
     def prices(self, part: TablePart) -> Floats:
-        """Its part of the weighted total variance."""
+        """Return each table's share of the weighted total variance."""
         shares = part.variances / part.decomposition.variances
         return np.asarray(shares / shares.sum())
 
     def words(self, part: TablePart) -> str:
-        """That they are biased, and how."""
+        """Return the statement on the bias of the values."""
         return report.values(View(part).small)
 
     def about(self, part: TablePart) -> Section:
-        """How it is measured and estimated."""
+        """Return the section on measurement and estimation."""
         return report.database(View(part).small, View(part).setting)
 
     def proof(self, part: TablePart) -> Iterator[Section]:
-        """What no noise has less of."""
+        """Yield the section on the least sum of variances of any noise."""
         yield report.proof(part.certificate, View(part).setting)
 
     def synthetic(self, part: TablePart) -> bool:
-        """All tables are of one histogram, but for the variant of the paper."""
+        """Return True if all tables are those of one histogram, that is, except for the paper's variant."""
         return View(part).head is None
 
     def biased(self, part: TablePart, answers: Sequence[Exact], histogram: Floats | None = None) -> Projected:
-        """The tables of one histogram of a database of the declared size."""
+        """Return the tables of one histogram of a database of the declared size."""
         return Projected(part, answers, histogram)
 
     def known(self, part: TablePart) -> dict[str, Any]:
-        """The declared size and the setting."""
+        """Return the declared size and the setting."""
         small, setting = View(part).small, View(part).setting
         return {
             "size": small.size,

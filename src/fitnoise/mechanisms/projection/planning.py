@@ -1,19 +1,20 @@
-"""The projection mechanism for small databases: many queries, few people.
+"""Planning of the projection mechanism for small databases: many queries, few people.
 
-Where there are far more queries than people, most of the noise of any unbiased mechanism leads to answers that no
-database of the size could give. So all queries are measured together with Gaussian noise of a Ky Fan design, and the
-answers moved to the nearest ones that some database of at most n records gives, or to those of an entropic estimate.
-What is released is biased, and its error adapts to n; the unbiased answers of the same measurement stand beside it.
+If queries far outnumber people, most of the noise of an unbiased mechanism leads to answers that no database of the
+size has. So Gaussian noise of a Ky Fan design measures all queries jointly. The module then moves the answers to
+the nearest answers of some database of at most n records, or to those of an entropic estimate. The released values are
+biased, and their error adapts to n. The unbiased answers of the same measurement are published with them.
 
     1. R: the queries in row space, targets as weights (`row_space`)
-    2. k and τ: by simulation on public histograms (`small`), where the publication leaves them open
+    2. k and τ: by simulation on public histograms (`small`), unless the publication gives them
     3. Σ: least sum of the k largest variances at sensitivity 1, with a certificate (`solvers.ky_fan`)
     4. integers for Σ^−½, and a scale that spends the budget (`rounding`)
 
-Everything here happens without data. Measuring is that of any Gaussian plan: only integers and scales matter there.
+The planner reads no data. The measurement is that of any Gaussian plan: it depends on integers and scales only.
 
-Source: A. Nikolov, "An improved private mechanism for small databases", ICALP 2015, Algorithm 1, without the split into
-head and tail, whose proof we do not need; the choice of k and τ, the estimate and the certificates are ours.
+**Source.** A. Nikolov, "An improved private mechanism for small databases", ICALP 2015, Algorithm 1. This module omits
+the split into head and tail, which only serves the paper's proof. The choice of k and τ, the estimate and the
+certificates are this project's.
 """
 
 from __future__ import annotations
@@ -47,19 +48,19 @@ from fitnoise.solving.sectors import Decomposition, decompose
 @final
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """The part for a small database, and what its setting was chosen from; choice is None where it was given."""
+    """The part for a small database, and the comparison behind its setting. A given setting has no choice."""
 
     part: TablePart
     choice: small.Choice | None
 
     @property
     def setting(self) -> Setting:
-        """How it will be measured and estimated."""
+        """The index of the noise, and the temperature of the estimate."""
         return View(self.part).setting
 
 
 def planned(asked: Publication, effort: Effort) -> TablePart:
-    """The part for some tables, as a mechanism plans it."""
+    """Return the part for some tables, as the registry calls it."""
     if effort.refine or effort.start is not None or effort.device is not None or effort.seconds is not None:
         raise PlanError(
             "effort-for-small-database",
@@ -74,22 +75,22 @@ def planned(asked: Publication, effort: Effort) -> TablePart:
 def choose(
     publication: Publication, *, gap: float | None = None, progress: Callable[[int, float], None] | None = None
 ) -> Chosen:
-    """Choose k and τ for a small database, and make its plan.
+    """Choose k and τ for a small database, and return its plan.
 
     Args:
-        publication: with `small` and a budget.
-        gap: relative distance of ‖Σ‖_(k) to its proven bound that must be certified; default the publication's; without
-            one, aim at 1e-6 and report what was reached.
-        progress: told how many steps of four are done, and the gap so far.
+        publication: A publication with `small` and a budget.
+        gap: Relative distance of ‖Σ‖_(k) to its proven bound that the plan must certify; default the publication's.
+            Without one, the planner aims at 1e-6 and reports the gap it reached.
+        progress: A callback with the number of completed steps, of four, and the gap so far.
 
     Raises:
-        WorkloadError: more cells than a database looked at as a whole may have, or an index above the rank.
-        GapNotReached: the certified gap is above the one asked for.
-        PlanError: the targets are too far apart for integers.
+        WorkloadError: There are more cells than a joint plan can have, or the index exceeds the rank.
+        GapNotReached: The certified gap exceeds the requested gap.
+        PlanError: The targets differ too much for integers.
 
     **Guarantees**
-        * no data are read, and the choice is the same every time;
-        * the price is computed from the integers, and so is the certificate.
+        * The planner reads no data, and the choice is the same every time.
+        * The cost and the certificate are computed from the integers.
     """
     asked = publication.small
     if asked is None or publication.budget is None:
@@ -122,7 +123,7 @@ def choose(
 
 
 def _setting(publication: Publication, asked: SmallDatabase, space: RowSpace) -> tuple[Setting, small.Choice | None]:
-    """K and τ, by simulation where they are not given."""
+    """Return k and τ, by simulation unless they are given."""
     rank, cells = space.rows.shape
     if asked.index is not None and asked.index > rank:
         raise WorkloadError(
@@ -155,7 +156,7 @@ def _setting(publication: Publication, asked: SmallDatabase, space: RowSpace) ->
 
 
 def _rounded(d: Decomposition, space: RowSpace, design: Design, goal: float) -> tuple[Strategy, float]:
-    """Integers of the fewest bits whose certificate is within the goal, or of the most bits; and its gap."""
+    """Return integers of the fewest bits whose certificate is within the goal, or of the most bits; and their gap."""
     factor = (design.basis.T @ space.triangle) / np.sqrt(design.variances)[:, None]
     found: tuple[Strategy, float] | None = None
     for bits in [b for b in BITS[:-1] if 2.0**-b <= goal / 3] + [BITS[-1]]:
@@ -183,7 +184,7 @@ def _rounded(d: Decomposition, space: RowSpace, design: Design, goal: float) -> 
 def _status(
     asked: SmallDatabase, setting: Setting, choice: small.Choice | None, space: RowSpace, design: Design
 ) -> str:
-    """How the plan came about, in one line."""
+    """Return the status of the plan, in one line."""
     rank = len(space.rows)
     told = [f"k = {setting.index} of {rank}, temperature {setting.temperature:g}"]
     if asked.variant is Variant.PAPER:

@@ -1,12 +1,13 @@
-"""Noisy answers moved to the nearest answers that some database of limited size could give.
+"""Projection of noisy answers to the nearest answers of a database of limited size.
 
-The queries are A (m, N), one column a_e for each cell; y (m,) are noisy answers, and a database of at most n records
-has answers A x with x ≥ 0 and Σx ≤ n. Where n is small beside the number of queries, most of the noise leads out of
-that set, and
+**Statement.** The queries are A (m, N), one column a_e for each cell, and y (m,) are noisy answers. A database of at
+most n records has answers A x with x ≥ 0 and Σx ≤ n. If n is small relative to the number of queries, most of the noise
+leads out of that set. Then the point
 
     z = A x  with least  ½‖A x − y‖²  over the region
 
-is far nearer to the truth than y. It depends on y and on public numbers only: post-processing, free of privacy cost.
+is far closer to the truth than y. It depends on y and on public numbers only, so it is post-processing without privacy
+cost.
 
 | region | set of answers |
 |---|---|
@@ -14,26 +15,27 @@ is far nearer to the truth than y. It depends on y and on public numbers only: p
 | EXACTLY | A x with x ≥ 0, Σx = n |
 | HULL | n times the convex hull of the columns ±a_e, the set of the paper |
 
-EXACTLY lies in AT_MOST, and that in HULL. Each is the hull of few atoms: n a_e, 0 or −n a_e.
+EXACTLY lies in AT_MOST, and AT_MOST in HULL. Each is the hull of few atoms: n a_e, 0 or −n a_e.
 
-**Gap.** With c = Aᵀ(A x − y), the gap of x is ⟨c, x⟩ − min ⟨c, s⟩ over all s that the region allows; the minimum is at
-an atom. It bounds the error: for z = A x and the nearest answers z* = A x*,
+**Gap.** With c = Aᵀ(A x − y), the gap of x is ⟨c, x⟩ − min ⟨c, s⟩ over all s of the region. The minimum is at an atom.
+The gap bounds the error: for z = A x and the nearest answers z* = A x*,
 
-    gap ≥ ⟨c, x − x*⟩ = ⟨z − y, z − z*⟩ = ‖z − z*‖² + ⟨z* − y, z − z*⟩ ≥ ‖z − z*‖²,
+    gap ≥ ⟨c, x − x*⟩ = ⟨z − y, z − z*⟩ = ‖z − z*‖² + ⟨z* − y, z − z*⟩ ≥ ‖z − z*‖².
 
-as x* is one of the s, and from z* no step within the region, to z or elsewhere, leads nearer to y.
+The first inequality holds as x* is one of the s. The last holds as no step from z* within the region leads closer to y.
 
-**Search.** The active set of Wolfe keeps affinely independent atoms. It adds the atom that c is least along, moves to
-the nearest point of the plane through all, and drops the atoms that are in the way. It ends after finitely many steps,
-with about as many products with Aᵀ as there are atoms. Above :data:`SUPPORT` atoms, steps between two atoms at a time
-(pairwise Frank-Wolfe) follow: they cost less, and are many more. The gap is recomputed at the end, from x alone.
+**Search.** The active set of Wolfe keeps affinely independent atoms. It adds the atom of least ⟨c, s⟩ and moves to the
+nearest point of the plane through all atoms. It drops the atoms whose weights would become negative. It ends after
+finitely many steps, with about as many products with Aᵀ as there are atoms. Above :data:`SUPPORT` atoms, steps between
+two atoms at a time (pairwise Frank-Wolfe) follow: each costs less, and there are many more. The gap is recomputed at
+the end, from x alone.
 
 **Row space.** With U (m, r) an orthonormal basis of the columns of A, ‖A x − y‖² = ‖UᵀA x − Uᵀy‖² + ‖y − U Uᵀy‖². So
-the queries UᵀA (r, N) and answers Uᵀy give the same x and the same gap, for less work where r is far below m.
+the queries UᵀA (r, N) and answers Uᵀy give the same x and the same gap. The work is less if r is far below m.
 
-Source: A. Nikolov, "An improved private mechanism for small databases", ICALP 2015, section 3; P. Wolfe, "Finding the
-nearest point in a polytope", 1976; S. Lacoste-Julien and M. Jaggi, "On the global linear convergence of Frank-Wolfe
-optimization variants", NeurIPS 2015. The sets of nonnegative x and the entropic projection are ours.
+**Source.** A. Nikolov, "An improved private mechanism for small databases", ICALP 2015, section 3. P. Wolfe, "Finding
+the nearest point in a polytope", 1976. S. Lacoste-Julien and M. Jaggi, "On the global linear convergence of Frank-Wolfe
+optimization variants", NeurIPS 2015. The sets of nonnegative x and the entropic projection are this project's.
 """
 
 from __future__ import annotations
@@ -65,22 +67,22 @@ RELATIVE = 1e-6
 """Default tolerance, as part of the distance ‖A x − y‖²: z is then within a thousandth of its distance from y."""
 
 ABSOLUTE = 1e-11
-"""The same, as part of ‖y‖², where y lies in the region and the distance is 0."""
+"""Least default tolerance, as part of ‖y‖², for a y in the region, whose distance is 0."""
 
 SUPPORT = 500
-"""Atoms up to which the active set is used."""
+"""Most atoms for the active set."""
 
 LARGEST, SMALLEST = 1e100, 1e-100
 """Size of the largest entry of queries and answers, whose squares are summed."""
 
 THIN = 1e-11
-"""Relative distance of an atom from the plane of the others below which it counts as this far."""
+"""Least relative distance of an atom from the plane of the others; smaller distances are raised to it."""
 
 NOTHING = 1e-15
-"""Weight of an atom, as part of n, that counts as none."""
+"""Weight of an atom, as part of n, that is treated as zero."""
 
 SAME = 4 * float(np.finfo(np.float64).eps)
-"""Relative fall of the distance that counts as none."""
+"""Relative decrease of the distance that is treated as zero."""
 
 PATIENCE = 10
 """Steps, or hundreds of pairwise steps, without progress after which a search gives up."""
@@ -89,17 +91,17 @@ REFRESH = 100
 """Pairwise steps between two computations of c from the queries."""
 
 CACHE = 2**25
-"""Numbers in the columns of AᵀA that pairwise steps remember, 256 MiB."""
+"""Largest number of entries in cached columns of AᵀA, 256 MiB."""
 
 MEMORY = 20
-"""Pairs L-BFGS-B remembers."""
+"""Pairs that L-BFGS-B keeps."""
 
 ORTHONORMAL = 1e-8
-"""Largest entry of |VᵀV − I| for directions V that are called orthonormal."""
+"""Largest entry of |VᵀV − I| for directions V that pass as orthonormal."""
 
 
 class Ending(StrEnum):
-    """How a search ended, as a sentence that says what to do."""
+    """The end of a search, as a sentence with the advice to the user."""
 
     CONVERGED = "the requested gap was reached"
     ITERATIONS = "stopped at the limit of iterations; the point is valid at the gap stated, more may narrow it"
@@ -109,24 +111,24 @@ class Ending(StrEnum):
 
 @runtime_checkable
 class Products(Protocol):
-    """Queries by their products, as an :class:`Operator` has them; a method `column(e)` is used too."""
+    """Queries with their products, as an :class:`Operator` has them; a method `column(e)` is optional."""
 
     @property
     def shape(self) -> tuple[int, int]:
         """(m, N)."""
 
     def mv(self, x: Floats) -> Floats:
-        """A x, (N,) → (m,).
+        """Return A x, (N,) → (m,).
 
         Args:
-            x: a histogram.
+            x: A histogram, (N,).
         """
 
     def rmv(self, y: Floats) -> Floats:
-        """Aᵀ y, (m,) → (N,).
+        """Return Aᵀ y, (m,) → (N,).
 
         Args:
-            y: a number for each query.
+            y: A number for each query, (m,).
         """
 
 
@@ -136,11 +138,11 @@ Queries = ArrayLike | Products | sp.sparray | sp.spmatrix | ssl.LinearOperator
 @final
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """A point of the region, and how near it is to the nearest.
+    """A point of the region, with a bound on its distance from the nearest one.
 
-    weights: x (N,). With AT_MOST and EXACTLY a histogram of nonnegative numbers; with HULL signed, Σ|x| ≤ n.
-    answers: z = A x (m,). gap: at least ‖z − z*‖², squared counts. distance: ‖z − y‖².
-    iterations: steps of the search. status: how it ended.
+    weights: x (N,); for AT_MOST and EXACTLY a histogram of nonnegative numbers, for HULL signed, Σ|x| ≤ n.
+    answers: z = A x (m,). gap: At least ‖z − z*‖², squared counts. distance: ‖z − y‖².
+    iterations: Number of steps. status: The end of the search.
     """
 
     weights: Floats
@@ -154,9 +156,9 @@ class Projection:
 @final
 @dataclass(frozen=True, eq=False)
 class SplitProjection:
-    """Answers of which only the tail was projected. They are A x for no x, so there is no histogram.
+    """Answers with a projected tail only. They are A x for no x, so there is no histogram.
 
-    answers: Π y + z (m,). tail: the projection z of (I − Π) y; its weights tell of the tail only.
+    answers: Π y + z (m,). tail: The projection z of (I − Π) y; its weights apply to the tail only.
     """
 
     answers: Floats
@@ -164,23 +166,23 @@ class SplitProjection:
 
     @property
     def gap(self) -> float:
-        """At least the squared distance from the exact answers of this kind, which is that of the tail."""
+        """Upper bound on the squared distance from the exact answers of this kind: the gap of the tail."""
         return self.tail.gap
 
     @property
     def distance(self) -> float:
-        """‖answers − y‖², which is that of the tail."""
+        """‖answers − y‖², which is the distance of the tail."""
         return self.tail.distance
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class EntropicProjection:
-    """A positive histogram near to y in its answers and near to a reference in entropy.
+    """A positive histogram close to y in its answers and close to a reference in entropy.
 
     weights: x (N,), positive, Σx = n. answers: z = A x (m,). multipliers: ν (m,), which prove the gap.
-    objective: ½‖z − y‖² + λ KL(x ‖ nρ). gap: objective less the dual value at ν. distance: ‖z − y‖².
-    iterations: evaluations of the dual. status: how the search ended.
+    objective: ½‖z − y‖² + λ KL(x ‖ nρ). gap: Objective less the dual value at ν. distance: ‖z − y‖².
+    iterations: Evaluations of the dual. status: The end of the search.
     """
 
     weights: Floats
@@ -193,12 +195,12 @@ class EntropicProjection:
     status: Ending
 
 
-# --- what is given -----------------------------------------------------------------------------------------------
+# --- the arguments -----------------------------------------------------------------------------------------------
 
 
 @final
 class _Asked:
-    """The queries, by products that are always float64."""
+    """The queries, with products that are always float64."""
 
     def __init__(self, queries: Queries) -> None:
         self.matrix: Floats | None = None
@@ -230,15 +232,15 @@ class _Asked:
             self._mv, self._rmv = a.__matmul__, a.T.__matmul__
 
     def mv(self, x: Floats) -> Floats:
-        """A x."""
+        """Return A x."""
         return self._checked(self._mv(x), self.shape[0])
 
     def rmv(self, y: Floats) -> Floats:
-        """Aᵀ y."""
+        """Return Aᵀ y."""
         return self._checked(self._rmv(y), self.shape[1])
 
     def column(self, e: int) -> Floats:
-        """a_e, by a product if there is no better way."""
+        """Return a_e, by a product if there is no faster method."""
         if self.matrix is not None:
             return self.matrix[:, e]
         if self.own is not None:
@@ -294,7 +296,7 @@ def _answers(y: ArrayLike, m: int) -> Floats:
 
 @final
 class _Watch:
-    """When to stop."""
+    """The stopping rule of a search."""
 
     def __init__(
         self,
@@ -322,17 +324,17 @@ class _Watch:
         self.least_gap = self.least_distance = math.inf
 
     def enough(self, gap: float, distance: float) -> bool:
-        """Whether the gap is as small as was asked for."""
+        """Return True if the gap is as small as requested."""
         return gap <= (max(RELATIVE * distance, self.floor) if self.tolerance is None else self.tolerance)
 
     def verdict(self, ending: Ending, gap: float, distance: float) -> Ending:
-        """How the search ended, in the light of the last numbers."""
+        """Return the end of the search, corrected by the last gap and distance."""
         if self.enough(gap, distance):
             return Ending.CONVERGED
         return Ending.STALLED if ending is Ending.CONVERGED else ending
 
     def over(self, gap: float, distance: float) -> Ending | None:
-        """Why the search is over, or None if one more step is to be made."""
+        """Return the reason to stop, or None if one more step follows."""
         self.idle += 1
         if distance < self.least_distance * (1 - SAME) or gap < 0.99 * self.least_gap:
             self.idle = 0
@@ -362,13 +364,13 @@ class _Problem:
         self.atoms = self.cells + {Region.EXACTLY: 0, Region.AT_MOST: 1, Region.HULL: self.cells}[region]
 
     def along(self, c: Floats) -> Floats:
-        """The slope towards every atom, from the slopes c of the cells."""
+        """Return the slope towards every atom, from the slopes c of the cells."""
         if self.region is Region.EXACTLY:
             return c
         return np.concatenate([c, [0.0] if self.region is Region.AT_MOST else -c])
 
     def image(self, atom: int) -> Floats:
-        """The atom itself, (m,), for one record."""
+        """Return the atom itself, (m,), for one record."""
         if atom < self.cells:
             return self.asked.column(atom)
         if self.region is Region.AT_MOST:
@@ -376,17 +378,17 @@ class _Problem:
         return -self.asked.column(atom - self.cells)
 
     def start(self) -> int:
-        """An atom to begin with: 0, or the one most along y."""
+        """Return the first atom: 0, or the one of the largest product with y."""
         return self.cells if self.region is Region.AT_MOST else int(np.argmax(self.along(self.asked.rmv(self.y))))
 
     def histogram(self, weights: Floats) -> Floats:
-        """X (N,) from the weights of all atoms."""
+        """Return x (N,) from the weights of all atoms."""
         if self.region is Region.HULL:
             return np.asarray(weights[: self.cells] - weights[self.cells :])
         return weights[: self.cells].copy()
 
     def gap(self, x: Floats, c: Floats) -> float:
-        """⟨c, x⟩ − min ⟨c, s⟩, as a sum of nonnegative numbers."""
+        """Return ⟨c, x⟩ − min ⟨c, s⟩, as a sum of nonnegative numbers."""
         if self.region is Region.HULL:
             best = float(np.abs(c).max())
             return float((np.abs(x) * best + x * c).sum()) + max(self.size - float(np.abs(x).sum()), 0.0) * best
@@ -397,7 +399,7 @@ class _Problem:
         return float(x @ (c + best)) + max(self.size - float(x.sum()), 0.0) * best
 
     def result(self, x: Floats, watch: _Watch, ending: Ending) -> Projection:
-        """Everything again, from x alone."""
+        """Return the projection, with all numbers recomputed from x alone."""
         answers = self.asked.mv(x)
         residual = answers - self.y
         distance, gap = float(residual @ residual), self.gap(x, self.asked.rmv(residual))
@@ -411,8 +413,8 @@ class _Problem:
 class _Plane:
     """Affinely independent atoms with positive weights, and the plane through them.
 
-    lifted: the atoms (s, m + 1), each with one more entry, the same for all: they are independent if the atoms are
-    affinely. root: R (s, s), upper triangular, with RᵀR = lifted · liftedᵀ.
+    lifted: The atoms (s, m + 1), each with one more entry, equal for all. They are independent if the atoms are
+    affinely independent. root: R (s, s), upper triangular, with RᵀR = lifted · liftedᵀ.
     """
 
     def __init__(self, problem: _Problem) -> None:
@@ -421,7 +423,7 @@ class _Plane:
         image = problem.image(first)
         b, y = problem.asked.rmv(problem.y), problem.y
         length = math.sqrt(float(y @ y))
-        reach = float(np.abs(b).max()) / length if length else 0.0  # no more than the longest column
+        reach = float(np.abs(b).max()) / length if length else 0.0  # at most the length of the longest column
         lift = max(math.sqrt(float(image @ image)), reach)
         self.lift = lift if lift > SMALLEST else 1.0
         self.atoms, self.weights = [first], np.array([problem.size])
@@ -430,17 +432,17 @@ class _Plane:
 
     @property
     def residual(self) -> Floats:
-        """A x − y."""
+        """The residual A x − y."""
         return np.asarray(self.weights @ self.lifted[:, :-1] - self.problem.y)
 
     def spread(self) -> Floats:
-        """The weights of all atoms of the problem."""
+        """Return the weights of all atoms of the problem."""
         out = np.zeros(self.problem.atoms)
         out[self.atoms] = self.weights
         return out
 
     def add(self, atom: int) -> None:
-        """One more, with weight 0: a column of R by two rounds of the seminormal equations."""
+        """Add an atom with weight 0: a column of R by two rounds of the seminormal equations."""
         new = np.append(self.problem.image(atom), self.lift)
         mix = sl.cho_solve((self.root, False), self.lifted @ new, check_finite=False)
         off = new - mix @ self.lifted
@@ -455,7 +457,7 @@ class _Plane:
         self.weights = np.append(self.weights, 0.0)
 
     def drop(self, which: NDArray[np.intp]) -> None:
-        """Some of them: rotations make R triangular again."""
+        """Drop some atoms; rotations make R triangular again."""
         for k in which[::-1]:
             s = len(self.atoms)
             self.root = sl.qr_delete(np.eye(s), self.root, int(k), which="col", check_finite=False)[1][: s - 1]
@@ -464,14 +466,14 @@ class _Plane:
         self.weights = np.delete(self.weights, which)
 
     def settle(self) -> None:
-        """To the nearest point of the plane; where weights would become negative, only to the first such, and again."""
+        """Move to the nearest point of the plane, in parts: at each weight that reaches 0, drop the atom and repeat."""
         size = self.problem.size
         while True:
             slopes = self.lifted[:, :-1] @ self.residual
             both = np.column_stack([slopes, np.ones_like(slopes)])
             steep, flat = sl.cho_solve((self.root, False), both, check_finite=False).T
             total = float(flat.sum())
-            if not total > 0:  # rounding: the search will not move, and say so
+            if not total > 0:  # rounding error; the search makes no move and reports that it stalled
                 return
             step = float(steep.sum()) / total * flat - steep  # of sum 0
             moved = self.weights + step
@@ -488,7 +490,7 @@ class _Plane:
 
 
 def _active_set(problem: _Problem, watch: _Watch, support: float) -> tuple[Floats, Ending | None]:
-    """The weights of all atoms, of the least gap if nothing better is known; no ending if the atoms are too many."""
+    """Return the weights of all atoms at the least gap, or the last weights and no ending above `support` atoms."""
     plane = _Plane(problem)
     least, best = math.inf, plane.spread()
     while True:
@@ -513,14 +515,14 @@ def _active_set(problem: _Problem, watch: _Watch, support: float) -> tuple[Float
 
 @final
 class _Gram:
-    """Columns of AᵀA, those used last remembered."""
+    """Columns of AᵀA, with a cache of the last used ones."""
 
     def __init__(self, problem: _Problem) -> None:
         self.problem, self.known = problem, dict[int, Floats]()
         self.room = max(CACHE // problem.cells, 2)
 
     def column(self, atom: int) -> Floats:
-        """⟨a_e, atom⟩ for all cells e."""
+        """Return ⟨a_e, atom⟩ for all cells e."""
         sign = 1.0 if atom < self.problem.cells else -1.0
         if sign < 0 and self.problem.region is Region.AT_MOST:
             return np.zeros(self.problem.cells)
@@ -535,7 +537,7 @@ class _Gram:
 
 
 def _pairwise(problem: _Problem, watch: _Watch, weights: Floats) -> tuple[Floats, Ending]:
-    """Weight from the worst atom that has any to the best of all, as much as is best; again and again."""
+    """Move weight from the worst atom that has weight to the best atom, with exact line search, until the end."""
     gram, asked, due = _Gram(problem), problem.asked, 0
     least, best = math.inf, weights.copy()
     c, distance = np.zeros(problem.cells), 0.0
@@ -585,35 +587,36 @@ def project(
     iterations: int = 100_000,
     seconds: float | None = None,
 ) -> Projection:
-    """The point A x of a region that is nearest to the noisy answers y, to a certified gap.
+    """Find the point A x of a region that is nearest to the noisy answers y, to a certified gap.
 
     Args:
-        queries: A (m, N): a matrix, sparse or not, an operator, or anything with `shape`, `mv` and `rmv`. Needed are
-            products with A and Aᵀ; m times the support of x numbers are kept.
-        y: the noisy answers (m,).
+        queries: A (m, N): a matrix, sparse or not, an operator, or an object with `shape`, `mv` and `rmv`. The search
+            needs products with A and Aᵀ; it keeps m times the support of x numbers.
+        y: The noisy answers (m,).
         size: n, a public bound on the records, or with EXACTLY their public number.
-        region: the x that are allowed.
-        tolerance: gap to be reached, in squared counts: ‖z − z*‖² is at most as much. None for 10⁻⁶ of ‖z − y‖², or
+        region: The set of allowed x.
+        tolerance: The gap to reach, in squared counts: ‖z − z*‖² is at most as much. None for 10⁻⁶ of ‖z − y‖², or
             10⁻¹¹ of ‖y‖² if that is more.
         method: "active-set", "pairwise", or "auto": the first, and the second after it if the support is large.
-        iterations: steps at most. A step of the active set is one product with Aᵀ and one column of A.
-        seconds: time limit; None for none. With one, the result depends on the machine.
+        iterations: Most steps. A step of the active set is one product with Aᵀ and one column of A.
+        seconds: Time limit; None for no limit. With a limit, the result depends on the machine.
 
     Returns:
-        The projection. A search that stopped early says so in its status and its gap, and nowhere by an exception.
+        The projection. If the search stopped early, its status and its gap state this; no exception does.
 
     Raises:
-        WorkloadError: queries, answers or their products are not finite or do not fit each other, the size is not
-            positive and finite, the region or method is none of those, or the limits are not positive.
+        WorkloadError: Queries, answers or their products are not finite or do not fit each other. The size is not
+            positive and finite, the region or method is unknown, or the limits are not positive.
 
     **Guarantees**
-        * x ≥ 0 exactly and Σx ≤ n with AT_MOST, x ≥ 0 and Σx = n with EXACTLY, Σ|x| ≤ n with HULL: sums to 10⁻¹² n;
-        * gap ≥ ‖z − z*‖² whatever the status: it is computed from x and the queries, up to rounding, some 10⁻¹⁵ of
-          (n max_e ‖a_e‖ + ‖y‖)²;
-        * for answers y₀ of the region, ‖z − y₀‖ ≤ ‖y − y₀‖ + √gap: it is never worse than the noise;
-        * no chance: the same input gives the same point with one version of NumPy and SciPy, without time limit.
+        * x ≥ 0 exactly and Σx ≤ n with AT_MOST, x ≥ 0 and Σx = n with EXACTLY, Σ|x| ≤ n with HULL: sums to 10⁻¹² n.
+        * gap ≥ ‖z − z*‖² for any status. The gap is computed from x and the queries, up to rounding of some 10⁻¹⁵ of
+          (n max_e ‖a_e‖ + ‖y‖)².
+        * For answers y₀ of the region, ‖z − y₀‖ ≤ ‖y − y₀‖ + √gap: the error exceeds the noise by at most √gap.
+        * The search uses no randomness. Without a time limit, the same input gives the same point with one version of
+          NumPy and SciPy.
 
-    Source: section 3 of the paper, where the region is HULL and x is not sought; see the module for the search.
+    **Source.** Section 3 of the paper, where the region is HULL and x is not computed; the module head has the search.
     """
     asked = _Asked(queries)
     answers = _answers(y, asked.shape[0])
@@ -653,13 +656,13 @@ def project(
 
 @final
 class _Tail:
-    """(I − V Vᵀ) A."""
+    """The operator (I − V Vᵀ) A."""
 
     def __init__(self, asked: _Asked, head: Floats) -> None:
         self.asked, self.head, self.shape = asked, head, asked.shape
 
     def off(self, y: Floats) -> Floats:
-        """(I − V Vᵀ) y."""
+        """Return (I − V Vᵀ) y."""
         return np.asarray(y - self.head @ (self.head.T @ y))
 
     def mv(self, x: Floats) -> Floats:
@@ -684,27 +687,27 @@ def split_project(
     iterations: int = 100_000,
     seconds: float | None = None,
 ) -> SplitProjection:
-    """Noisy answers kept in some directions, and projected in all others: Π y + the nearest to (I − Π) y.
+    """Keep noisy answers in some directions, and project them in all others: Π y + the nearest to (I − Π) y.
 
     Args:
-        queries: A (m, N), as of :func:`project`.
-        y: the noisy answers (m,).
+        queries: A (m, N), as in :func:`project`.
+        y: The noisy answers (m,).
         size: n.
-        head: orthonormal directions V (m, t), t from 0 on, of Π = V Vᵀ: those of the largest variances of the noise.
-        region: the x that are allowed; the tail is sought among (I − Π) A x.
-        tolerance: as of :func:`project`, of the tail.
-        method: as of :func:`project`.
-        iterations: as of :func:`project`.
-        seconds: as of :func:`project`.
+        head: Orthonormal directions V (m, t), t from 0 on, of Π = V Vᵀ: those of the largest variances of the noise.
+        region: The set of allowed x; the tail is sought among (I − Π) A x.
+        tolerance: The gap of the tail, as in :func:`project`.
+        method: The method, as in :func:`project`.
+        iterations: Most steps, as in :func:`project`.
+        seconds: Time limit, as in :func:`project`.
 
     Raises:
-        WorkloadError: as of :func:`project`, or the head is not orthonormal.
+        WorkloadError: An argument is refused as in :func:`project`, or the head is not orthonormal.
 
     **Guarantees**
-        * Π of the answers is Π y, to rounding; with no head they are those of :func:`project`;
-        * feasibility and gap of the tail are those of :func:`project`.
+        * Π of the answers is Π y, to rounding. With no head the answers are those of :func:`project`.
+        * Feasibility and gap of the tail are those of :func:`project`.
 
-    Source: Algorithm 1. The full projection, without a head, obeys the same bound up to a factor of 2 in one term.
+    **Source.** Algorithm 1. The full projection, without a head, obeys the same bound up to a factor of 2 in one term.
     """
     asked = _Asked(queries)
     answers = _answers(y, asked.shape[0])
@@ -733,17 +736,17 @@ def split_project(
 
 
 def nearest_gap(queries: Queries, y: ArrayLike, weights: Floats, size: float, region: Region = Region.AT_MOST) -> float:
-    """The gap of any histogram of a region, in squared counts: at least ‖A x − z*‖² for the nearest answers z*.
+    """Return the gap of any histogram of a region, in squared counts: at least ‖A x − z*‖² for the nearest answers z*.
 
     Args:
         queries: A (m, N).
-        y: the noisy answers (m,).
+        y: The noisy answers (m,).
         weights: x (N,), of the region.
         size: n.
-        region: of x.
+        region: The region of x.
 
     Raises:
-        WorkloadError: as of :func:`project`.
+        WorkloadError: An argument is refused as in :func:`project`.
     """
     asked = _Asked(queries)
     answers = _answers(y, asked.shape[0])
@@ -752,17 +755,17 @@ def nearest_gap(queries: Queries, y: ArrayLike, weights: Floats, size: float, re
 
 
 def entropic_gap(queries: Queries, y: ArrayLike, weights: Floats, size: float, temperature: float) -> float:
-    """By how much the objective of any x > 0 may be above the least: its value, less the dual value of y − A x.
+    """Return a bound on the excess of the objective of any x > 0: its value, less the dual value of y − A x.
 
     Args:
         queries: A (m, N).
-        y: the noisy answers (m,).
+        y: The noisy answers (m,).
         weights: x (N,), of sum n.
         size: n.
-        temperature: λ; the reference is all cells alike.
+        temperature: λ; the reference is the uniform distribution over the cells.
 
     Raises:
-        WorkloadError: as of :func:`entropic`.
+        WorkloadError: An argument is refused as in :func:`entropic`.
     """
     asked = _Asked(queries)
     answers = _answers(y, asked.shape[0])
@@ -776,7 +779,7 @@ def entropic_gap(queries: Queries, y: ArrayLike, weights: Floats, size: float, t
 
 
 class _Stop(Exception):
-    """The search is over."""
+    """The end of the search."""
 
 
 @final
@@ -790,7 +793,7 @@ class _Dual:
         self.multipliers = np.zeros_like(y)
 
     def histogram(self, nu: Floats) -> tuple[Floats, float]:
-        """X_e = n ρ_e exp(a_eᵀν/λ) / Σ, and the logarithm of that sum."""
+        """Return x_e = n ρ_e exp(a_eᵀν/λ) / Σ, and the logarithm of that sum."""
         with np.errstate(over="ignore"):
             exponents = self.logs + self.asked.rmv(nu) / self.temperature
         shift = float(exponents.max())
@@ -801,7 +804,7 @@ class _Dual:
         return np.maximum(parts * (self.size / total), np.finfo(float).tiny), shift + math.log(total)
 
     def at(self, nu: Floats) -> tuple[float, Floats]:
-        """−D and its gradient, A x − y + ν; the gap is half its square."""
+        """Return −D and its gradient, A x − y + ν; the gap is half the gradient's square."""
         x, log = self.histogram(nu)
         residual = self.asked.mv(x) - self.y
         gradient = residual + nu
@@ -826,38 +829,40 @@ def entropic(
     iterations: int = 10_000,
     seconds: float | None = None,
 ) -> EntropicProjection:
-    """The x ≥ 0 with Σx = n of least ½‖A x − y‖² + λ KL(x ‖ nρ), with KL(x ‖ q) = Σ_e x_e log(x_e/q_e).
+    """Find the x ≥ 0 with Σx = n of least ½‖A x − y‖² + λ KL(x ‖ nρ), with KL(x ‖ q) = Σ_e x_e log(x_e/q_e).
 
     As λ falls to 0 its answers go to the projection with EXACTLY; as it rises, x goes to nρ.
 
     **Duality.** For every ν (m,) and every such x,
 
-        ½‖A x − y‖² ≥ ⟨ν, y − A x⟩ − ½‖ν‖²,   as a square is not negative;
-        λ KL(x ‖ nρ) ≥ ⟨ν, A x⟩ − n λ log Σ_e ρ_e exp(a_eᵀν/λ),   as KL(x ‖ x(ν)) is not negative;
-        the sum bounds the objective by D(ν), the dual value, for x_e(ν) = n ρ_e exp(a_eᵀν/λ) / Σ_f ρ_f exp(a_fᵀν/λ).
+    * ½‖A x − y‖² ≥ ⟨ν, y − A x⟩ − ½‖ν‖², as a square is not negative;
+    * λ KL(x ‖ nρ) ≥ ⟨ν, A x⟩ − n λ log Σ_e ρ_e exp(a_eᵀν/λ), as KL(x ‖ x(ν)) is not negative.
 
-    At x(ν) the second is an equality, so the objective less D(ν) is ½‖A x − y + ν‖²: no numbers cancel in it.
+    Here x_e(ν) = n ρ_e exp(a_eᵀν/λ) / Σ_f ρ_f exp(a_fᵀν/λ). The sum of both bounds the objective from below by D(ν),
+    the dual value. At x(ν) the second is an equality, so the objective less D(ν) is ½‖A x − y + ν‖². No numbers cancel
+    in it.
 
     Args:
-        queries: A (m, N), as of :func:`project`; the dual has m variables, so give UᵀA and Uᵀy where r is far below m.
-        y: the noisy answers (m,).
+        queries: A (m, N), as in :func:`project`. The dual has m variables, so give UᵀA and Uᵀy if r is far below m.
+        y: The noisy answers (m,).
         size: n, the public number of records.
         temperature: λ, positive, in squared counts: a doubling of one record's density costs as much as λ log 2.
-        reference: ρ (N,), positive; only the proportions count. None for all cells alike.
-        tolerance: gap to be reached, in squared counts; None as of :func:`project`.
-        iterations: evaluations of D at most, each a product with Aᵀ and one with A.
-        seconds: time limit; None for none.
+        reference: ρ (N,), positive; only the proportions count. None for the uniform distribution.
+        tolerance: The gap to reach, in squared counts; None as in :func:`project`.
+        iterations: Most evaluations of D, each a product with Aᵀ and one with A.
+        seconds: Time limit; None for no limit.
 
     Raises:
-        WorkloadError: as of :func:`project`, or temperature or reference are not positive and finite.
+        WorkloadError: An argument is refused as in :func:`project`, or temperature or reference are not positive and
+            finite.
 
     **Guarantees**
-        * x > 0, and |Σx − n| ≤ 10⁻¹² n;
-        * objective − gap ≤ least objective ≤ objective, up to rounding, whatever the status;
-        * ‖z − z*‖² ≤ 2 gap and KL(x ‖ x*) ≤ gap/λ for the best x* and its answers z*;
-        * no chance, as of :func:`project`.
+        * x > 0, and |Σx − n| ≤ 10⁻¹² n.
+        * objective − gap ≤ least objective ≤ objective, up to rounding, for any status.
+        * ‖z − z*‖² ≤ 2 gap and KL(x ‖ x*) ≤ gap/λ for the best x* and its answers z*.
+        * The search uses no randomness, as in :func:`project`.
 
-    Source: ours.
+    **Source.** This project.
     """
     asked = _Asked(queries)
     m, cells = asked.shape
@@ -917,10 +922,10 @@ def entropic(
 
 
 def with_absent(rows: Floats) -> Floats:
-    """R and a column of 0 (r, N + 1): a cell for the records that n allows and that are not there.
+    """Return R and a column of 0 (r, N + 1): a cell for the records that n allows and that do not exist.
 
-    The entropic estimate has Σx = n. Where n is a bound only (AT_MOST), it is made of these rows and the last weight is
-    left out: else n records would be forced on a database that has fewer.
+    The entropic estimate has Σx = n. If n is only a bound (AT_MOST), the estimate uses these rows, and the last weight
+    is left out. Otherwise it would force n records on a database that has fewer.
 
     Args:
         rows: R (r, N), a factor of the queries.
@@ -929,7 +934,7 @@ def with_absent(rows: Floats) -> Floats:
 
 
 def entropy_weight(rows: Floats, factor: Floats, temperature: float) -> float:
-    """λ = τ mean_e ‖Fᵀ b_e‖ for noise of covariance F Fᵀ: ‖Fᵀ b_e‖ is the standard deviation it has along column e.
+    """Return λ = τ mean_e ‖Fᵀ b_e‖ for noise of covariance F Fᵀ; ‖Fᵀ b_e‖ is its standard deviation along column e.
 
     Args:
         rows: R (r, N), columns b_e.
@@ -941,15 +946,15 @@ def entropy_weight(rows: Floats, factor: Floats, temperature: float) -> float:
 
 @final
 class Estimator:
-    """How the noisy answers of a small database become answers that one of its size could give.
+    """The rule that turns the noisy answers of a small database into answers that one of its size can give.
 
     Args:
         rows: R (r, N), the queries in row space.
         size: n.
-        region: at most, or exactly, n records.
+        region: At most, or exactly, n records.
         weight: λ of the entropic estimate; 0 for the nearest answers.
-        head: directions (r, k) that are left as they are, the others being projected on the hull (Algorithm 1); None
-            for none.
+        head: Directions (r, k) that stay unchanged, while the others are projected on the hull (Algorithm 1); None for
+            no such directions.
     """
 
     def __init__(
@@ -959,7 +964,7 @@ class Estimator:
         self._cells = with_absent(rows) if weight and region is Region.AT_MOST else rows
 
     def __call__(self, noisy: Floats, tolerance: float | None = None) -> tuple[Floats | None, Floats]:
-        """The histogram x ≥ 0 (N,), None with a head, and its answers (r,), to a gap of the tolerance."""
+        """Return the histogram x ≥ 0 (N,), None with a head, and its answers (r,), to a gap of the tolerance."""
         if self.head is not None:
             return None, split_project(self.rows, noisy, self.size, self.head, tolerance=tolerance).answers
         if not self.weight:
@@ -969,10 +974,10 @@ class Estimator:
         return found.weights[: self.rows.shape[1]], found.answers
 
     def gap(self, noisy: Floats, histogram: Floats) -> float:
-        """How far a histogram may be from the best: as :func:`nearest_gap`, or :func:`entropic_gap`.
+        """Return a histogram's gap to the best one, by :func:`nearest_gap` or :func:`entropic_gap`.
 
         Args:
-            noisy: answers y (m,).
+            noisy: The answers y (m,).
             histogram: x (N,), from the region.
         """
         if not self.weight:

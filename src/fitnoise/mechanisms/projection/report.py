@@ -1,4 +1,4 @@
-"""What is said of a small database: how it is measured and estimated, what its values are, and what was tried."""
+"""The report's sections on a small database: its measurement and estimate, its values, and the compared settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BIASED = (
     "promise; unbiased_value, std_error, moe: unbiased estimates from the same noisy answers, which may be negative "
     "and are not rounded"
 )
-"""What is said of the values of tables."""
+"""The description of the values of tables."""
 
 PRINTED = (
     "biased_value: biased towards what a database of the declared size can give as in Algorithm 1 of Nikolov (2015), "
@@ -25,12 +25,12 @@ PRINTED = (
 
 
 def values(small: SmallDatabase) -> str:
-    """What the values of tables are."""
+    """Return the description of the values of tables."""
     return PRINTED if small.variant is Variant.PAPER else BIASED
 
 
 def database(small: SmallDatabase, setting: Setting) -> Section:
-    """How a small database is measured and estimated."""
+    """Return the section on the measurement and the estimate of a small database."""
     estimate = (
         "an entropic estimate of one histogram" if setting.temperature else "the nearest answers of one histogram"
     )
@@ -54,7 +54,7 @@ def database(small: SmallDatabase, setting: Setting) -> Section:
 
 
 def proof(certificate: Certificate, setting: Setting) -> Section:
-    """What no noise has less of."""
+    """Return the section on the sum of the largest variances, and on its bound for any noise."""
     told = (
         "the {index} largest variances sum to {value} people² at sensitivity 1 ≥ bound {bound}: no noise has less by "
         "more than {gap}"
@@ -72,19 +72,19 @@ def proof(certificate: Certificate, setting: Setting) -> Section:
 
 
 def chosen(setting: Setting) -> Section:
-    """The setting alone."""
+    """Return the section with the setting only."""
     return Section("", values=_of(setting), place=("setting",))
 
 
 def tried(choice: Choice | None) -> Section:
-    """Every setting that was simulated; none where it was given."""
+    """Return the section with every simulated setting; an empty list for a given setting."""
     if choice is None:
         return Section("", values=(Value("settings", []),))
     return Section("", tables=(choice.compared(),))
 
 
 def explained(choice: Choice | None, status: str) -> Section:
-    """What the columns are, and how the choice was made."""
+    """Return the section on the columns of the comparison and on the choice."""
     columns = (
         "mean squared errors per number in people², on public histograms; plain: before projection; bounds: proven; "
         "k: how many of the largest variances of the noise have the least sum; t: how many of these are above the rest"

@@ -1,29 +1,37 @@
-"""Small databases: which noise and which estimate, decided without data by simulating both on public histograms.
+"""Choice of noise and estimate for small databases, without data: by simulation of both on public histograms.
 
-A database of at most n records is measured by R x + w, w ~ N(0, s² Σ), with Σ the Ky Fan design of index k, and the
-answers are the nearest that some database of n records gives, or those of an entropic estimate of some temperature τ.
-k = 1 is equal noise in all directions, k = r the least total variance; neither is best for n below a few times r, nor
-is k = ⌊ε n⌋ of the source. So k and τ are chosen by simulation: on histograms that anyone can draw, with numbers that
-only look drawn. Nothing here takes data, and what is decided costs no privacy.
+A database of at most n records is measured as R x + w, w ~ N(0, s² Σ). Here Σ is the Ky Fan design of index k.
+The answers are the nearest that some database of n records gives, or those of an entropic estimate of some temperature
+τ. k = 1 is equal noise in all directions, and k = r the least total variance. Neither is best for n below a few times
+r, and nor is the source's k = ⌊ε n⌋. So the module chooses k and τ by simulation on public histograms, with
+pseudo-random numbers of a fixed generator. It reads no data, and the choice has no privacy cost.
 
-Everything is in row space: R (r, N) has the Gram matrix AᵀA of the m queries A (m, N), so that a mean squared error per
-query is a squared distance in row space over m. Errors are in people², roots of them in people. s is the noise
-multiplier, the standard deviation of noise at sensitivity 1: s² = 1/(2ρ), or 1/μ². b_e are the columns of R,
-σ₁ ≥ σ₂ ≥ … the eigenvalues of Σ, and Π_j the projector on the first j eigenvectors.
+**Symbols.** All quantities are in row space.
 
-**What is proven** of the nearest answers z in a convex set L that holds the true answers y. (z − y)ᵀ(z − y − w) ≤ 0, so
-for every j, with v = (I − Π_j) w and its largest product with L,
+| letter | meaning |
+|---|---|
+| R (r, N) | factor with the Gram matrix AᵀA of the m queries A (m, N); b_e are its columns |
+| s | noise multiplier, the standard deviation of noise at sensitivity 1: s² = 1/(2ρ), or 1/μ² |
+| σ₁ ≥ σ₂ ≥ … | eigenvalues of Σ |
+| Π_j | projector on the first j eigenvectors of Σ |
+
+A mean squared error per query is a squared distance in row space over m. Errors are in people², their roots in people.
+
+**Statement.** Let z be the nearest answers in a convex set L that holds the true answers y. With x² = 𝔼‖z − y‖²,
+v = (I − Π_j) w, H = 𝔼‖Π_j w‖² = s² Σ_{i≤j} σ_i and W = 𝔼 max_{l∈L} vᵀl, for every j,
+
+    x ≤ (H^½ + (H + 4 W)^½)/2.
+
+If the first j directions stay unchanged and the others are projected, x² ≤ H + W.
+
+**Proof.** (z − y)ᵀ(z − y − w) ≤ 0, so for every j
 
     ‖z − y‖² ≤ (Π_j w)ᵀ(z − y) + vᵀ(z − y) ≤ ‖Π_j w‖ ‖z − y‖ + max_{l∈L} vᵀl − vᵀy.
 
-vᵀy is 0 in expectation. With x² = 𝔼‖z − y‖², H = 𝔼‖Π_j w‖² = s² Σ_{i≤j} σ_i and W = 𝔼 max_{l∈L} vᵀl, therefore
+vᵀy is 0 in expectation, so x² ≤ H^½ x + W, which is the statement. ∎
 
-    x² ≤ H^½ x + W,   which is   x ≤ (H^½ + (H + 4 W)^½)/2.
-
-Where the first j directions are left alone and the others projected, x² ≤ H + W.
-
-Source: A. Nikolov, "An improved private mechanism for small databases", ICALP 2015, Algorithm 1, Lemma 3.0.2 and
-Theorem 2.1. The bound without a split, the public simulation and the choice are ours.
+**Source.** A. Nikolov, "An improved private mechanism for small databases", ICALP 2015, Algorithm 1, Lemma 3.0.2 and
+Theorem 2.1. The bound without a split, the public simulation and the choice are this project's.
 """
 
 from __future__ import annotations
@@ -50,40 +58,40 @@ from fitnoise.solving.fixed import Fixed
 from fitnoise.solving.ky_fan import Design, ky_fan_design
 
 KINDS = ("uniform", "Dirichlet 0.2", "Dirichlet 0.02", "few cells")
-"""Of public histograms, from flat to spiked."""
+"""Kinds of public histograms, from flat to spiked."""
 
 FLAT = KINDS[:3]
-"""Kinds that fill many cells; on the other the uniform guess is poor at any n."""
+"""Kinds that fill many cells; on the other kind the uniform guess is poor at any n."""
 
 FEW = (1, 4, 16, 64)
-"""Cells of the last kind, one number for each draw."""
+"""Numbers of cells of the last kind, one number for each draw."""
 
 DRAWS = len(FEW)
-"""Of each kind."""
+"""Number of histograms of each kind."""
 
 TEMPERATURES = (0.0, 0.01, 0.03, 0.1)
-"""τ that are tried; from a thousand records on the small one is needed."""
+"""Temperatures τ in the comparison; from a thousand records on it needs the smallest positive one."""
 
 COARSE = 1e-4
-"""Gap of designs that are only compared; the error moves by about as much."""
+"""Gap of designs that are only compared; the error changes by about as much."""
 
 NEAR = 0.8
-"""Of the error of the uniform guess: no lower than that is no gain worth the privacy it costs."""
+"""Ratio to the error of the uniform guess above which the noise gains too little for its privacy cost."""
 
 ACCURACY = 1e-4
-"""Of a simulated estimate: its squared distance from the exact one, over the expected squared length of the noise."""
+"""Squared distance of a simulated estimate from the exact one, over the expected squared length of the noise."""
 
 NOISES, HISTOGRAMS = 2**40, 0
-"""Where the numbers of the two begin: they share none, since neither needs 2⁴⁰."""
+"""Starts of the two number streams. They do not overlap, since each needs fewer than 2⁴⁰ numbers."""
 
 OUT, IN = 3, 8
-"""Columns tried in an exchange."""
+"""Numbers of columns to try in an exchange."""
 
 GAIN = 1e-3
-"""Relative gain of a set of columns below which it counts as none; so exchanges end."""
+"""Relative gain of a set of columns below which it is treated as zero, so that exchanges end."""
 
 FIRST = 5
-"""Least k that is tried above 1; then twice as large, and so on."""
+"""Least k above 1 in the comparison; the next ones are twice as large each."""
 
 # --- public histograms --------------------------------------------------------------------------------------------
 
@@ -91,7 +99,10 @@ FIRST = 5
 @final
 @dataclass(frozen=True, eq=False)
 class PublicHistogram:
-    """A histogram that anyone can draw. kind: one of KINDS. draw: its number. counts: x ≥ 0 (N,), whole, Σx = n."""
+    """A histogram that anyone can draw.
+
+    kind: One of KINDS. draw: Its number. counts: x ≥ 0 (N,), integers, Σx = n.
+    """
 
     kind: str
     draw: int
@@ -99,12 +110,12 @@ class PublicHistogram:
 
     @property
     def name(self) -> str:
-        """Kind and number."""
+        """The kind and the number."""
         return f"{self.kind}, {self.draw + 1}"
 
 
 def public_histograms(cells: int, size: int) -> tuple[PublicHistogram, ...]:
-    """Histograms of n records on N cells, DRAWS of each kind; no data, no chance.
+    """Return histograms of n records on N cells, DRAWS of each kind; no data, no randomness.
 
     | kind | records |
     |---|---|
@@ -117,10 +128,10 @@ def public_histograms(cells: int, size: int) -> tuple[PublicHistogram, ...]:
         size: n, at least 1.
 
     Raises:
-        WorkloadError: one of them is no whole number from 1.
+        WorkloadError: One of them is not an integer of at least 1.
 
     **Guarantees**
-        * whole counts of sum n, the same every time.
+        * The counts are integers of sum n, equal in every call.
     """
     n_cells, n = checked_whole("cells", cells), checked_whole("size", size)
     rng = Fixed(HISTOGRAMS)
@@ -139,7 +150,7 @@ def public_histograms(cells: int, size: int) -> tuple[PublicHistogram, ...]:
 
 
 def _dirichlet(rng: Fixed, cells: int, alpha: float) -> Floats:
-    """Weights (N,): Gamma(α) is Gamma(1 + α) U^(1/α), in logarithms, for small α leaves floating point."""
+    """Return weights (N,): Gamma(α) is Gamma(1 + α) U^(1/α), in logarithms, as it underflows for small α."""
     u = rng.uniform(2.0**-54, 1.0, (2, cells))
     logs = np.log(gammaincinv(1 + alpha, u[0])) + np.log(u[1]) / alpha
     weights = np.exp(logs - logs.max())
@@ -147,7 +158,7 @@ def _dirichlet(rng: Fixed, cells: int, alpha: float) -> Floats:
 
 
 def _drawn(weights: Floats, uniform: Floats) -> NDArray[np.int64]:
-    """The cell of each record, by inversion."""
+    """Return the cell of each record, by inversion."""
     return np.minimum(np.searchsorted(np.cumsum(weights), uniform, side="right"), len(weights) - 1)
 
 
@@ -155,10 +166,10 @@ def _drawn(weights: Floats, uniform: Floats) -> NDArray[np.int64]:
 
 
 def indices(rank: int, cells: int, size: int, multiplier: float) -> tuple[int, ...]:
-    """The k that are tried: 1, then 5, 10, 20, … up to 2 n √(2 ln 2N)/s, and r.
+    """Return the k to compare: 1, then 5, 10, 20, … up to 2 n √(2 ln 2N)/s, and r.
 
-    At that k the two terms of Lemma 3.0.2 are equal where Σ is flat; it is ⌊ε n⌋ of the source without its constants,
-    and the k that simulation prefers are smaller. Numbers above 0.8 r are left out, being near r.
+    At that limit the two terms of Lemma 3.0.2 are equal for a flat Σ. It is ⌊ε n⌋ of the source without its constants,
+    and simulation prefers smaller k. Numbers above 0.8 r are left out, since they are close to r.
 
     Args:
         rank: r, at least 1.
@@ -167,7 +178,7 @@ def indices(rank: int, cells: int, size: int, multiplier: float) -> tuple[int, .
         multiplier: s.
 
     Raises:
-        WorkloadError: a number is not positive.
+        WorkloadError: A number is not positive.
     """
     r, n, s = checked_whole("rank", rank), checked_whole("size", size), _multiplier(multiplier)
     limit = min(0.8 * r, 2 * n * _root_log(2 * checked_whole("cells", cells)) / s)
@@ -179,18 +190,18 @@ def indices(rank: int, cells: int, size: int, multiplier: float) -> tuple[int, .
 
 
 def candidate_designs(rows: Floats, ks: Sequence[int], *, tolerance: float = COARSE) -> tuple[Design, ...]:
-    """The Ky Fan designs of some indices, good enough to compare. The one that is used should be made again at 1e-6.
+    """Return the Ky Fan designs of some indices, accurate enough to compare. Solve the chosen one again at 1e-6.
 
     A design after the first that has no spikes is left out: it is equal noise in all directions, that of k = 1.
 
     Args:
         rows: R (r, N).
-        ks: rising from 1, as of :func:`indices`.
-        tolerance: relative gap.
+        ks: Indices, rising from 1, as from :func:`indices`.
+        tolerance: Relative gap.
 
     Raises:
-        WorkloadError: as of `ky_fan_design`.
-        PlanError: as of `ky_fan_design`.
+        WorkloadError: An argument is refused as in `ky_fan_design`.
+        PlanError: The solver fails as in `ky_fan_design`.
     """
     with one_thread():
         made = [ky_fan_design(rows, k, tolerance=tolerance) for k in ks]
@@ -198,18 +209,18 @@ def candidate_designs(rows: Floats, ks: Sequence[int], *, tolerance: float = COA
 
 
 def penalty(rows: Floats, design: Design, multiplier: float, temperature: float) -> float:
-    """λ = τ s mean_e (b_eᵀ Σ b_e)^½, the weight of the entropy beside half a squared distance; in people².
+    """Return λ = τ s mean_e (b_eᵀ Σ b_e)^½, the weight of the entropy relative to half a squared distance; in people².
 
-    s (b_eᵀ Σ b_e)^½ is the standard deviation of b_eᵀ w, which is what noise adds to the slope at cell e.
+    s (b_eᵀ Σ b_e)^½ is the standard deviation of b_eᵀ w, the noise in the slope at cell e.
 
     Raises:
-        WorkloadError: τ is not from 0 to WARMEST, or s not positive.
+        WorkloadError: τ is not from 0 to WARMEST, or s is not positive.
     """
     _warm(temperature)
     return entropy_weight(rows, _multiplier(multiplier) * design.factor, temperature)
 
 
-# --- what is proven -----------------------------------------------------------------------------------------------
+# --- proven bounds ------------------------------------------------------------------------------------------------
 
 
 @final
@@ -217,10 +228,10 @@ def penalty(rows: Floats, design: Design, multiplier: float, temperature: float)
 class Bounds:
     """Upper bounds of the expected mean squared error per query of the nearest answers, for any database allowed.
 
-    region: what the answers are projected on. index, spikes: k and t of the design.
-    head: s² Σ_{i≤j} σ_i/m for j = 0, …, r (r + 1,), the error of the first j directions where they are left alone.
-    split: for the estimate that leaves them alone and projects the others (r + 1,).
-    whole: for the estimate that projects all (r + 1,), each valid: it has no split, and is bounded by every one.
+    region: The set of the projection. index, spikes: k and t of the design.
+    head: s² Σ_{i≤j} σ_i/m for j = 0, …, r (r + 1,), the error of the first j directions if they stay unchanged.
+    split: Bound for the estimate that keeps them and projects the others (r + 1,).
+    `whole`: Bounds for the estimate that projects all (r + 1,). Each is valid, since that estimate has no split.
     """
 
     region: Region
@@ -232,52 +243,52 @@ class Bounds:
 
     @property
     def lemma(self) -> float:
-        """Of Lemma 3.0.2: split at k."""
+        """The bound of Lemma 3.0.2: split at k."""
         return float(self.split[self.index])
 
     @property
     def at_spikes(self) -> float:
-        """Split at the spikes."""
+        """The bound with the split at the spikes."""
         return float(self.split[self.spikes])
 
     @property
     def best(self) -> float:
-        """The least for the estimate that projects all."""
+        """The least bound for the estimate that projects all."""
         return float(self.whole.min())
 
 
 def bounds(
     design: Design, rows: Floats, size: int, multiplier: float, m: int, region: Region = Region.AT_MOST
 ) -> Bounds:
-    """The bounds of Lemma 3.0.2 for every split, and without one.
+    """Return the bounds of Lemma 3.0.2 for every split, and without one.
 
-    With H_j = s² Σ_{i≤j} σ_i and W_j = n s max_e (b_eᵀ (I − Π_j) Σ b_e)^½ √(2 ln M), which is at least the expected
-    largest product of the region with the noise beyond j,
+    With H_j = s² Σ_{i≤j} σ_i and W_j = n s max_e (b_eᵀ (I − Π_j) Σ b_e)^½ √(2 ln M),
 
         split at j:   (H_j + W_j)/m,
-        no split:     (H_j^½ + (H_j + 4 W_j)^½)²/4m, for every j,
+        no split:     (H_j^½ + (H_j + 4 W_j)^½)²/4m, for every j.
 
-    M = N + 1 for AT_MOST, N for EXACTLY, 2N for HULL: so many Gaussians, 0 among them for AT_MOST.
+    W_j is at least the expected largest product of the region with the noise outside the first j directions. M is the
+    number of Gaussians in that maximum: N + 1 for AT_MOST, with 0 among them, N for EXACTLY, and 2N for HULL.
 
     Args:
         design: Σ.
         rows: R (r, N).
         size: n.
         multiplier: s.
-        m: queries.
-        region: what is projected on.
+        m: The number of queries.
+        region: The set of the projection.
 
     Raises:
-        WorkloadError: a number is not positive.
+        WorkloadError: A number is not positive.
 
     **Guarantees**
-        * at least the expected mean squared error of the nearest answers (τ = 0), up to rounding, for every database of
-          the region;
-        * none of an entropic estimate, which has no such bound here;
-        * beyond the spikes all directions are alike to Σ, and those that happen to come first are split off;
-        * `whole` at j = r is the error of the noise itself, s² tr Σ/m: projecting never moves answers away.
+        * Each bound is at least the expected mean squared error of the nearest answers (τ = 0), up to rounding, for
+          every database of the region.
+        * The bounds do not cover an entropic estimate, which has no such bound here.
+        * All directions after the spikes have equal variance in Σ, and the split separates the ones that come first.
+        * `whole` at j = r is the error of the noise itself, s² tr Σ/m: a projection never increases it.
 
-    Source: Lemma 3.0.2, whose 4 W is W here; the other regions, and no split, are ours.
+    **Source.** Lemma 3.0.2, whose 4 W is W here. The other regions, and the bound without a split, are this project's.
     """
     n, s, queries, region = checked_whole("size", size), _multiplier(multiplier), checked_whole("m", m), Region(region)
     cells = rows.shape[1]
@@ -298,10 +309,10 @@ def bounds(
 class Comparison:
     """Simulated errors of every setting on every kind of histogram.
 
-    m, rank, size, multiplier, region: as given. kinds: of histograms (h,). settings: (c,).
-    errors: mean squared error per query (c, h). deviations: their standard errors (c, h).
-    samples: simulated databases behind each error. guesses: of the uniform guess A (n/N) 1, which reads no data (h,).
-    plain: s² tr Σ/m of each setting, before projection (c,). bounds: of each setting's design (c,).
+    m, rank, size, multiplier, region: The arguments of the simulation. kinds: Kinds of histograms (h,). settings: The
+    settings (c,). errors: Mean squared error per query (c, h). deviations: Their standard errors (c, h).
+    samples: Number of simulated databases for each error. guesses: Errors of the uniform guess A (n/N) 1, which reads
+    no data (h,). plain: s² tr Σ/m of each setting, before projection (c,). bounds: Bounds of each design (c,).
     """
 
     m: int
@@ -338,26 +349,26 @@ def simulate(
 ) -> Comparison:
     """Measure public histograms with every design, estimate at every temperature, and average the squared errors.
 
-    The noise is s Σ^½ z, Σ^½ the symmetric root, with the same standard normal z (r,) for all settings: what they
-    differ by is less blurred than each is. All histograms have n records. Where n is a bound only, nearest answers
-    serve smaller databases at least about as well, warm ones less well.
+    The noise is s Σ^½ z, Σ^½ the symmetric root, with the same standard normal z (r,) for all settings. Common noise
+    makes differences between settings more precise than the single errors. All histograms have n records. If n is only
+    a bound, nearest answers are at least about as accurate for smaller databases, and warm estimates less accurate.
 
     Args:
         rows: R (r, N).
-        m: queries.
-        designs: one for each k, for these rows.
+        m: The number of queries.
+        designs: One design for each k, for these rows.
         size: n.
         multiplier: s.
         temperatures: τ, from 0 to WARMEST; only 0 on HULL.
-        region: what is projected on.
-        repeats: noises for each histogram.
+        region: The set of the projection.
+        repeats: Number of noises for each histogram.
 
     Raises:
-        WorkloadError: no design or temperature, τ out of range, or a number that is not positive.
+        WorkloadError: There is no design or temperature, τ is out of range, or a number is not positive.
 
     **Guarantees**
-        * no data, and the same comparison every time, with one version of NumPy and SciPy;
-        * every setting sees the same histograms and the same z.
+        * The function reads no data. With one version of NumPy and SciPy, the comparison is the same every time.
+        * Every setting uses the same histograms and the same z.
     """
     region = Region(region)
     if not designs or not temperatures:
@@ -407,9 +418,10 @@ def error_samples(
     repeats: int = 8,
     head: Floats | None = None,
 ) -> dict[str, Floats]:
-    """Estimate less truth in row space (samples, r), for each kind of public histograms.
+    """Return estimate less truth in row space (samples, r), for each kind of public histograms.
 
-    Root mean squares of these, lifted to the queries, guide whoever reads the numbers released. They are no promise.
+    The root mean squares of these errors, lifted to the queries, guide the reader of the released numbers. They are no
+    guarantee.
 
     Args:
         rows: R (r, N).
@@ -417,16 +429,16 @@ def error_samples(
         size: n.
         multiplier: s.
         temperature: τ.
-        region: what is projected on.
-        repeats: noises for each histogram.
-        head: directions (r, k) that are left as measured, the others being projected on the hull, as in the paper; None
-            for none.
+        region: The set of the projection.
+        repeats: Number of noises for each histogram.
+        head: Directions (r, k) that stay as measured, while the others are projected on the hull, as in the paper; None
+            for no such directions.
 
     Raises:
-        WorkloadError: as of :func:`simulate`.
+        WorkloadError: An argument is refused as in :func:`simulate`.
 
     **Guarantees**
-        * no data, and the same numbers every time, as of :func:`simulate`.
+        * The function reads no data, and returns the same numbers every time, as :func:`simulate` does.
     """
     errors: dict[str, list[Floats]] = {kind: [] for kind in KINDS}
     with one_thread():
@@ -437,7 +449,7 @@ def error_samples(
 
 
 def _databases(rows: Floats, size: int, repeats: int) -> Iterator[tuple[PublicHistogram, Floats, Floats]]:
-    """Every public histogram, its answers (r,) and a standard normal z (r,), so many times."""
+    """Yield every public histogram, its answers (r,) and a standard normal z (r,), `repeats` times."""
     rng = Fixed(NOISES)
     for histogram in public_histograms(rows.shape[1], size):
         truth = rows @ histogram.counts
@@ -447,7 +459,7 @@ def _databases(rows: Floats, size: int, repeats: int) -> Iterator[tuple[PublicHi
 
 @final
 class _Way:
-    """One setting, ready to measure and to estimate."""
+    """One setting, with its noise and its estimate."""
 
     def __init__(
         self,
@@ -483,11 +495,11 @@ class _Way:
         self.enough = ACCURACY * float((self.root**2).sum())
 
     def noise(self, z: Floats) -> Floats:
-        """W = s Σ^½ z (r,)."""
+        """Return w = s Σ^½ z (r,)."""
         return np.asarray(self.basis @ (self.root * (self.basis.T @ z)))
 
     def error(self, truth: Floats, z: Floats) -> Floats:
-        """Estimate less truth (r,)."""
+        """Return estimate less truth (r,)."""
         noisy = truth + self.noise(z)
         tolerance = self.enough / 2 if self.estimate.weight else self.enough
         _, answers = self.estimate(noisy, tolerance)
@@ -500,10 +512,10 @@ class _Way:
 @final
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The setting that was chosen, and what it was chosen from.
+    """The chosen setting, and the comparison behind the choice.
 
-    setting: k and τ. position: its place in the comparison. regret: its largest, over kinds of histograms.
-    why: one sentence. warnings: sentences, perhaps none.
+    setting: k and τ. position: Its index in the comparison. regret: Its largest regret over kinds of histograms.
+    why: One sentence. warnings: Sentences; possibly none.
     """
 
     comparison: Comparison
@@ -520,15 +532,18 @@ class Choice:
 
     @property
     def bounds(self) -> Bounds:
-        """What is proven for its noise, at temperature 0."""
+        """The proven bounds for its noise, at temperature 0."""
         return self.comparison.bounds[self.position]
 
     def table(self) -> str:
-        """The comparison as lines of text, the chosen line marked."""
+        """Return the comparison as lines of text, with a mark at the chosen line."""
         return "\n".join(aligned(self.compared()))
 
     def compared(self) -> Table:
-        """The comparison, a row for each setting: mean squared errors per query in people². A warm one has no bound."""
+        """Return the comparison, a row for each setting: mean squared errors per query in people².
+
+        A warm setting has no bound.
+        """
         c = self.comparison
         columns = (
             Column("chosen", "", spoken=True),
@@ -556,20 +571,20 @@ class Choice:
 
 
 def choose(comparison: Comparison) -> Choice:
-    """The setting of least largest regret over the kinds of histograms; the first of equals.
+    """Return the setting of least largest regret over the kinds of histograms; the first of equals.
 
     The regret of a setting on a kind of histogram is its simulated error over the least simulated error of any setting
-    there. A warning says
+    on that kind. A warning states one of these:
 
-        * that nothing is gained, where on no kind of FLAT the error is below NEAR times that of the uniform guess;
-        * on which of these kinds it is not, where on some it is;
-        * that k ≥ r is the plain mechanism of least total variance, before projection.
+        * The noise gains nothing: on no kind of FLAT is the error below NEAR times that of the uniform guess.
+        * The kinds of FLAT without a gain, if the error is below that limit on some other kind of FLAT.
+        * k ≥ r is the plain mechanism of least total variance, before projection.
 
     Args:
-        comparison: of :func:`simulate`.
+        comparison: The result of :func:`simulate`.
 
     **Guarantees**
-        * a function of the comparison, hence of no data.
+        * The choice is a function of the comparison, hence of no data.
     """
     worst = comparison.regrets.max(axis=1)
     position = int(np.argmin(worst))
@@ -608,12 +623,12 @@ def _warnings(comparison: Comparison, position: int) -> Iterator[str]:
 
 
 def paper_index(epsilon: float | Fraction, size: int) -> int:
-    """K = ⌊ε n⌋ of Algorithm 1; a float counts as the decimal it prints as.
+    """Return k = ⌊ε n⌋ of Algorithm 1; a float counts as the decimal that it prints as.
 
     Raises:
-        WorkloadError: ε is not positive and finite, n no whole number from 1, or ε n < 1.
+        WorkloadError: ε is not positive and finite, n is not an integer of at least 1, or ε n < 1.
 
-    Source: Algorithm 1.
+    **Source.** Algorithm 1.
     """
     n = checked_whole("size", size)
     if not (epsilon > 0 and math.isfinite(epsilon)):
@@ -637,7 +652,7 @@ def paper_index(epsilon: float | Fraction, size: int) -> int:
     return k
 
 
-# --- what is refused ----------------------------------------------------------------------------------------------
+# --- refused arguments --------------------------------------------------------------------------------------------
 
 
 def _multiplier(s: float) -> float:
@@ -656,5 +671,5 @@ def _warm(temperature: float) -> None:
 
 
 def _root_log(count: int) -> float:
-    """√(2 ln count)."""
+    """Return √(2 ln count)."""
     return math.sqrt(2 * math.log(count))

@@ -1,4 +1,4 @@
-"""A small database's tables in row space: what its noise and its estimate are looked at in."""
+"""A small database's tables in row space, in which its noise and its estimate are computed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from fitnoise.solving.row_space import RowSpace, row_space
 @final
 @dataclass(frozen=True, eq=False)
 class View:
-    """A part for a small database in row space. of: the part.
+    """A part for a small database in row space. `of`: The part.
 
     Raises:
-        PlanError: it is a part for other tables.
+        PlanError: The part is not for a small database.
     """
 
     of: TablePart
@@ -46,17 +46,17 @@ class View:
 
     @property
     def small(self) -> SmallDatabase:
-        """What is known of the database."""
+        """The declared properties of the database."""
         return self._known[0]
 
     @property
     def setting(self) -> Setting:
-        """How it is measured and estimated."""
+        """The index of the noise, and the temperature of the estimate."""
         return self._known[1]
 
     @property
     def index(self) -> int:
-        """K of the noise."""
+        """The index k of the noise."""
         return self.setting.index
 
     @cached_property
@@ -72,9 +72,9 @@ class View:
 
     @cached_property
     def head(self) -> Floats | None:
-        """Of the paper's variant, the first k directions of row space (r, k), which stay as measured; None of others.
+        """The first k directions of row space (r, k), which stay as measured in the paper's variant; None otherwise.
 
-        They are the leading eigenvectors of R diag(q) Rᵀ: those of Σ are not determined where its variances are equal.
+        They are the leading eigenvectors of R diag(q) Rᵀ, because those of Σ are not unique if its variances are equal.
         """
         if self.small.variant is not Variant.PAPER:
             return None
