@@ -1,4 +1,4 @@
-"""One answer of finitely many as a design: a question, and the mechanism that answers it. Part of the trust kernel."""
+"""Define answers as designs: a question with finitely many results, and the mechanism that answers it. Trust kernel."""
 
 from __future__ import annotations
 
@@ -33,13 +33,17 @@ def foreign_mechanism() -> PlanError:
 class Answer(Design):
     """The answer to one question, drawn from the row of its true result.
 
-    query: what is asked. domain: of the records. mechanism: integers, proven private for the graph of the question.
+    Attributes:
+        query: The question.
+        domain: The domain of the records.
+        mechanism: The mechanism, integers that are proven private for the graph of the question.
 
     **Guarantees**
-        * the loss is at least the largest log-ratio of two rows that a unit can turn into each other, for a graph that
-          is derived from the question anew, and a mechanism for another graph is refused; by ranks, of two rows of
-          neighbouring data, as they are scored for the question; a mechanism for another ε is not measured;
-        * the answer is one exact draw.
+        * The loss is at least the largest log-ratio of two rows that a unit can turn into each other. The graph is
+          derived again from the question, and a mechanism for another graph is refused.
+        * By ranks, the two rows are those of neighbouring data, as they are scored for the question.
+        * A mechanism for another ε is not measured.
+        * The answer is one exact draw.
     """
 
     query: FiniteQuery
@@ -47,17 +51,17 @@ class Answer(Design):
     mechanism: Mechanism
 
     def afresh(self, of: Adjacency) -> Answer:
-        """The same integers on the question's own graph, proven anew.
+        """Return these integers on the question's own graph, proven again.
 
         Raises:
-            PlanError: they were made for another ε than the question's.
+            PlanError: The integers were made for another ε than the question's.
         """
         if self.mechanism.epsilon != self.query.record_epsilon(of):
             raise foreign_mechanism()
         return replace(self, mechanism=self.mechanism.anew(self.query.graph(self.domain, of)))
 
     def check(self, sizes: Mapping[str, int], steps: Mapping[str, tuple[int, ...]]) -> None:
-        """Raise PlanError unless it is for a domain whose attributes have these numbers of values, and of no amount."""
+        """Raise PlanError unless the domain has these numbers of values, and no attribute used is an amount."""
         if self.domain.sizes != sizes or self.domain.steps != steps:
             raise other_domain("question")
         if any(a in steps for m in self.margins() for a in m):
@@ -70,28 +74,28 @@ class Answer(Design):
             )
 
     def margins(self) -> Collection[Margin]:
-        """What the question asks to be counted."""
+        """Return the margins that the question needs."""
         return self.query.margins(self.domain)
 
     @property
     def asks_left_out(self) -> bool:
-        """As the question does."""
+        """True if the question requests the number of units with left-out records."""
         return self.query.question is Question.LEFT_OUT
 
     def loss(self, of: Adjacency) -> Loss:
-        """Pure ε: what one step of the graph costs, as often as a unit can take one."""
+        """Return pure ε: the cost of one step of the graph, times the number of steps of a unit."""
         if not self.query.bounds(self.domain, of, self.mechanism):
             raise foreign_mechanism()
         return Loss.of_epsilon(self.query.steps(of) * self.mechanism.log_ratio(), by_cell=of.by_cell)
 
     def fixes_size(self, of: Adjacency) -> bool:
-        """A question says how many records there are, exactly where that is public."""
+        """Return True if the number of records is public: then a question needs exactly the declared number."""
         return of.fixes_size
 
     def exact(self, counts: Counts, of: Adjacency, records: int) -> Answers:
-        """Where the true result is among all that there are: looked up, and refused, before anything is charged.
+        """Return the position of the true result among all results; by ranks, the level of every value.
 
-        By ranks: the level of every value.
+        It is looked up, and data that do not fit are refused, before anything is charged.
         """
         del records  # the question declares its own bound
         own = [counts[m] for m in self.query.margins(self.domain)]
@@ -103,11 +107,11 @@ class Answer(Design):
         return (np.atleast_1d(np.array(place, dtype=np.int64)),)
 
     def draw(self, exact: Answers, door: Door) -> Answers:
-        """Which of its outputs the mechanism gave, from 0."""
+        """Return the output that the mechanism draws, from 0."""
         ((place),) = exact
         return (np.array([self.mechanism.drawn(tuple(place.tolist()), door)], dtype=np.int64),)
 
     def detail(self, of: Adjacency) -> dict[str, list[Any]]:
-        """The question, the family of its mechanism, and its ε."""
+        """Return the question, the family of its mechanism, and its ε."""
         epsilon = str(self.loss(of).epsilon)
         return {"finite": [{"question": self.query.name, "family": self.mechanism.family, "epsilon": epsilon}]}

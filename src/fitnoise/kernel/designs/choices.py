@@ -1,22 +1,23 @@
-r"""Mechanisms with finitely many results and outputs: a table of exact probabilities, and what it costs and gives.
+r"""Define mechanisms with finitely many results and outputs: a table of exact probabilities, and its privacy cost.
 
 A mechanism gives result i the output o with probability P(o | i) = w_io / N, integers with one row sum N. It is
-ε-differentially private for the query graph iff P(o | i) ≤ e^ε P(o | j) for all edges i, j and all outputs o; here that
-is decided in integers, when the mechanism is made, and a table that is not private enough is no mechanism.
+ε-differentially private for the query graph iff P(o | i) ≤ e^ε P(o | j) for all edges i, j and all outputs o. The
+module decides this in integers when the mechanism is made, and refuses a table that is not private enough.
 
-| made by | what it is | for |
+| made by | table | for |
 |---|---|---|
 | `tight_constraints` | α^d(i,k) z_k, Φ z = 1 | graphs where z ≥ 0; best for every ε-regular prior |
-| `residual_column` | α^d(i,k) d_k, and one output more for what is left | every graph, ε, prior; near the bound |
+| `residual_column` | α^d(i,k) d_k, and one output more for the rest | every graph, ε, prior; near the bound |
 | `staircase` | noise ∝ α^⌈\|x\|/v⌉, clamped | numbers, pairs of numbers, … |
-| `geometric` | noise ∝ e^(−ε\|x\|/v), clamped | the same; the usual choice |
+| `geometric` | noise ∝ e^(−ε\|x\|/v), clamped | numbers, pairs of numbers, …; the usual choice |
 | `distance_kernel` | ∝ κ^d(i,o), the best κ that is private | every graph |
 | `randomised_response` | the truth, or any other result | every graph; complete ones |
 | `optimal` | a linear program in n × outputs variables | up to 100 results, any gain |
 
-What one guesses from an output is a *remap*: post-processing, free of charge (`fitnoise.mechanisms.finite.accuracy`).
+The guess that a reader makes from an output is a *remap*: post-processing, free of charge
+(`fitnoise.mechanisms.finite.accuracy`).
 
-Source: ElSalamouny, Chatzikokolakis, Palamidessi, POST 2013, section 2.
+**Source.** ElSalamouny, Chatzikokolakis, Palamidessi, POST 2013, section 2.
 """
 
 from __future__ import annotations
@@ -43,23 +44,23 @@ class FiniteMechanism:
     """A randomised answer, as exact probabilities.
 
     Attributes:
-        graph: the graph of the query, whose edges say which results must look alike.
-        epsilon: ε that was asked for, exactly.
-        family: what kind of mechanism it is, in a word or two.
-        weights: integers in proportion to which outputs are drawn; they have one sum in all rows.
-        answers: the position of the result that each output is read as without a remap, (n_out,).
+        graph: The graph of the query; its edges join the results whose rows must be ε-close.
+        epsilon: The exact requested ε.
+        family: The name of the kind of mechanism.
+        weights: The integers in proportion to which outputs are drawn; they have one sum in all rows.
+        answers: The position of the result that each output is read as without a remap, (n_out,).
 
     Raises:
-        PlanError: weights and graph do not fit, or **the ratio of two neighbouring rows is not proven to be at most
+        PlanError: Weights and graph do not fit, or **the ratio of two neighbouring rows is not proven to be at most
             e^ε**.
-        WorkloadError: ε is no number of its range.
+        WorkloadError: ε is not a number in its range.
 
     **Guarantees**
 
-    - ε-differentially private for neighbours joined by an edge, exactly: proven in integers when made, with a rational
-      below e^ε. No float is in the proof.
-    - Rows have one sum, so that drawing (`fitnoise.kernel.noise.categorical`) takes as many random words for one result
-      as for another, in law.
+    - The mechanism is ε-differentially private for neighbours joined by an edge, exactly. This is proven in integers
+      when it is made, with a rational below e^ε. No float is in the proof.
+    - Rows have one sum. So the number of random words of a draw (`fitnoise.kernel.noise.categorical`) has one law for
+      all results.
     """
 
     graph: Graph
@@ -89,7 +90,7 @@ class FiniteMechanism:
 
     @cached_property
     def largest_ratio(self) -> Fraction | None:
-        """The largest P(o | i) / P(o | j) over edges and outputs, exactly."""
+        """The exact largest P(o | i) / P(o | j) over edges and outputs; None if no number bounds it."""
         return self.weights.largest_ratio(np.asarray(self.graph.edges))
 
     @cached_property
@@ -99,63 +100,64 @@ class FiniteMechanism:
         return min(self.epsilon, log_above(ratio))
 
     def log_ratio(self) -> Fraction:
-        """What one answer costs: at least the largest log P(o | i) / P(o | j), and at most ε.
+        """Return the cost of one answer: at least the largest log P(o | i) / P(o | j), and at most ε.
 
         **Guarantees**
 
-        - Proven: e to this is at least the exact ratio of integers. Above its logarithm by a part of at most 10⁻¹⁵.
+        - e to the power of the cost is proven to be at least the exact ratio of integers.
+        - The cost is above the logarithm of the ratio by a part of at most 10⁻¹⁵.
         """
         return self._charge
 
     @property
     def even(self) -> bool:
-        """Whether drawing takes as long for one result as for another: rows have one sum."""
+        """True: rows have one sum, so that draws take equally long for all results."""
         return True
 
     def anew(self, graph: Graph) -> FiniteMechanism:
-        """The same integers on a graph, with nothing computed of them before.
+        """Return these integers on a graph, without cached results.
 
         Args:
-            graph: of as many results.
+            graph: A graph with as many results.
         """
         return replace(self, graph=graph, weights=replace(self.weights))
 
     def drawn(self, place: tuple[int, ...], door: Door) -> int:
-        """One output for the true result at a place, from 0.
+        """Return one output, from 0, for the true result at a place.
 
         Args:
-            place: of the true result.
-            door: where chance comes from.
+            place: The place of the true result.
+            door: The source of noise.
         """
         return door.categorical(self.weights.row(place[0]))
 
     @property
     def outputs(self) -> int:
-        """How many outputs there are."""
+        """The number of outputs."""
         return len(self.answers)
 
     def row(self, result: object) -> tuple[int, ...]:
-        """The integers in proportion to which outputs are drawn where the true answer is `result`, a label.
+        """Return the integers in proportion to which outputs are drawn for the true answer `result`, a label.
 
-        The place of the label is looked up, not searched for. The integers of a row are multiplied when asked for, and
-        differ in length: the nanoseconds that this takes are not hidden.
+        The position of the label is looked up, not searched for. The integers of a row are multiplied at the call, and
+        differ in length. The nanoseconds that this takes are not hidden.
 
         Raises:
-            WorkloadError: the query has no such result. The message does not say which was given.
+            WorkloadError: The query has no such result. The message does not give the label.
         """
         return self.weights.row(self.place(result))
 
     def place(self, result: object) -> int:
-        """The position of a label.
+        """Return the position of a label.
 
         Raises:
-            WorkloadError: the query has no such result. The message does not say which was given.
+            WorkloadError: The query has no such result. The message does not give the label.
         """
         try:
             i = self._places[result]
         except (KeyError, TypeError):
             i = -1
-        if i < 0:  # raised out here: the error before it, which names the label, is not kept
+        if i < 0:  # Raised outside the handler: the earlier error names the label, and is not kept.
             raise unknown_result("Nothing was drawn.")
         return i
 
@@ -170,14 +172,14 @@ class FiniteMechanism:
         return table
 
     def probabilities(self) -> Floats:
-        """P(o | i), (n, outputs), read-only; each within a part of 2⁻⁵⁰ of the exact one."""
+        """Return P(o | i), (n, outputs), read-only; each within a part of 2⁻⁵⁰ of the exact one."""
         return self._table
 
     def read(self, output: int) -> object:
-        """The result that an output is read as, a label.
+        """Return the result that an output is read as, a label.
 
         Args:
-            output: from 0, as `drawn` has it.
+            output: The output, from 0, as `drawn` returns it.
         """
         return self.graph.results[int(self.answers[output])]
 
@@ -189,19 +191,19 @@ def from_integers(
     answers: npt.ArrayLike | None = None,
     family: str = "given",
 ) -> FiniteMechanism:
-    """A mechanism from a table of integers, P(o | i) = rows[i][o] / Σ rows[i], exactly.
+    """Return a mechanism from a table of integers, P(o | i) = rows[i][o] / Σ rows[i], exactly.
 
     Args:
-        graph: the graph of the query.
-        epsilon: ε.
-        rows: (n, outputs), whole numbers, none below 0; rows need no common sum.
-        answers: positions that outputs are read as, (outputs,); None: their own, for as many outputs as results or
-            fewer.
-        family: what to call it.
+        graph: The graph of the query.
+        epsilon: The requested ε.
+        rows: The integers, (n, outputs), none below 0; rows need no common sum.
+        answers: The positions that outputs are read as, (outputs,). None reads each output as the result at its own
+            position, for at most as many outputs as results.
+        family: The name of the mechanism.
 
     Raises:
-        PlanError: the rows are no such table, or not ε-private.
-        WorkloadError: ε is no number of its range, or answers are missing.
+        PlanError: The rows are not such a table, or not ε-private.
+        WorkloadError: ε is not a number in its range, or answers are missing.
     """
     weights = from_rows(rows)
     outputs = len(weights.columns)

@@ -1,18 +1,22 @@
-"""Staircase noise without a table: for sums and counts with millions of results, at every ε.
+"""Define staircase noise without a table: for sums and counts with millions of results, at every ε.
 
-Noise x on whole points, P(x) = α^d(0,x) / T with d(0, x) = max_k ⌈|x_k|/v_k⌉ and T = Σ_x α^d(0,x), is added to the true
-result, and the sum clamped to the box of the results. Along an edge d changes by at most 1, so no probability changes
-by more than the factor 1/α ≤ e^ε, and clamping is free. It is what tight constraints are away from the ends of a long
-range, and exists where they do not.
+**Law.** The noise x on integer points has P(x) = α^d(0,x) / T with d(0, x) = max_k ⌈|x_k|/v_k⌉ and T = Σ_x α^d(0,x). It
+is added to the true result, and the sum is clamped to the box of the results.
 
-With α^d = (1 − α) Σ_{m ≥ d} α^m the noise is a mixture of uniform noises on the boxes |x_k| ≤ m v_k:
+**Privacy.** Along an edge d changes by at most 1, so no probability changes by more than the factor 1/α ≤ e^ε. Clamping
+is free. Away from the ends of a long range this is the mechanism of tight constraints, and it exists where that one
+does not.
 
-    P(x_k ∈ I_k for all k) = (1 − α) Σ_m α^m Π_k |I_k ∩ [−m v_k, m v_k]| / T,    T = (1 − α) Σ_m α^m Π_k (2 m v_k + 1).
+**Errors.** With α^d = (1 − α) Σ_{m ≥ d} α^m the noise is a mixture of uniform noises on the boxes |x_k| ≤ m v_k.
 
-All that is said of errors comes from such sums, cut off where the terms no longer count. Drawing is
+    P(x_k ∈ I_k for all k) = (1 − α) Σ_m α^m Π_k |I_k ∩ [−m v_k, m v_k]| / T.
+
+Here T = (1 − α) Σ_m α^m Π_k (2 m v_k + 1).
+
+All statements about errors come from such sums, cut off where the terms no longer count. Drawing is
 `fitnoise.kernel.noise.clamped`, exact.
 
-Source: Geng and Viswanath, "The optimal mechanism in differential privacy", 2014, for one axis with r = 1.
+**Source.** Geng and Viswanath, "The optimal mechanism in differential privacy", 2014, for one axis with r = 1.
 """
 
 from __future__ import annotations
@@ -32,10 +36,12 @@ from fitnoise.kernel.designs.lazy import RESULTS_LIMIT, checked_alpha, place_of
 from fitnoise.kernel.exact import exp_below, log_above, rational
 
 TAIL = 45.0
-"""Terms are left out where α^m is below e^−45."""
+"""The size of the exponent below which terms are left out: α^m below e^−45."""
 
 TERMS_LIMIT, WORK_LIMIT = 2**20, 2**32
-"""Most terms, which is ε of 2⁻¹⁴ and more; and most terms times results of an axis."""
+"""The largest number of terms, which allows ε of 2⁻¹⁴ and more; and the largest number of terms times results of an
+axis.
+"""
 
 
 @final
@@ -44,19 +50,20 @@ class ClampedMechanism:
     """The true result plus staircase noise, clamped.
 
     Attributes:
-        graph: the graph of the query; its results are a box.
-        epsilon: ε that was asked for, exactly.
+        graph: The graph of the query; its results are a box.
+        epsilon: The exact requested ε.
         alpha: α, a multiple of 2⁻⁶², 1/α ≤ e^ε.
+        family: The name of the kind of mechanism.
 
     Raises:
-        PlanError: the results are no box, or too many; ε is too small for its errors to be summed up; α is none, or
-            **1/α is not proven to be at most e^ε**.
-        WorkloadError: ε is no number of its range.
+        PlanError: The results are not a box, or too many. ε is too small to add up the errors. α is invalid, or **1/α
+            is not proven to be at most e^ε**.
+        WorkloadError: ε is not a number in its range.
 
     **Guarantees**
 
-    - ε-differentially private for neighbours joined by an edge, exactly, and so for every table of noise below: nothing
-      of what is computed here in floating point is used in drawing.
+    - The mechanism is ε-differentially private for neighbours joined by an edge, exactly. No floating-point result of
+      this module enters a draw.
     - Outputs are results; every output is read as itself.
     """
 
@@ -101,62 +108,62 @@ class ClampedMechanism:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Results on every axis."""
+        """The number of results on every axis."""
         return self._box.shape
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """v: by how much one record can move every axis."""
+        """The steps v by which one record can move every axis."""
         return self._box.steps
 
     def log_ratio(self) -> Fraction:
-        """What one answer costs: at least log(1/α), and at most ε."""
+        """Return the cost of one answer: at least log(1/α), and at most ε."""
         return min(self.epsilon, log_above(1 / self.alpha))
 
     @property
     def even(self) -> bool:
-        """Whether drawing takes as long for one result as for another: the noise does not know it."""
+        """True: the noise does not depend on the result, so that draws take equally long for all results."""
         return True
 
     def anew(self, graph: QueryGraph) -> ClampedMechanism:
-        """The same numbers on a graph, with nothing computed of them before.
+        """Return these numbers on a graph, without cached results.
 
         Args:
-            graph: of as many results.
+            graph: A graph with as many results.
         """
         return replace(self, graph=graph)
 
     def drawn(self, place: tuple[int, ...], door: Door) -> int:
-        """One output for the true result at a place, from 0.
+        """Return one output, from 0, for the true result at a place.
 
         Args:
-            place: of the true result.
-            door: where chance comes from.
+            place: The place of the true result.
+            door: The source of noise.
         """
         return int(np.ravel_multi_index(door.clamped(self.alpha, self.steps, self.shape, place), self.shape))
 
     @property
     def outputs(self) -> int:
-        """How many outputs there are."""
+        """The number of outputs."""
         return self.graph.n
 
     def place(self, result: Hashable) -> tuple[int, ...]:
-        """Where a label is in the box, one number for every axis.
+        """Return the position of a label in the box, one number for every axis.
 
         Raises:
-            WorkloadError: the query has no such result. The message does not say which was given.
+            WorkloadError: The query has no such result. The message does not give the label.
         """
         return place_of(self.graph, self.shape, result)
 
     def read(self, output: int) -> object:
-        """The result of an output, a label.
+        """Return the result of an output, a label.
 
         Args:
-            output: from 0, as `drawn` has it.
+            output: The output, from 0, as `drawn` returns it.
         """
         return self.graph.results[output]
 
     @property
     def terms(self) -> int:
-        """How many terms of a sum over m count: 1/α decides."""
+        """The number of terms that count in a sum over m; it follows from 1/α."""
         return math.ceil(TAIL / -math.log(self.alpha)) + 2

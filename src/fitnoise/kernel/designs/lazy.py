@@ -1,34 +1,36 @@
-"""The mechanism of tight constraints without a table: for sums and counts with millions of results.
+"""Define the mechanism of tight constraints without a table: for sums and counts with millions of results.
 
-For the results of a box, of which `sum_query` and `independent_counts` (:mod:`fitnoise.kernel.designs.graphs`) make the
-usual ones, a mechanism is two things: a rational α, and one whole number Z_o ≥ 0 for every result, with
+The results form a box, as `sum_query` and `independent_counts` (:mod:`fitnoise.kernel.designs.graphs`) make it. A
+mechanism is a rational α, and one integer Z_o ≥ 0 for every result, with
 
     P(o | i) = α^d(i,o) Z_o / N_i,    N_i = Σ_o α^d(i,o) Z_o.
 
-**Privacy.** Neighbours i and j have |d(i,o) − d(j,o)| ≤ 1 for every o, so that
+**Privacy.** Neighbours i and j have |d(i,o) − d(j,o)| ≤ 1 for every o. So for any Z
 
-    P(o | i) / P(o | j) = α^(d(i,o) − d(j,o)) N_j / N_i ≤ (1/α) · max N / min N,
+    P(o | i) / P(o | j) = α^(d(i,o) − d(j,o)) N_j / N_i ≤ (1/α) · max N / min N.
 
-whatever Z is. If Φ Z is constant, the last factor is 1. It is never trusted to be: all N_i are bounded, in integers,
-when a mechanism is made. α = A/2^62 is a little above e^−ε, by what the bounds leave open: some 10⁻¹⁴ of ε.
+If Φ Z is constant, the last factor is 1. The module does not trust this: it bounds all N_i, in integers, when a
+mechanism is made. α = A/2^62 is slightly above e^−ε, by the width of the bounds: some 10⁻¹⁴ of ε.
 
-**Bounds of N, one axis.** N_i = Z_i + F_i + G_i, where F collects what is right of i, and G what is left of it. With
+**Bounds of N, one axis.** N_i = Z_i + F_i + G_i, where F collects the terms right of i, and G the terms left of i. With
 v the step, W_i = Z_{i+1} + … + Z_{i+v} and F = 0 beyond the end,
 
     F_i = α (W_i + F_{i+v}).
 
-For any F̃ let ρ be the largest |F̃_i − α (W_i + F̃_{i+v})|. Then |F̃ − F| ≤ ρ/(1 − α), by induction from the end. F̃ comes
-from floating point, ρ from integers: how F̃ was found does not matter.
+For any F̃ let ρ be the largest |F̃_i − α (W_i + F̃_{i+v})|. Then |F̃ − F| ≤ ρ/(1 − α), by induction from the end. F̃
+comes from floating point, ρ from integers: the bound holds for every F̃.
 
-**Several axes.** α^d = (1 − α) Σ_{m ≥ d} α^m, so N_i = (1 − α) Σ_m α^m S_m(i), with S_m(i) the sum of Z over the points
-that are within m steps on every axis: differences of sums along the axes, in integers. Products are rounded down, and
-what is cut off is counted. So are the terms after the last.
+**Bounds of N, several axes.** α^d = (1 − α) Σ_{m ≥ d} α^m, so N_i = (1 − α) Σ_m α^m S_m(i). S_m(i) is the sum of Z over
+the points that are within m steps on every axis. It is computed as differences of sums along the axes, in integers.
+Products are rounded down, and the cut parts are added to the bound. So are the terms after the last.
 
-**Drawing** is `fitnoise.kernel.noise.by_distance`, by rejection: no row is ever written out. A try succeeds with
-probability N_i / (T max Z), T = Σ_x α^d(0,x) over all whole points x. Of two results the larger one of these is at most
-max N / min N times the other, which is proven to be 1 but for some 10⁻¹⁴: so the number of tries tells nothing of i.
+**Drawing** is `fitnoise.kernel.noise.by_distance`, by rejection: no row is ever formed. A try succeeds with probability
+N_i / (T max Z), T = Σ_x α^d(0,x) over all integer points x. Of two results the larger probability is at most max N /
+min N times the other. This factor is proven to be 1 except for some 10⁻¹⁴, so the number of tries reveals nothing about
+i.
 
-Source: ElSalamouny, Chatzikokolakis, Palamidessi, POST 2013, definition 7. The form without a table is of this library.
+**Source.** ElSalamouny, Chatzikokolakis, Palamidessi, POST 2013, definition 7. The form without a table is of this
+project.
 """
 
 from __future__ import annotations
@@ -50,61 +52,61 @@ from fitnoise.kernel.designs.graphs import Box, QueryGraph
 from fitnoise.kernel.exact import exp_below, exp_bounds, log_above, ratio_above_epsilon, rational
 
 RESULTS_LIMIT = 2**22
-"""Most results of a mechanism without a table."""
+"""The largest number of results of a mechanism without a table."""
 
 WORK_LIMIT = 2**28
-"""Most results times layers, where there are several axes: some ten seconds."""
+"""The largest number of results times layers with several axes: some ten seconds."""
 
 TRIES_LIMIT = 1000
-"""Most tries that one answer may take on average."""
+"""The largest average number of tries of one answer."""
 
 MOST_SPREAD = 1 + Fraction(1, 2**30)
-"""Largest over least row sum, and so the number of tries from one result over that from another."""
+"""The largest allowed ratio of row sums, which also bounds the ratio of the numbers of tries of two results."""
 
 MOST_ALPHA = 1 - Fraction(1, 2**40)
 
 ALPHA_BITS = 62
-"""α is a multiple of 2⁻⁶²: one random word decides whether something of probability α happens."""
+"""The number of bits of α, a multiple of 2⁻⁶²: one random word decides an event of probability α."""
 
 WORD = 62
-"""Whole numbers that are multiplied stay below 2^62."""
+"""The number of bits of integers that are multiplied: they stay below 2^62."""
 
 _HALF = 31
 
 _FINE = 256
-"""Powers of α are multiples of 2^−256."""
+"""The number of bits of powers of α, which are multiples of 2^−256."""
 
 _LOOSE = 2**32
-"""In these units: more than any weight of a layer is off."""
+"""A bound on the error of the weight of a layer, in units of 2^−256."""
 
 _DEEP = 62
-"""Layers end where all that follow are a part of 2^−62."""
+"""The depth of layers: they end where all that follow are a part of 2^−62."""
 
 _DEEPEST = 100.0
-"""More than the logarithm of 2^62 times that of the results."""
+"""A bound on the logarithm of 2^62 times the number of results."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class LazyMechanism:
-    """A randomised answer P(o | i) ∝ α^d(i,o) Z_o, whose rows are never written out.
+    """A randomised answer P(o | i) ∝ α^d(i,o) Z_o, whose rows are never formed.
 
     Attributes:
-        graph: the graph of the query; its results are a box.
-        epsilon: ε that was asked for, exactly.
-        family: what kind of mechanism it is, in a word or two.
+        graph: The graph of the query; its results are a box.
+        epsilon: The exact requested ε.
+        family: The name of the kind of mechanism.
         alpha: α, a multiple of 2⁻⁶².
         weights: Z, int64, of the shape of the box, read-only. Its unit does not matter.
 
     Raises:
-        PlanError: the results are no box, or too many; α or the weights are none; drawing would take more than
-            TRIES_LIMIT tries; or **the ratio of two neighbouring rows is not proven to be at most e^ε**.
-        WorkloadError: ε is no number of its range.
+        PlanError: The results are not a box, or too many. α or the weights are invalid. Drawing would take more than
+            TRIES_LIMIT tries. Or **the ratio of two neighbouring rows is not proven to be at most e^ε**.
+        WorkloadError: ε is not a number in its range.
 
     **Guarantees**
 
-    - ε-differentially private for neighbours joined by an edge, exactly: proven when made, in integers, with a rational
-      below e^ε. No float is in the proof.
+    - The mechanism is ε-differentially private for neighbours joined by an edge, exactly. This is proven when it is
+      made, in integers, with a rational below e^ε. No float is in the proof.
     - Outputs are results; every output is read as itself.
     """
 
@@ -151,18 +153,21 @@ class LazyMechanism:
 
     @cached_property
     def bounds(self) -> Enclosed:
-        """N of every result, between proven bounds, in whole numbers."""
+        """The row sum N of every result, between proven bounds, in integers."""
         return row_sums(self.box, self.alpha, self.weights)
 
     @property
     def even(self) -> bool:
-        """Whether row sums are proven to agree to MOST_SPREAD: then the number of tries says nothing of the result."""
+        """True if row sums are proven to agree to MOST_SPREAD.
+
+        Then the number of tries reveals nothing about the result.
+        """
         spread = self.bounds.spread
         return spread is not None and spread <= MOST_SPREAD
 
     @cached_property
     def largest_ratio(self) -> Fraction | None:
-        """A proven bound of P(o | i) / P(o | j) over edges and outputs: (1/α) max N / min N; None if there is none."""
+        """A proven bound on P(o | i) / P(o | j) over edges and outputs: (1/α) max N / min N; None without one."""
         spread = self.bounds.spread
         return None if spread is None else spread / self.alpha
 
@@ -173,19 +178,19 @@ class LazyMechanism:
         return min(self.epsilon, log_above(ratio))
 
     def log_ratio(self) -> Fraction:
-        """What one answer costs: at least the largest log P(o | i) / P(o | j), and at most ε.
+        """Return the cost of one answer: at least the largest log P(o | i) / P(o | j), and at most ε.
 
         **Guarantees**
 
-        - Proven: e to this is at least the exact ratio, for every edge and output.
+        - e to the power of the cost is proven to be at least the exact ratio, for every edge and output.
         """
         return self._charge
 
     def anew(self, graph: QueryGraph) -> LazyMechanism:
-        """The same integers on a graph, with nothing computed of them before.
+        """Return these integers on a graph, without cached results.
 
         Args:
-            graph: of as many results.
+            graph: A graph with as many results.
         """
         return replace(self, graph=graph)
 
@@ -193,12 +198,12 @@ class LazyMechanism:
 
     @property
     def outputs(self) -> int:
-        """How many outputs there are."""
+        """The number of outputs."""
         return self.graph.n
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """By how much one person can move every axis; at most its length, which changes no distance in the box."""
+        """The steps by which one person can move every axis, cut to its length; this changes no distance."""
         return self.box.steps
 
     @cached_property
@@ -208,34 +213,34 @@ class LazyMechanism:
 
     @cached_property
     def tries(self) -> float:
-        """How many tries drawing takes on average, within a part of 10⁻⁹, whatever the result: T max Z / N."""
+        """The average number of tries of a draw, within a part of 10⁻⁹, for every result: T max Z / N."""
         odds = self.alpha / (1 - self.alpha)
         padded = sum(c * odds**j for j, c in enumerate(_differences(self.steps)))
         return float(padded * self.top) / float(self.sums.min())
 
     def place(self, result: Hashable) -> tuple[int, ...]:
-        """Where a label is in the box, one number for every axis: what `noise.by_distance` takes and gives.
+        """Return the position of a label in the box, one number for every axis, as `noise.by_distance` takes it.
 
         Raises:
-            WorkloadError: the query has no such result. The message does not say which was given.
+            WorkloadError: The query has no such result. The message does not give the label.
         """
         return place_of(self.graph, self.weights.shape, result)
 
     def drawn(self, place: tuple[int, ...], door: Door) -> int:
-        """One output for the true result at a place, from 0.
+        """Return one output, from 0, for the true result at a place.
 
         Args:
-            place: of the true result.
-            door: where chance comes from.
+            place: The place of the true result.
+            door: The source of noise.
         """
         drawn = door.by_distance(self.alpha, self.steps, self.weights, self.top, place)
         return int(np.ravel_multi_index(drawn, self.weights.shape))
 
     def label(self, place: tuple[int, ...]) -> object:
-        """The result at a place of the box: what an answer that was drawn says.
+        """Return the result at a place of the box: the label of a drawn answer.
 
         Raises:
-            WorkloadError: the box has no such place.
+            WorkloadError: The box has no such place.
         """
         shape = self.weights.shape
         inside = len(place) == len(shape) and all(0 <= x < s for x, s in zip(place, shape, strict=True))
@@ -250,27 +255,27 @@ class LazyMechanism:
         return self.graph.results[int(np.ravel_multi_index(place, shape))]
 
     def read(self, output: int) -> object:
-        """The result that an output is read as, a label: outputs are counted as results are.
+        """Return the label of an output: outputs are numbered as results are.
 
         Args:
-            output: from 0, as `drawn` has it.
+            output: The output, from 0, as `drawn` returns it.
         """
         return self.graph.results[output]
 
     @cached_property
     def sums(self) -> Floats:
-        """N, of the shape of the box, each within a part of 10⁻¹³."""
+        """The row sums N, of the shape of the box, each within a part of 10⁻¹³."""
         return self.bounds.floats
 
 
 def alpha_just_above(epsilon: Fraction) -> Fraction:
-    """The least multiple of 2⁻⁶² that is proven to be at least e^−ε; it is below 1 from ε = 2⁻⁶⁰ on."""
+    """Return the least multiple of 2⁻⁶² that is proven to be at least e^−ε; it is below 1 from ε = 2⁻⁶⁰ on."""
     low = exp_bounds(epsilon, _FINE)[0]
     return Fraction(-(-(1 << ALPHA_BITS + _FINE) // low), 1 << ALPHA_BITS)
 
 
 def checked_alpha(alpha: Fraction) -> Fraction:
-    """α as drawing takes it; PlanError otherwise."""
+    """Return α in the form that drawing takes; raise PlanError for any other."""
     own = Fraction(alpha)
     if not 0 < own <= MOST_ALPHA or (1 << ALPHA_BITS) % own.denominator:
         raise PlanError(
@@ -284,10 +289,10 @@ def checked_alpha(alpha: Fraction) -> Fraction:
 
 
 def checked_box(graph: QueryGraph, alpha: Fraction) -> Box:
-    """The box of the results, with no step longer than its axis: that changes no distance in it.
+    """Return the box of the results, with no step longer than its axis, which changes no distance in the box.
 
     Raises:
-        PlanError: the results are no box, or too many for what is done with them.
+        PlanError: The results are not a box, or too many for the mechanism.
     """
     given = graph.structure if isinstance(graph, QueryGraph) else None
     if not isinstance(given, Box):
@@ -321,22 +326,22 @@ def checked_box(graph: QueryGraph, alpha: Fraction) -> Box:
 
 
 def place_of(graph: QueryGraph, shape: tuple[int, ...], result: Hashable) -> tuple[int, ...]:
-    """Where a label is in a box of results, one number for every axis.
+    """Return the position of a label in a box of results, one number for every axis.
 
     Raises:
-        WorkloadError: the query has no such result. The message does not say which was given.
+        WorkloadError: The query has no such result. The message does not give the label.
     """
     try:
         i = graph.index(_plain(result))
     except WorkloadError:
         i = -1
-    if i < 0:  # raised out here: the error before it, which names the label, is not kept
+    if i < 0:  # Raised outside the handler: the earlier error names the label, and is not kept.
         raise unknown_result("Nothing was drawn.")
     return tuple(int(x) for x in np.unravel_index(i, shape))
 
 
 def _plain(result: Hashable) -> Hashable:
-    """A label with Python's integers in place of others that equal them, which are looked up without a search."""
+    """Return a label with Python's integers in place of other numbers that equal them; these need no search."""
     if isinstance(result, tuple):
         return tuple(_plain(x) for x in result)
     if isinstance(result, np.integer) or (isinstance(result, float) and result.is_integer()):
@@ -350,12 +355,12 @@ def _plain(result: Hashable) -> Hashable:
 @final
 @dataclass(frozen=True, eq=False)
 class Enclosed:
-    """Numbers known to be within `off` of whole numbers, all times 2^unit.
+    """Numbers known to be within `off` of integers, all times 2^unit.
 
     Attributes:
-        values: of the shape of the box.
-        off: a whole number.
-        unit: the exponent; may be negative.
+        values: The integers, of the shape of the box.
+        off: The largest distance, an integer.
+        unit: The exponent; may be negative.
     """
 
     values: Integers
@@ -364,7 +369,7 @@ class Enclosed:
 
     @property
     def spread(self) -> Fraction | None:
-        """At least the largest over the smallest; None where the smallest may be 0."""
+        """A bound on the ratio of the largest to the smallest number; None if the smallest may be 0."""
         least, most = int(self.values.min()) - self.off, int(self.values.max()) + self.off
         return Fraction(most, least) if least > 0 else None
 
@@ -375,7 +380,7 @@ class Enclosed:
 
 
 def row_sums(box: Box, alpha: Fraction, weights: Integers) -> Enclosed:
-    """N_i = Σ_o α^d(i,o) Z_o for all i, in whole numbers with a proven bound of what they are off."""
+    """Return N_i = Σ_o α^d(i,o) Z_o for all i, in integers with a proven bound on their error."""
     if len(box.shape) > 1:
         return layers(box, alpha, weights)
     right, left = one_side(box, alpha, weights), one_side(box, alpha, weights[::-1])
@@ -386,13 +391,15 @@ def row_sums(box: Box, alpha: Fraction, weights: Integers) -> Enclosed:
 
 
 def one_side(box: Box, alpha: Fraction, weights: Integers) -> Enclosed:
-    """F_i = Σ_{o > i} α^d(i,o) Z_o on one axis, by F_i = α (W_i + F_{i+v}), found in floats and checked in integers.
+    """Return F_i = Σ_{o > i} α^d(i,o) Z_o on one axis, found in floats and checked in integers.
+
+    The function solves F_i = α (W_i + F_{i+v}).
 
     In units of 2^−g the right-hand side is ⌊α 2^g W_i⌋ + ⌊α F̃_{i+v}⌋ and less than 2 more. So with r the largest
-    difference in whole numbers, F̃ is off by at most (r + 2)/(1 − α).
+    difference in integers, the error of F̃ is at most (r + 2)/(1 − α).
 
     Raises:
-        PlanError: the weights are too large for sums of 62 bits.
+        PlanError: The weights are too large for sums of 62 bits.
     """
     (v,) = box.steps
     scaled = int(alpha * (1 << ALPHA_BITS))
@@ -435,22 +442,22 @@ def one_side(box: Box, alpha: Fraction, weights: Integers) -> Enclosed:
 
 
 def _window(weights: Integers, v: int) -> Integers:
-    """W_i = Z_{i+1} + … + Z_{i+v}: exact where all are below 2⁶³, though the sums it takes them from wrap around."""
+    """Return W_i = Z_{i+1} + … + Z_{i+v}: exact where all are below 2⁶³, though the cumulative sums wrap around."""
     sums = np.cumsum(weights.astype(np.uint64), dtype=np.uint64)
     ends = np.minimum(np.arange(len(weights)) + v, len(weights) - 1)
     return np.asarray((sums[ends] - sums).astype(np.int64))
 
 
 def layers(box: Box, alpha: Fraction, weights: Integers, within: int | None = None) -> Enclosed:
-    """N_i by Σ_m of layers; only outputs that are `within` so many units of i on every axis, if it is given.
+    """Return N_i by Σ_m of layers; with `within`, only over outputs that are that many units from i on every axis.
 
-    Let r_k(m) be the smaller of m v_k and what is asked for, and S_m(i) the sum of Z over |o_k − i_k| ≤ r_k(m). From
+    Let r_k(m) be the smaller of m v_k and the limit on axis k, and S_m(i) the sum of Z over |o_k − i_k| ≤ r_k(m). From
     m = M on S_m does not change, and (1 − α) Σ_{m ≥ M} α^m = α^M. For m < M the weight is (1 − α) α^m.
 
-    Results are in units of 2^−g, and below 2⁶⁰: g comes from N ≤ Σ_m of weights times P_m max Z, or Σ Z if that is
-    less, with P_m the number of points. Z is cut by s bits, so that sums have 62; that takes at most P_m 2^s off S_m,
-    and nothing where s = 0. Shifted by f bits the largest sum has 62 bits. Then its weight has at most 61, and is off
-    by less than 2 units, and their product, cut by 62 bits, by less than 3.
+    Results are in units of 2^−g, and below 2⁶⁰. g comes from N ≤ Σ_m of weights times P_m max Z, or Σ Z if that is
+    less, with P_m the number of points. Z is cut by s bits, so that sums have 62 bits. This takes at most P_m 2^s off
+    S_m, and nothing where s = 0. Shifted by f bits the largest sum has 62 bits. Then its weight has at most 61 bits,
+    and an error of less than 2 units. The error of their product, cut by 62 bits, is less than 3.
     """
     ahead = int(alpha * (1 << ALPHA_BITS))
     weights = weights.reshape(box.shape)
@@ -487,13 +494,13 @@ def layers(box: Box, alpha: Fraction, weights: Integers, within: int | None = No
 
 
 def _reaches(box: Box, within: int | None) -> list[int]:
-    """The steps along every axis beyond which no output is."""
+    """Return the numbers of steps along every axis beyond which there is no output."""
     ends = [s - 1 if within is None else min(within, s - 1) for s in box.shape]
     return [-(-end // v) for end, v in zip(ends, box.steps, strict=True)]
 
 
 def _box_sums(values: Integers, radii: list[int]) -> Integers:
-    """Sums over all points within the radius of every axis: exact where below 2⁶³, though others wrap around."""
+    """Return sums over all points within the radius of every axis: exact where below 2⁶³, though others wrap around."""
     found = values.astype(np.uint64)
     for axis, r in enumerate(radii):
         if r:
@@ -507,14 +514,14 @@ def _box_sums(values: Integers, radii: list[int]) -> Integers:
 
 
 def _product(factor: int, values: Integers) -> Integers:
-    """⌊factor · values / 2^62⌋ for whole numbers from 0 to 2^62 − 1, by halves of 31 bits: no product reaches 2^63."""
+    """Return ⌊factor · values / 2^62⌋ for integers from 0 to 2^62 − 1, by halves of 31 bits, without overflow."""
     high, low = divmod(factor, 1 << _HALF)
     upper, lower = values >> _HALF, values & (1 << _HALF) - 1
     return np.asarray(high * upper + (high * lower + low * upper + (low * lower >> _HALF) >> _HALF))
 
 
 def _differences(steps: tuple[int, ...]) -> list[int]:
-    """c_j with Π_k (2 m v_k + 1) = Σ_j c_j C(m, j), the differences at 0; none is negative."""
+    """Return c_j with Π_k (2 m v_k + 1) = Σ_j c_j C(m, j), the differences at 0; none is negative."""
     row = [math.prod(2 * m * v + 1 for v in steps) for m in range(len(steps) + 1)]
     found = []
     while row:

@@ -1,37 +1,37 @@
-r"""Medians and other quantiles by ranks: each value is as likely as the records say that it is near. Trust kernel.
+r"""Define medians and other quantiles by ranks: a value is less likely the more records it is off. Trust kernel.
 
-The true answer alone says too little: one record can move a median from anywhere to anywhere. How many records would
-have to come or go before a value is the quantile says more, and one record moves that by one.
+The true answer alone says too little: one record can move a median from any value to any other. The number of records
+that must be added or removed before a value is the quantile says more. One record moves this number by one.
 
-**The score.** Let q = p/s in lowest terms. Of n records let L be those below a value and E those at it. The value is a
-q-quantile iff L ≤ qn ≤ L + E. What it lacks, in parts 1/s of a record, is
+**The score.** Let q = p/s in lowest terms. Of n records let L be those below a value and E those at the value. The
+value is a q-quantile iff L ≤ qn ≤ L + E. Its distance from this, in parts 1/s of a record, is
 
     u = max(0, sL − pn, pn − s(L + E)).
 
-The least value with L + E ≥ qn has u = 0: below it are less than qn records.
+The least value with L + E ≥ qn has u = 0: fewer than qn records are below it.
 
-**The law.** With levels w_0 ≥ w_1 ≥ … > 0, each at least α times the one before, a value is drawn with a probability in
+**The law.** Take levels w_0 ≥ w_1 ≥ … > 0, each at least α times the one before. A value is drawn with a probability in
 proportion to w_u. If one record moves no score by more than `step`, it changes every w_u and their sum by factors
-between α^step and α^(−step), and so every probability by a factor of at most α^(−2 step).
+between α^step and α^(−step). So it changes every probability by a factor of at most α^(−2 step).
 
     step = max(p, s − p) for a record more or less;    s for another record in its place.
 
-*Proof.* max(0, a, b) moves no further than a or b does. A record more moves a = sL − pn by s − p or by −p, and
-b = pn − s(L + E) by p or by p − s; a record less, the other way. Another record in its place leaves n as it is and
+*Proof.* max(0, a, b) moves no further than a or b does. A record more moves a = sL − pn by s − p or by −p, and b = pn −
+s(L + E) by p or by p − s. A record less moves them the other way. Another record in its place leaves n unchanged. It
 moves L and L + E by at most 1, so a and b by at most s. ∎
 
-**The row.** Chances are whole numbers with the sum T = 2^256 for all data, so that drawing always takes as many random
-words: ⌊T w_u/Σw⌋, and what is left of T, less than the number m of values, goes to the first value with u = 0. All
-T w_u/Σw are at least M = ⌊T/(m w_0)⌋, so that rounding changes no ratio by more than the factor (M + m)/(M − 1). An
-answer costs one record
+**The row.** Probabilities are integers with the sum T = 2^256 for all data, so that every draw takes equally many
+random words. They are ⌊T w_u/Σw⌋. The rest of T is less than the number m of values, and goes to the first value with u
+= 0. All T w_u/Σw are at least M = ⌊T/(m w_0)⌋, so that rounding changes no ratio by more than the factor (M + m)/(M −
+1). The privacy cost of an answer for one record is
 
     2 step · log(1/α) + log((M + m)/(M − 1)),
 
 which is proven to be at most ε when the mechanism is made.
 
-Source: McSherry and Talwar, "Mechanism design via differential privacy", 2007. Permute-and-flip (McKenna and Sheldon,
-2020) misses by less, at best by half as much, but its chances are no short fractions, and how many coins it flips
-depends on the data.
+**Source.** McSherry and Talwar, "Mechanism design via differential privacy", 2007. Permute-and-flip (McKenna and
+Sheldon, 2020) has smaller errors, at best by half. But its probabilities are no short fractions, and the number of its
+coin flips depends on the data.
 """
 
 from __future__ import annotations
@@ -53,15 +53,18 @@ TOTAL = 2**256
 """The sum of every row."""
 
 LEVELS_LIMIT, VALUES_LIMIT = 2**18, 2**16
-"""Most levels, and most values that one is drawn of."""
+"""The largest number of levels, and the largest number of values of a quantile."""
 
 
 @final
 @dataclass(frozen=True)
 class Ranks:
-    """How scores are made of the records by value.
+    """The rule that turns the numbers of records by value into scores.
 
-    at: q = p/s. people: at most so many records. replaces: whether one record can take the place of another.
+    Attributes:
+        at: The share q = p/s.
+        people: The largest number of records.
+        replaces: True if one record can take the place of another.
     """
 
     at: Fraction
@@ -70,21 +73,21 @@ class Ranks:
 
     @property
     def step(self) -> int:
-        """The most by which one record moves a score."""
+        """The largest change of a score by one record."""
         p, s = self.at.as_integer_ratio()
         return s if self.replaces else max(p, s - p)
 
     @property
     def largest(self) -> int:
-        """The largest score there can be: that of a value with all records on its wrong side."""
+        """The largest possible score: that of a value with all records on its wrong side."""
         p, s = self.at.as_integer_ratio()
         return self.people * max(p, s - p)
 
     def scores(self, records: Sequence[int]) -> list[int]:
-        """Of every value u, from the number of records at each, in order.
+        """Return the score u of every value, from the number of records at each, in order.
 
         Args:
-            records: how many are at each value.
+            records: The number of records at each value.
         """
         p, s = self.at.as_integer_ratio()
         upto = list(itertools.accumulate(records))
@@ -95,24 +98,24 @@ class Ranks:
 @final
 @dataclass(frozen=True, eq=False)
 class RankMechanism:
-    """A quantile by ranks, as of the head of this file.
+    """A quantile by ranks, as defined in the head of this file.
 
     Attributes:
-        graph: of the question; its results are the values, in order.
-        epsilon: ε that was asked for, exactly.
-        ranks: how values are scored.
+        graph: The graph of the question; its results are the values, in order.
+        epsilon: The exact requested ε.
+        ranks: The rule for scores.
         alpha: α, a multiple of 2⁻⁶².
 
     Raises:
-        PlanError: there are too many values, or levels, since ε is too small for so many people; α is none, or **what
-            an answer costs is not proven to be at most ε**.
-        WorkloadError: ε is no number of its range.
+        PlanError: There are too many values, or too many levels, since ε is too small for the number of people. Or α is
+            invalid, or **the cost of an answer is not proven to be at most ε**.
+        WorkloadError: ε is not a number in its range.
 
     **Guarantees**
 
-    - ε-differentially private for data that differ as `ranks` says, of any number of records, exactly: no float is in
-      the chances, nor in the proof.
-    - How many random words are read is the same for all data.
+    - The mechanism is ε-differentially private for data that differ as `ranks` states, of any number of records,
+      exactly. No float is in the probabilities, nor in the proof.
+    - The number of random words read does not depend on the data.
     - Outputs are values; every output is read as itself.
     """
 
@@ -146,7 +149,7 @@ class RankMechanism:
 
     @cached_property
     def levels(self) -> tuple[int, ...]:
-        """w_0, w_1, …: of all scores there can be, or until they fall no more."""
+        """The levels w_0, w_1, …: one for each possible score, or until they fall no more."""
         found: list[int] = []
         for weight in itertools.islice(falling(self.alpha), LEVELS_LIMIT + 1):
             if len(found) > self.ranks.largest or found[-1:] == [weight]:
@@ -161,40 +164,40 @@ class RankMechanism:
         )
 
     def log_ratio(self) -> Fraction:
-        """What one answer costs: ε, proven when it was made."""
+        """Return the cost of one answer: ε, proven when the mechanism was made."""
         return self.epsilon
 
     @property
     def even(self) -> bool:
-        """Whether drawing takes as long for all data: rows have one sum, a power of 2."""
+        """True: rows have one sum, a power of 2, so that draws take equally long for all data."""
         return True
 
     def anew(self, graph: QueryGraph) -> RankMechanism:
-        """The same numbers on a graph, with nothing computed of them before.
+        """Return these numbers on a graph, without cached results.
 
         Args:
-            graph: of as many results.
+            graph: A graph with as many results.
         """
         return replace(self, graph=graph)
 
     @property
     def outputs(self) -> int:
-        """How many outputs there are."""
+        """The number of outputs."""
         return self.graph.n
 
     def place(self, records: Sequence[int]) -> tuple[int, ...]:
-        """The level of every value, from the number of records at each, in order.
+        """Return the level of every value, from the number of records at each, in order.
 
         Args:
-            records: how many are at each value.
+            records: The number of records at each value.
         """
         return tuple(min(u, len(self.levels) - 1) for u in self.ranks.scores(records))
 
     def row(self, place: Sequence[int]) -> tuple[int, ...]:
-        """The chances of all values, whole numbers with the sum TOTAL, for their levels.
+        """Return the probabilities of all values for their levels, as integers with the sum TOTAL.
 
         Args:
-            place: the levels of all values.
+            place: The levels of all values.
         """
         weights = [self.levels[level] for level in place]
         together = sum(weights)
@@ -203,18 +206,18 @@ class RankMechanism:
         return tuple(row)
 
     def drawn(self, place: tuple[int, ...], door: Door) -> int:
-        """One value, for the levels of all, from 0.
+        """Return one drawn value, as a position from 0, for the levels of all values.
 
         Args:
-            place: the levels of all values.
-            door: where chance comes from.
+            place: The levels of all values.
+            door: The source of noise.
         """
         return door.categorical(self.row(place))
 
     def read(self, output: int) -> object:
-        """The value of an output, a label.
+        """Return the value of an output, a label.
 
         Args:
-            output: from 0, as `drawn` has it.
+            output: The output, from 0, as `drawn` returns it.
         """
         return self.graph.results[output]

@@ -1,32 +1,36 @@
-"""What no set of places costs more than, where there are too many sets to look at. Part of the trust kernel.
+"""Bound the cost of every set of places where there are too many sets to compare. Part of the trust kernel.
 
-Places x ∈ {0, 1}ⁿ, at most g of them, cost xᵀXx, X a symmetric matrix of whole numbers. With z = (1, x), and for any
-whole numbers y of either sign and ℓ ≥ 0,
+**Symbols.** A set of at most g places is x ∈ {0, 1}ⁿ. Its cost is xᵀXx, X a symmetric integer matrix.
 
-    xᵀXx = Σ y + 2ℓ Σ x − ℓn − zᵀNz,    N = [[Σ y − ℓn, (ℓ − 2y)ᵀ], [ℓ − 2y, 4 diag(y) − X]],
+**Shor's bound.** Let z = (1, x). For any integers y of either sign and ℓ ≥ 0,
 
-where Σ y has a term y₀ of its own, as 4 y_i (x_i² − x_i) = 0. For any whole numbers L, zᵀLLᵀz ≥ 0, so that
+    xᵀXx = Σ y + 2ℓ Σ x − ℓn − zᵀNz,    N = [[Σ y − ℓn, (ℓ − 2y)ᵀ], [ℓ − 2y, 4 diag(y) − X]].
 
-    xᵀXx ≤ Σ y + ℓ (2g − n) + Σ_ij |N − LLᵀ|_ij:
+Σ y has a term y₀ of its own, as 4 y_i (x_i² − x_i) = 0. For any integer matrix L, zᵀLLᵀz ≥ 0, so that
 
-the least of it is Shor's relaxation, with LLᵀ = N. Which y, ℓ and L are tried is found in floating point, and need not
-be believed: any are right, and exact whole numbers say what they are worth. A part of 2²⁰ is added, so that others who
-look for such numbers prove the same. Beside it stands a bound by blocks: for any γ, and any β of each block of places,
+    xᵀXx ≤ Σ y + ℓ (2g − n) + Σ_ij |N − LLᵀ|_ij.
+
+The least such bound is Shor's relaxation, with LLᵀ = N. Floating point finds y, ℓ and L, and need not be trusted: any
+values are right, and exact integers give their bound. The module adds the 2²⁰-th part of the bound, so that others who
+search for such numbers prove the same bound.
+
+**Bound by blocks.** For any γ, and any β of each block of places,
 
     xᵀXx ≤ γ m² + Σ_b β_b m_b² + Σ_i a_i x_i,    a_i = R_ii + Σ_{j≠i} max(R_ij, 0),    R = X − γ 11ᵀ − ⊕_b β_b 11ᵀ,
 
-m_b places in block b and m in all of them: the largest over all m_b is found exactly, one block after the other.
-Where places of a block are alike, and blocks are, R has nothing beside its diagonal, and it is attained.
+with m_b places in block b and m in all of them. The module finds the largest value over all m_b exactly, one block
+after the other. If the places of a block are interchangeable, and blocks are, R is diagonal, and the bound is attained.
 
-Where both are above a set that is known, sets are built up place by place, and given up as soon as they cannot be the
-dearest. A set of places C, and of k later ones D at most, costs
+**Branch and bound.** If both bounds are above a known set, the module builds sets place by place. It discards a set as
+soon as the set cannot be the costliest. A set of places C, with at most k later places D, costs
 
-    v(C) + Σ_{j∈D} (a_j + Σ_{l∈D∖j} X_jl) ≤ v(C) + the k largest max(b_j, 0),    a_j = X_jj + 2 Σ_{c∈C} X_jc,
+    v(C) + Σ_{j∈D} (a_j + Σ_{l∈D∖j} X_jl) ≤ v(C) + the k largest max(b_j, 0),    a_j = X_jj + 2 Σ_{c∈C} X_jc.
 
-b_j = a_j and the k − 1 largest max(X_jl, 0) of l ≠ j after C: where that is no more than a set that is known, nothing
-beyond C is looked at. What is left is the dearest set, exact for X in fewer digits, rounded up.
+b_j is a_j plus the k − 1 largest max(X_jl, 0) of l ≠ j after C. If this bound is at most the cost of a known set, the
+module examines nothing beyond C. The result is the cost of the costliest set, exact for X in fewer digits, rounded up.
 
-Floating point is done entry by entry, never by a library's sums: the same numbers on every machine, and the same price.
+**Portability.** Floating point works entry by entry, never by a library's sums. So every machine computes the same
+numbers and the same price.
 """
 
 from __future__ import annotations
@@ -43,59 +47,62 @@ from fitnoise.kernel.designs.parts import exact_matmul
 from fitnoise.kernel.designs.ways import tops
 
 MOST_PLACES = 2**8
-"""Places of which sets are bounded, in seconds."""
+"""The largest number of places whose sets are bounded, in seconds."""
 
 BITS = 80
-"""Of the whole numbers that are bounded in place of larger ones, rounded up."""
+"""The number of bits of the integers that are bounded in place of larger ones, rounded up."""
 
 HALF = 22
-"""Bits of the lower half of an entry of L, which has about half as many as those of N."""
+"""The number of bits of the lower half of an entry of L, which has about half as many as those of N."""
 
 STEPS = 200
-"""Of the way to the least bound: twice as many as are needed."""
+"""The largest number of steps towards the least bound: twice as many as needed."""
 
 CLOSER = 0.1
-"""How much nearer to it the barrier lets go, each time."""
+"""The factor by which the weight of the barrier falls each time."""
 
 NEAR = 2.0**-36
-"""Where the way ends: how far from it, relative to the largest entry of X."""
+"""The distance to the least bound at which the search ends, relative to the largest entry of X."""
 
 ROOM = 20
-"""Bits of the part that is added."""
+"""The number of bits by which the added part is smaller than the bound."""
 
 LARGEST = 2.0**20
-"""Of what floating point finds: in 64 bits there is room for no more of L."""
+"""The largest number that floating point may find: 64 bits have no room for a larger L."""
 
 DIGITS = 40
-"""Bits of the whole numbers of which sets are built up: 64 hold all their sums."""
+"""The number of bits of the integers of which sets are built up: 64 bits hold all their sums."""
 
 MOST_BRANCHED = 2**7
-"""Places of which sets are built up."""
+"""The largest number of places of which sets are built up."""
 
 BRANCHES = 2**19
-"""Sets that are built up at most, in a second or two."""
+"""The largest number of sets that are built up, in a second or two."""
 
 TOGETHER = 2**23
-"""Numbers that are held for them at once."""
+"""The largest number of values that are held for sets at once."""
 
 WORTH = 12
-"""Bits of the part by which the bounds must be above a set that is known, for others to be built up."""
+"""The exponent of the part by which the bounds must exceed a known set before sets are built up."""
 
 PARTS = tuple(2.0**-i for i in range(12))
-"""Of a step that are tried, so that it stays inside."""
+"""The parts of a step that are tried, so that the step stays inside the barrier."""
 
 
 def at_most(x: Exact, together: NDArray[np.bool_], most: int) -> int | None:
-    """No less than Σ_{i,j∈τ} x_ij for all sets τ of 1 to `most` places of which any two go together.
+    """Return a bound on Σ_{i,j∈τ} x_ij for all sets τ of 1 to `most` pairwise compatible places.
 
     Args:
-        x: symmetric (n, n), n ≥ 1, Python integers; where two places do not go together it does not matter.
-        together: symmetric (n, n), likewise.
-        most: at least 1.
+        x: The costs, symmetric (n, n), n ≥ 1, Python integers. Entries of incompatible places are ignored.
+        together: True for compatible places, symmetric (n, n).
+        most: The largest number of places in a set, at least 1.
+
+    Returns:
+        The bound; None above `MOST_PLACES`.
 
     **Guarantees**
-        * no set costs more, whatever was found in floating point;
-        * the same number on every machine; None of more than `MOST_PLACES`.
+        * No set costs more, for any result of floating point.
+        * Every machine returns the same number.
     """
     n, most = len(x), min(most, len(x))
     if n > MOST_PLACES:
@@ -116,7 +123,7 @@ def at_most(x: Exact, together: NDArray[np.bool_], most: int) -> int | None:
 
 
 def _climbed(x: Integers, most: int) -> int:
-    """What some set of places costs: the best of those that are had by adding the dearest to each place, and so on."""
+    """Return the cost of some set of places: the best of those built greedily, each by adding the costliest place."""
     best = int(x.diagonal().max())
     for first in range(len(x)):
         inside, value = np.arange(len(x)) == first, int(x[first, first])
@@ -129,9 +136,15 @@ def _climbed(x: Integers, most: int) -> int:
 
 
 def _branched(x: Integers, most: int, known: int) -> int | None:
-    """The largest Σ_{i,j∈τ} x_ij over all sets τ of 1 to `most` places, or `known`; None of too many that may be it.
+    """Return the largest Σ_{i,j∈τ} x_ij over all sets τ of 1 to `most` places, or `known` if that is larger.
 
-    x: symmetric (n, n), below 2⁴⁰ in size. known: what some set costs.
+    Args:
+        x: The costs, symmetric (n, n), below 2⁴⁰ in size.
+        most: The largest number of places in a set.
+        known: The cost of some set.
+
+    Returns:
+        The largest cost; None if too many sets may have it.
     """
     n = len(x)
     beside = np.where(np.eye(n, dtype=bool), 0, np.maximum(x, 0))
@@ -154,7 +167,7 @@ def _branched(x: Integers, most: int, known: int) -> int | None:
 
 
 def _by_blocks(x: Exact, most: int) -> Iterator[int]:
-    """The bounds of blocks of places that follow each other, for every length that divides them all alike."""
+    """Yield the bounds by blocks of consecutive places, for every length that divides the places into equal blocks."""
     n, here = len(x), np.eye(len(x), dtype=bool)
     total = int(x.sum() - x.trace())
     for length in (k for k in range(1, n + 1) if n % k == 0):
@@ -172,14 +185,14 @@ def _by_blocks(x: Exact, most: int) -> Iterator[int]:
 
 
 def _joined(one: list[int], other: list[int], most: int) -> list[int]:
-    """The largest sum of an entry of each whose places add up to m, for m = 0, 1, …, at most `most`."""
+    """Return the largest sum of an entry of each list whose places add up to m, for m = 0, 1, …, at most `most`."""
     last = min(len(one) + len(other) - 2, most)
     places = (range(max(0, m - len(one) + 1), min(m, len(other) - 1) + 1) for m in range(last + 1))
     return [max(one[m - k] + other[k] for k in some) for m, some in enumerate(places)]
 
 
 def _relaxed(x: Exact, most: int) -> int:
-    """Shor's bound, proven for whole numbers of `BITS` bits; it holds of no place too, so that it is not below 0."""
+    """Return Shor's bound, proven for integers of `BITS` bits; it also bounds the empty set, so it is at least 0."""
     n = len(x)
     with np.errstate(all="ignore"):
         found = _finite(_multipliers(x.astype(np.float64) * 2.0**-BITS, most))
@@ -196,7 +209,7 @@ def _relaxed(x: Exact, most: int) -> int:
 
 
 def _square(root: NDArray[np.int64]) -> Exact:
-    """L Lᵀ, exact, by two halves of each entry."""
+    """Return L Lᵀ, exact, by two halves of each entry."""
     high, low = root >> HALF, root & 2**HALF - 1
     cross = exact_matmul(high, low.T).astype(object)
     both = exact_matmul(high, high.T).astype(object) * 4**HALF + exact_matmul(low, low.T).astype(object)
@@ -204,11 +217,11 @@ def _square(root: NDArray[np.int64]) -> Exact:
 
 
 def _multipliers(x: Floats, most: int) -> Floats:
-    """Numbers y and 2ℓ near the least bound, by Newton's steps inside a barrier.
+    """Return numbers y and 2ℓ near the least bound, by Newton's steps inside a barrier.
 
-    In s = 2x − 1 and λ = 2ℓ it is Σ y + λ (g − n/2) where Z = diag(y) − Q + λK is positive semidefinite: Q such that
-    (1, s)ᵀQ(1, s) = xᵀXx, and K of ¼ in the first row and column, but 0 in both. y and λ > 0 minimise that over μ, less
-    log λ det Z, for μ that goes to 0.
+    In s = 2x − 1 and λ = 2ℓ the bound is Σ y + λ (g − n/2) where Z = diag(y) − Q + λK is positive semidefinite. Q is
+    the matrix with (1, s)ᵀQ(1, s) = xᵀXx. K is ¼ in the first row and column, but 0 in both. y and λ > 0 minimise the
+    bound over μ, less log λ det Z, for μ that goes to 0.
     """
     n = len(x)
     rows = _total(x)
@@ -244,17 +257,17 @@ def _multipliers(x: Floats, most: int) -> Floats:
 
 
 def _finite(x: Floats) -> Floats:
-    """Numbers that can be made whole, whatever they are."""
+    """Return finite numbers that can be rounded to integers, for any input."""
     return np.clip(np.nan_to_num(x), -LARGEST, LARGEST)
 
 
 def _total(x: Floats) -> Floats:
-    """Sums along the first axis, one after the other."""
+    """Return sums along the first axis, one term after the other."""
     return np.asarray(np.add.accumulate(x, axis=0)[-1])
 
 
 def _inverse(a: Floats) -> Floats:
-    """Of a positive definite matrix."""
+    """Return the inverse of a positive definite matrix."""
     a = a.copy()
     for k in range(len(a)):
         pivot, column = a[k, k], a[:, k].copy()
@@ -266,7 +279,7 @@ def _inverse(a: Floats) -> Floats:
 
 
 def _triangle(a: Floats) -> Floats:
-    """L with LLᵀ = A, of a positive definite matrix; of any other some columns are 0."""
+    """Return L with LLᵀ = A for a positive definite matrix; for any other matrix some columns are 0."""
     a = a.copy()
     for k in range(len(a)):
         column = a[k:, k] / math.sqrt(a[k, k]) if a[k, k] > 0 else 0 * a[k:, k]

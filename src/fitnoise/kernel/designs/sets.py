@@ -1,9 +1,15 @@
-"""The dearest set of places of which any two go together, exact. Part of the trust kernel.
+"""Find the costliest set of places that are pairwise compatible, exactly. Part of the trust kernel.
 
-Records of one unit that lie in different places cost Σ_{i,j∈τ} x_ij, τ the set of these places and x a matrix of whole
-numbers. The largest of these sums is NP-hard to find in general. So it is found where that takes few steps, and nowhere
-else: where all places go together and no number is below 0 it is that of all of them; otherwise all sets there are are
-looked at, one by one, if they are not too many. Nothing is searched for.
+| symbol | meaning |
+|---|---|
+| x (n, n) | integer cost of two records by their places |
+| τ | a set of pairwise compatible places |
+
+**Statement.** Records of one unit in the places τ cost Σ_{i,j∈τ} x_ij. This module finds the largest such sum.
+
+**Method.** If all places are compatible, a unit may have a record in each, and x ≥ 0, τ is the set of all places.
+Otherwise the module compares all sets one by one, and returns None if there are too many, because the problem is
+NP-hard. No heuristic is used.
 """
 
 from __future__ import annotations
@@ -14,25 +20,28 @@ from numpy.typing import NDArray
 from fitnoise.kernel.arrays import Exact, Indices, Integers
 
 MAX_SETS = 2**20
-"""Sets that are looked at one by one, in about a second: all those of 20 places, or of up to 3 of 180."""
+"""The largest number of sets that are compared, in about a second: all those of 20 places, or of up to 3 of 180."""
 
 MAX_PLACES = 2**8
-"""Places of which sets are looked at."""
+"""The largest number of places whose sets are compared."""
 
 DIGIT = 40
-"""Bits of a digit: 64 hold the sum of as many as there are pairs of places."""
+"""The number of bits of a digit: 64 bits hold the sum of as many digits as there are pairs of places."""
 
 Sets = list[tuple[Indices, Indices]]
-"""For m = 1, 2, …: of each set of m places the one of m − 1 that it adds its last to, (N,), and its places, (N, m)."""
+"""The sets of m places for m = 1, 2, …, as two arrays.
+
+The first has the index of the set of m − 1 places that each set extends, (N,). The second has its places, (N, m).
+"""
 
 
 def sets_of(together: NDArray[np.bool_], most: int, limit: int = MAX_SETS) -> Sets | None:
-    """All sets of 1 to `most` places of which any two go together; None of more than `limit`, or of too many places.
+    """Return all sets of 1 to `most` pairwise compatible places; None above `limit` sets, or for too many places.
 
     Args:
-        together: symmetric (n, n), n ≥ 1; of a place and itself it does not matter.
-        most: at least 1.
-        limit: at least 0.
+        together: True for compatible places, symmetric (n, n), n ≥ 1; the diagonal is ignored.
+        most: The largest number of places in a set, at least 1.
+        limit: The largest number of sets, at least 0.
     """
     later = np.triu(together, 1)
     if len(later) > min(limit, MAX_PLACES):
@@ -51,16 +60,16 @@ def sets_of(together: NDArray[np.bool_], most: int, limit: int = MAX_SETS) -> Se
 
 
 def dearest_set(x: Exact, together: NDArray[np.bool_], most: int, limit: int = MAX_SETS) -> int | None:
-    """The largest Σ_{i,j∈τ} x_ij over sets τ of 1 to `most` places of which any two go together.
+    """Return the largest Σ_{i,j∈τ} x_ij over sets τ of 1 to `most` pairwise compatible places.
 
     Args:
-        x: symmetric (n, n), n ≥ 1, Python integers; where two places do not go together it does not matter.
-        together: symmetric (n, n), likewise.
-        most: at least 1.
-        limit: at most so many sets are looked at.
+        x: The costs, symmetric (n, n), n ≥ 1, Python integers. Entries of incompatible places are ignored.
+        together: True for compatible places, symmetric (n, n).
+        most: The largest number of places in a set, at least 1.
+        limit: The largest number of sets to compare.
 
     **Guarantees**
-        * the maximum itself, whatever the size of the integers; or None, where there are more sets to look at.
+        * The result is the maximum itself, for integers of any size, or None if there are more sets than `limit`.
     """
     here = np.eye(len(x), dtype=bool)
     if len(x) <= most and (together | here).all() and (x >= 0).all():
@@ -77,14 +86,14 @@ def dearest_set(x: Exact, together: NDArray[np.bool_], most: int, limit: int = M
 
 
 def _digits(x: Exact) -> Integers:
-    """Digits of integers, the lowest first and only the highest below 0, (d, …)."""
+    """Return the digits of integers, the lowest first and only the highest below 0, (d, …)."""
     count = int(abs(x).max()).bit_length() // DIGIT + 1
     lower = [x >> DIGIT * d & 2**DIGIT - 1 for d in range(count - 1)]
     return np.stack([*lower, x >> DIGIT * (count - 1)]).astype(np.int64)
 
 
 def _largest(sums: Integers) -> int:
-    """The largest of integers in digits, which may be larger than digits are, (d, N)."""
+    """Return the largest of integers given in digits, (d, N); a digit may exceed its range."""
     rest, value = sums.copy(), 0
     for d in range(len(rest) - 1):
         rest[d + 1] += rest[d] >> DIGIT

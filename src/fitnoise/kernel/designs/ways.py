@@ -1,17 +1,19 @@
-"""The dearest way of one unit through places, where its records may move. Part of the trust kernel.
+"""Find the costliest way of one unit through places, where its records may move. Part of the trust kernel.
 
-Records of one unit lie in different places, such as months. In each it has one of some cells, and values of attributes
-that may be others there, such as a region. What two records cost together depends on their cells, and on the attributes
-in which they agree: x_ij. The largest of these for each pair bounds what all of them cost, but no unit may have them
-all: of three records in two regions two agree. So ways are built up place by place, each a set of records with their
-cells and values, and are given up as soon as they cannot be the dearest. A way C, with k later records D at most, costs
+Records of one unit lie in different places, such as months. In each place a record has one of some cells, and values of
+attributes that may differ there, such as a region. The joint cost x_ij of two records depends on their cells, and on
+the attributes in which they agree. The largest x_ij of each pair bounds the cost of all of them. But no unit may have
+all of these: of three records in two regions two agree.
 
-    v(C) + Σ_{j∈D} (a_j + Σ_{l∈D∖j} x_jl) ≤ v(C) + the k largest max(b_p, 0) of the places p after C,
+**Method.** The module builds ways place by place, each a set of records with their cells and values. It discards a way
+as soon as the way cannot be the costliest. A way C, with at most k later records D, costs
 
-a_j = x_jj + 2 Σ_{c∈C} x_jc, and b_p the largest a_j there, and the k − 1 largest, from 0 on, of what a record of p and
-one of another place after C may cost together. Where that is no more than a way that is known, nothing beyond C is
-looked at. Values that no record of C has cost the same: of each attribute only the first of them is tried. What is left
-is the dearest way, exact for x in fewer digits, rounded up.
+    v(C) + Σ_{j∈D} (a_j + Σ_{l∈D∖j} x_jl) ≤ v(C) + the k largest max(b_p, 0) of the places p after C.
+
+Here a_j = x_jj + 2 Σ_{c∈C} x_jc. b_p has two terms: the largest a_j in p, and the k − 1 largest joint costs, from 0 on.
+A joint cost is that of a record of p and one of another place after C. If this bound is at most the cost of a known
+way, the module examines nothing beyond C. Values that no record of C has cost the same: of each attribute only the
+first of them is tried. The result is the cost of the costliest way, exact for x in fewer digits, rounded up.
 """
 
 from __future__ import annotations
@@ -26,25 +28,26 @@ from numpy.typing import NDArray
 from fitnoise.kernel.arrays import Exact, Indices, Integers
 
 DIGITS = 40
-"""Bits of the whole numbers of which ways are built up: 64 hold all their sums."""
+"""The number of bits of the integers of which ways are built up: 64 bits hold all their sums."""
 
 NEVER = -(2**60)
-"""What a record gains that does not go with one of a way: whatever others add, it is far from any gain."""
+"""The gain of a record that may not occur next to one of a way; no sum of further gains makes up for it."""
 
 MOST_PLACES = 2**7
-"""Through which ways are built up."""
+"""The largest number of places through which ways are built up."""
 
 WAYS = 2**20
-"""That are built up at most, in a second or two."""
+"""The largest number of ways that are built up, in a second or two."""
 
 TOGETHER = 2**23
-"""Numbers that are held for them at once."""
+"""The largest number of values that are held for ways at once."""
 
 AT_ONCE = 2**18
-"""Numbers that are worked on at once."""
+"""The largest number of values that are processed at once."""
 
 WORTH = 12
-"""Ways are built up where a known one costs less than what is charged otherwise, by more than a part of 2¹²."""
+"""The exponent of the least gain: ways are built up if a known one costs less than `above` by more than a part of 2¹².
+"""
 
 
 def dearest_way(
@@ -56,20 +59,25 @@ def dearest_way(
     most: int,
     above: int,
 ) -> int | None:
-    """What no way costs more than: the dearest; None of too many, or where it is hardly below `above`.
+    """Return a bound on the cost of every way: the cost of the costliest one.
 
     Args:
-        x: for every set of attributes in which two records agree, the a-th of them in bit a, what they cost together,
-            by their cells, symmetric (2^f, n, n), Python integers; where two do not go together it does not matter.
-        together: which go together, likewise; no two in one place.
-        own: what one record costs, (n,), at least 0.
-        at: the place of each cell, (n,), from 0 on, none below the one before; every place has a cell.
-        sizes: how many values each attribute has, (f,).
-        most: records of a way, at least 1.
-        above: what no way exceeds, as is known.
+        x: The joint cost of two records by their cells, symmetric (2^f, n, n), Python integers. The first axis is the
+            set of attributes in which they agree, the a-th of them in bit a. Entries of pairs that may not occur
+            together are ignored.
+        together: True for pairs that may occur together, symmetric (n, n); no two in one place.
+        own: The cost of one record, (n,), at least 0.
+        at: The place of each cell, (n,), from 0 on, not decreasing; every place has a cell.
+        sizes: The number of values of each attribute, (f,).
+        most: The largest number of records of a way, at least 1.
+        above: A known bound on the cost of every way.
+
+    Returns:
+        The bound; None if there are too many ways, or if the bound would be only slightly below `above`.
 
     **Guarantees**
-        * no way costs more; and one costs as much, but for a part of 2⁻³⁹ of the largest number for each two records.
+        * No way costs more.
+        * One way costs as much, except for a part of 2⁻³⁹ of the largest number for each two records.
     """
     places, n = np.array(at), len(own)
     count = int(places[-1]) + 1
@@ -87,7 +95,7 @@ def dearest_way(
     beside = np.where(together, -(-x >> bits), NEVER).astype(np.int64)
 
     def longer(gains: Integers, kind: Indices, cell: Indices) -> Integers:
-        """What further records add to ways, (N, kinds, n), with one of these values and in this cell each, (N,)."""
+        """Return the gains of further records, (N, kinds, n), after a record of a kind in a cell, (N,), joins."""
         return np.asarray(np.maximum(gains + 2 * beside[agreeing[kind], cell[:, None]], NEVER))
 
     first = np.broadcast_to(alone, (1, kinds, n))
@@ -128,7 +136,7 @@ def dearest_way(
 
 
 def _climbed(longer: Callable[[Integers, Indices, Indices], Integers], first: Integers, most: int) -> int:
-    """What some way costs: the best of those that are had by adding the dearest to each record, and so on."""
+    """Return the cost of some way: the best of those built greedily, by adding the costliest record each time."""
     n = first.shape[2]
     value, gains = first[0, 0], longer(first.repeat(n, axis=0), np.zeros(n, dtype=np.intp), np.arange(n))
     known = int(value.max())
@@ -142,13 +150,14 @@ def _climbed(longer: Callable[[Integers, Indices, Indices], Integers], first: In
 
 
 def tops(beside: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-    """Of places from one on, for each place, the sum of the so many largest it has beside it; and which these are.
+    """Return for each first place, and each place, the sums of its largest entries with places from the first one on.
 
     Args:
-        beside: (n, n), at least 0, and 0 of a place and itself.
+        beside: The entry of each pair of places, (n, n), at least 0, and 0 of a place and itself.
 
     Returns:
-        (n + 1, n, n + 1), by where they begin, the place, and how many; (n + 1, n).
+        The sums by first place, place, and number of entries, (n + 1, n, n + 1). And True for the places from each
+        first place on, (n + 1, n).
     """
     n = len(beside)
     later = np.asarray(np.arange(n) >= np.arange(n + 1)[:, None])
