@@ -4,7 +4,7 @@
 
 Start with :class:`Domain`, :func:`table`, :class:`Workload`, :func:`plan` and :func:`release`.
 
-A name is loaded from its room when it is first asked for, so that importing the package costs next to nothing.
+The first access to a name loads its package, so that importing fitnoise costs next to nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from fitnoise.errors import FitnoiseError
 
-if TYPE_CHECKING:  # for type checkers and editors, name by name what the tables below say
+if TYPE_CHECKING:  # for type checkers and editors: name by name the content of the tables below
     from fitnoise.interfaces import plots as plots
     from fitnoise.interfaces.exports.export import export, verify_export
     from fitnoise.interfaces.pages.report import report
@@ -153,7 +153,7 @@ _ROOMS = {
     "request.targets": ("By", "BySize", "PublicTotal"),
     "request.workloads": ("Family", "Table", "Workload", "all_tables", "matrix_workload", "table"),
 }
-"""The names that each room holds."""
+"""The names that each package holds."""
 
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 
@@ -166,7 +166,7 @@ _SHORT = {
     "strategies": "laboratory.strategies",
     "what_if": "planning.what_if",
 }
-"""Rooms that go by a short name."""
+"""Packages with a short name."""
 
 
 def __dir__() -> list[str]:
@@ -176,7 +176,7 @@ def __dir__() -> list[str]:
 if not TYPE_CHECKING:  # a type checker that saw this would believe any name
 
     def __getattr__(name: str) -> object:
-        """A room by its short name, or a name from its room; kept, so that it is looked for once."""
+        """Return a package by its short name, or a name from its package, and store it for the next access."""
         room = _SHORT.get(name) or _ROOM_OF.get(name)
         if room is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

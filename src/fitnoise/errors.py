@@ -1,11 +1,11 @@
-"""Every error fitnoise raises on purpose, in one tree.
+"""All errors that fitnoise raises on purpose, in one tree.
 
     FitnoiseError
     ├── DomainError          an attribute or its values are declared wrongly
     ├── WorkloadError        a table, query or target cannot be planned as written
     ├── SpecError            the specification file cannot be understood
     ├── PlanError            no plan could be made, or a plan is not what it claims
-    │   ├── GapNotReached    the optimiser stopped short of the gap that was asked for
+    │   ├── GapNotReached    the optimiser stopped above the requested gap
     │   ├── CapExceeded      the plan costs more than the specification allows
     │   └── SingularStrategy an integer strategy from which answers cannot be rebuilt
     ├── DataError            the data do not fit the declared domain
@@ -34,10 +34,10 @@ from typing import ClassVar, Self
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Return True if an error is an interruption by a signal, or what an engine made of one.
+    """Return True if an error is an interruption by a signal, or an engine's error for one.
 
     Args:
-        error: that was raised. DuckDB makes a RuntimeError or an InterruptException of a signal.
+        error: The raised error. DuckDB makes a RuntimeError or an InterruptException of a signal.
     """
     told: BaseException | None = error
     for _ in range(20):
@@ -104,7 +104,7 @@ class FitnoiseError(Exception):
         return self.message if self.place is None or self.place in self.message else f"{self.place}: {self.message}"
 
     def with_outcome(self, outcome: str) -> Self:
-        """Return a copy with another outcome: an operation knows better what it has not done than its parts.
+        """Return a copy with another outcome, because an operation knows its outcome better than its parts do.
 
         Args:
             outcome: Sentence that replaces the error's own.
@@ -156,7 +156,7 @@ class PlanError(FitnoiseError):
 
 
 class GapNotReached(PlanError):
-    """The optimiser stopped with a certified gap larger than the one asked for."""
+    """The optimiser stopped with a certified gap larger than the requested gap."""
 
 
 class CapExceeded(PlanError):

@@ -1,4 +1,4 @@
-"""The real, public records the demonstration counts; PROVENANCE.md says where they come from.
+"""The real, public records that the demonstration counts; PROVENANCE.md names their source.
 
 - `cps_taxunits_2014.csv.gz`: 103,589 tax units in six coded columns, one row each;
 - `state_codes.csv`: the name of each state code in them;
@@ -20,10 +20,10 @@ DEMO = "cps_demo.toml"
 
 
 def path(name: str) -> Path:
-    """Return where the packaged file `name` (`CPS`, `STATES` or `DEMO`) lies on disk.
+    """Return the path of the packaged file `name` (`CPS`, `STATES` or `DEMO`) on disk.
 
     Raises:
-        DataError: no such file is packaged, or the package is not unpacked on disk.
+        DataError: No such file is packaged, or the package is not unpacked on disk.
     """
     if name not in (CPS, STATES, DEMO):
         raise DataError(

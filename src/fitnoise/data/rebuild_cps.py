@@ -3,19 +3,19 @@
     pip download --no-deps --no-binary :all: taxcalc==6.8.0
     python -m fitnoise.data.rebuild_cps taxcalc-6.8.0.tar.gz cps_taxunits_2014.csv.gz
 
-The source is `taxcalc/cps.csv.gz` in that tarball. Its rows with `FLPDYR` 2014 are kept, in order; each
-becomes six integers:
+The source is `taxcalc/cps.csv.gz` in that tarball. The rows with `FLPDYR` 2014 are kept, in order; each becomes six
+integers:
 
     fips     `fips`      FIPS code of the state, as it stands
     status   `MARS`      1 single, 2 joint, 3 separate, 4 head of household, as it stands
     age      `age_head`  age of the head, as it stands (the survey codes 80 to 84 as 80, and 85 or more as 85)
     kids     `nu18`      people under 18 in the unit (a head or spouse under 18 counts too), 3 standing for 3+
-    wages    `e00200`    how many of the cut points 1, 10,000, 25,000, 50,000, 75,000, 100,000 and 200,000
-                         dollars the wages reach: 0 is none, 1 is [1, 10,000), ..., 7 is 200,000 or more
+    wages    `e00200`    the number of cut points 1, 10,000, 25,000, 50,000, 75,000, 100,000 and 200,000 dollars
+                         that the wages reach: 0 for no wages, 1 for [1, 10,000), ..., 7 for 200,000 or more
     selfemp  `e00900`    1 if the net business income is not zero (a profit or a loss), else 0
 
-The source is checked against its SHA-256 before it is read, the CSV against its own before it is written.
-The compressed bytes are the same on every run with one zlib, but another zlib may compress differently:
+The script checks the source against its SHA-256 before it reads the source, and the CSV against its own before it
+writes the CSV. The compressed bytes are equal on every run with one zlib, but another zlib may compress differently:
 compare the CSV, not the gzip file.
 """
 
@@ -71,13 +71,13 @@ def rebuild(sdist: Path, out: Path, *, source_sha256: str = SOURCE_SHA256, csv_s
     """Write the coded rows of `sdist` to `out`, all of them or nothing.
 
     Args:
-        sdist: the source tarball of taxcalc 6.8.0.
-        out: the gzip-compressed CSV file to write; one already there is replaced.
-        source_sha256: the SHA-256 that `SOURCE` inside `sdist` must have.
-        csv_sha256: the SHA-256 that the uncompressed CSV must have.
+        sdist: The source tarball of taxcalc 6.8.0.
+        out: The gzip-compressed CSV file to write; an existing one is replaced.
+        source_sha256: The SHA-256 that `SOURCE` inside `sdist` must have.
+        csv_sha256: The SHA-256 that the uncompressed CSV must have.
 
     Raises:
-        DataError: the tarball is unusable, a SHA-256 differs, or `out` cannot be written.
+        DataError: The tarball is unusable, a SHA-256 differs, or `out` cannot be written.
     """
     source = _source(sdist)
     _check(source, source_sha256, f"The file {SOURCE} in {sdist}", "Give the tarball of taxcalc 6.8.0.")

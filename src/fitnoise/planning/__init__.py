@@ -1,1 +1,1 @@
-"""A publication becomes a certified plan, before data are looked at."""
+"""Planning: a publication becomes a certified plan, before any data are read."""

@@ -1,1 +1,1 @@
-"""What anyone can do with a release directory: no counter, no ledger and no source of chance is needed, or reached."""
+"""Operations for anyone with a release directory: they need no counter, no ledger and no noise source."""

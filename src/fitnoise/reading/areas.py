@@ -1,4 +1,4 @@
-"""Areas that are no places themselves, such as school districts: unions of places of whatever levels."""
+"""Areas that are unions of places of any levels, such as school districts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fitnoise.kernel.domain import Domain, Hierarchy, read_rows
 from fitnoise.reading.refusals import UNESTIMATED
 
 AREA = "area"
-"""By what name areas are asked for, and told apart."""
+"""The name under which areas are requested and break numbers down."""
 
 
 @final
@@ -25,8 +25,8 @@ AREA = "area"
 class Areas:
     """Some unions of leaves of one hierarchy; a leaf may be in several.
 
-    home: the hierarchy. names: of each, none for one that is not told apart. leaves: 1 where a leaf is in an area,
-    (areas, leaves). depth: of the first level down of whose places all of them are unions.
+    home: The hierarchy. names: The name of each area, empty for one area without a breakdown. leaves: 1 where a leaf is
+    in an area, (areas, leaves). depth: The depth of the first level down whose places make all the areas.
     """
 
     home: str
@@ -36,13 +36,13 @@ class Areas:
 
     @classmethod
     def of(cls, domain: Domain, wanted: Any) -> Areas:
-        """Areas as they are asked for: one as a list of places, several as a mapping from their names to such lists.
+        """Return the requested areas: one as a list of places, several as a mapping from their names to such lists.
 
         A place is a code of any level, or a pair of a level and its code.
 
         Raises:
-            ReleaseError: there is not one hierarchy, or a code of no place, or of places of several levels that are not
-                the same.
+            ReleaseError: There is not exactly one hierarchy. Or a code is of no place, or of different places of
+                several levels.
         """
         homes = [name for name in domain if isinstance(domain[name], Hierarchy)]
         if len(homes) != 1:
@@ -88,7 +88,7 @@ class _Book:
         self._ends = [np.searchsorted(above, np.arange(int(above[-1]) + 2)) for above in self._above]
 
     def leaves(self, wanted: Any, whose: str) -> Indices:
-        """The leaves of some places, increasing, each once."""
+        """Return the leaves of some places, increasing, each once."""
         if isinstance(wanted, (str, bytes, Mapping)) or not isinstance(wanted, Iterable):
             raise ReleaseError(
                 "area-not-a-list",
@@ -153,7 +153,7 @@ class _Book:
         return next(iter(found))
 
     def depth(self, areas: sp.csr_array) -> int:
-        """Of the first level down of whose places areas are unions."""
+        """Return the depth of the first level down whose places make the areas."""
         for depth, ends in enumerate(self._ends[:-1]):
             sums = sp.csr_array(areas @ self._gathered(depth))
             if (sums.data == np.diff(ends)[sums.indices]).all():
@@ -161,19 +161,21 @@ class _Book:
         return len(self._ends) - 1
 
     def _gathered(self, depth: int) -> sp.csr_array:
-        """Which place of a level each leaf is in, (leaves, places)."""
+        """Return the places of a level by leaf: 1 where a leaf is in a place, (leaves, places)."""
         above = self._above[depth]
         n = len(above)
         return sp.csr_array((np.ones(n), above, np.arange(n + 1)), shape=(n, int(above[-1]) + 1))
 
 
 def read_areas(path: str | Path, domain: Domain) -> dict[str, list[Any]]:
-    """Areas from a CSV file of two columns: the name of an area, and the code of a place in it, one row for each.
+    """Read areas from a CSV file of two columns: the name of an area, and the code of a place there.
 
-    Where the second column is called as a level, its codes are of that level, otherwise of any.
+    Each place of an area has a row.
+
+    If the second column has the name of a level, its codes are of that level, otherwise of any level.
 
     Raises:
-        ReleaseError: the file cannot be read, or has other columns, or a row without both.
+        ReleaseError: The file cannot be read, or has other columns, or a row without both values.
     """
     path = Path(path)
     header, rows = read_rows(path, "the file of areas", ReleaseError)

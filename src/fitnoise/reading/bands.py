@@ -1,4 +1,7 @@
-"""How reliable a number is, by a rule that its publisher sets: nothing is hidden, readers are told how wide it is."""
+"""The reliability of a number, by a rule that its publisher sets.
+
+Nothing is hidden: readers see the width of each number.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from fitnoise.kernel.checks import is_plain
 
 @final
 class Band(enum.Enum):
-    """What a reader is told of a number."""
+    """The reliability class printed with a number."""
 
     RELIABLE = "reliable"
     CARE = "use with care"
@@ -30,21 +33,23 @@ _CHOICES = np.array([*Band], dtype=object)
 @final
 @dataclass(frozen=True)
 class Bands:
-    """From which margin on a number is to be used with care, and from which it is too wide, as parts of the number.
+    """The margins above which a number needs care, or is too wide, as parts of the number.
 
     Args:
-        reliable: a number is reliable where its margin is at most this part of it: 0.1 for a tenth.
-        care: and to be used with care where it is at most this part of it; beyond, it is too wide to be used alone.
+        reliable: The largest margin of a reliable number, as a part of the number: 0.1 for a tenth.
+        care: The largest margin of a number that is used with care, as a part of it. A number of larger margin is too
+            wide for use without other numbers.
 
     Raises:
-        ReleaseError: parts that are not 0 < reliable < care.
+        ReleaseError: The parts are not 0 < reliable < care.
 
     **Guarantees**
-        * bands are made from published numbers alone, so that they cost nothing; they say how wide numbers are, and
-          suppress none;
-        * of a number that is 0 or less no part is wide enough: it is too wide, however small its margin.
+        * bands depend on published numbers only, so they cost nothing; they state the width of numbers, and suppress
+          none;
+        * a number that is 0 or less is too wide for any margin, because no part of it is wide enough.
 
-    Many offices set their rule for the standard error: a part c of that is a part 1.96 c for margins at 95 %.
+    Many offices set their rule for the standard error: a part c for standard errors is a part 1.96 c for margins at 95
+    %.
     """
 
     reliable: float
@@ -65,10 +70,10 @@ class Bands:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Bands from two percentages, such as "10,30".
+        """Return bands from two percentages, such as "10,30".
 
         Raises:
-            ReleaseError: as the class, or the text holds something else.
+            ReleaseError: As for the class, or the text has another form.
         """
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%?\s*,\s*(\d+(?:\.\d+)?)\s*%?\s*", text, re.ASCII)
         if found is None:
@@ -83,10 +88,10 @@ class Bands:
         return cls(*(float(x) / 100 for x in found.groups()))
 
     def of(self, values: Floats, margins: Floats) -> npt.NDArray[Any]:
-        """The :class:`Band` of each number, in the shape of the values; both in people.
+        """Return the :class:`Band` of each number, in the shape of the values; both arguments are in people.
 
         Args:
-            values: estimates.
-            margins: of error, in the same shape.
+            values: The estimates.
+            margins: The margins of error, in the shape of the values.
         """
         return np.asarray(_CHOICES[1 * (margins > self.reliable * values) + (margins > self.care * values)])

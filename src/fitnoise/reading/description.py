@@ -1,4 +1,4 @@
-"""What release.json says."""
+"""The content of release.json."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ from fitnoise.request.workloads import (
 )
 
 FORMAT = 7
-"""Version of the release directory."""
+"""The version of the release directory."""
 
 
 @final
 @dataclass(frozen=True)
 class EntryReference:
-    """The entry of a ledger by which a release was charged.
+    """The entry of a ledger that charged a release.
 
-    sequence: its number in the ledger, from 1. digest: its SHA-256, in hexadecimal digits, over all that it says and
-    the entries before it.
+    sequence: The number of the entry in the ledger, from 1. digest: Its SHA-256, in hexadecimal digits, over all its
+    content and the entries before it.
 
     Raises:
-        ReleaseError: it is no number and digest of an entry.
+        ReleaseError: The values are not the number and digest of an entry.
     """
 
     sequence: int
@@ -67,7 +67,7 @@ class EntryReference:
             )
 
     def document(self) -> dict[str, Any]:
-        """As release.json says it."""
+        """Return the entry as release.json has it."""
         return {"sequence": self.sequence, "digest": self.digest}
 
     @classmethod
@@ -165,7 +165,7 @@ def describe(plan: Plan, written: Sequence[str], entry: EntryReference | None = 
 
 
 def _so_far(plan: Plan) -> dict[str, Any]:
-    """Of a series, its attribute, the last period that was drawn, and how many of how many were."""
+    """Return a series' attribute, its last drawn period, the number of drawn periods, and that of all periods."""
     if plan.whole is None:
         return {}
     drawn = plan.periods
@@ -180,7 +180,7 @@ def _so_far(plan: Plan) -> dict[str, Any]:
 
 
 def universe(part: Table | Family, domain: Domain) -> dict[str, dict[str, Any]]:
-    """Which records a table does not count, by attribute, and as what it reads values that it does not show."""
+    """Return the values that a table does not count, by attribute, and the values as which others are read."""
     table = part if isinstance(part, Table) else part.template
     left = {own.name: own.items for own in uncounted(table, domain)}
     said: dict[str, dict[str, Any]] = {"not_counted": left, "coded": {**part.coded(domain)}}
@@ -188,15 +188,15 @@ def universe(part: Table | Family, domain: Domain) -> dict[str, dict[str, Any]]:
 
 
 NOT_CUT_OFF = "no margin or interval includes what the range cuts off"
-"""What is said of sums and means of values that a range cuts."""
+"""The sentence about sums and means of values that a range cuts."""
 
 
 def counted_as(table: Table, domain: Domain) -> tuple[dict[str, str], bool]:
-    """Return how the values that a table sums up or averages are read, by attribute; and whether a range cuts them.
+    """Return the reading of the values that a table sums or averages, by attribute, and True if a range cuts them.
 
     Args:
         table: The table, of counts or of sums or of means.
-        domain: The domain of which it is asked.
+        domain: The domain of the table.
     """
     names = table.summed or (() if table.averaged is None else table.averaged[:1])
     ceilings = any(isinstance(view, Sum) and view.ceiling is not None for _, view in table.views)
@@ -209,7 +209,7 @@ def statistic(table: Table, domain: Domain) -> str:
 
     Args:
         table: The table.
-        domain: The domain of which it is asked.
+        domain: The domain of the table.
     """
     what = "number of records" if table.averaged is None else f"mean of {table.averaged[0]}"
     what = f"sum of {' × '.join(table.terms)}" if table.terms else what
@@ -225,7 +225,7 @@ def _statistic(part: Table | Family, domain: Domain) -> str:
 
 
 def stated(plan: Plan, part: Table | Family) -> list[str]:
-    """The universe of a table in words: which records it counts, of whom, whom it leaves out, how values are coded."""
+    """Return the universe of a table in words: its records and units, its left-out records, its coding of values."""
     unit, source = plan.publication.unit, plan.publication.source
     told = universe(part, plan.publication.workload.domain)
     dropped = left_out(plan).get("left_out")
@@ -244,27 +244,27 @@ def stated(plan: Plan, part: Table | Family) -> list[str]:
 
 
 def counted(plan: Plan) -> dict[str, list[str]]:
-    """What records meet that are counted, where there are conditions: in words."""
+    """Return the conditions that counted records meet, in words; empty without conditions."""
     conditions = plan.publication.source.conditions
     return {"counted": [c.words for c in conditions]} if conditions else {}
 
 
 def left_out(plan: Plan) -> dict[str, list[str]]:
-    """The attributes for whose values records are left out of all tables, where there are any."""
+    """Return the attributes whose values leave records out of all tables; empty if there are none."""
     names = plan.publication.workload.domain.drops(plan.publication.source.drops)
     return {"left_out": list(names)} if names else {}
 
 
 def shares(plan: Plan) -> dict[str, str]:
-    """What numbers count, where that are no records: in words."""
+    """Return the statistic that numbers count if it is not records, in words; empty otherwise."""
     unit = plan.publication.unit
     return {} if unit.parts == 1 else {"shares": f"each {unit.name} counts one, by equal shares of all records of one"}
 
 
 def kept(plan: Plan, unit: PrivacyUnit) -> str | None:
-    """How it is kept that a unit has no more records, and of a series what is assumed between its draws.
+    """Return how the bound on the records of a unit is kept, and for a series the assumption between its draws.
 
-    None for a record, which is one, of a plan that is released at once.
+    None if the unit is a record, and the plan is released at once.
     """
     asked = [f"{q.name!r}" for q in plan.publication.finite if q.question is Question.LEFT_OUT]
     said = unit.kept
@@ -276,19 +276,19 @@ def kept(plan: Plan, unit: PrivacyUnit) -> str | None:
 
 
 def _kept(plan: Plan, unit: PrivacyUnit) -> dict[str, str]:
-    """Return the sentence of `kept` as an entry of release.json; no entry where there is none."""
+    """Return the sentence of :func:`kept` as an entry of release.json; empty without a sentence."""
     sentence = kept(plan, unit)
     return {} if sentence is None else {"records": sentence}
 
 
 def _other(plan: Plan, unit: PrivacyUnit, loss: Loss) -> dict[str, Any]:
-    """What the release costs another unit."""
+    """Return the cost of the release for another unit."""
     at, told = loss.epsilon_at(plan.publication.delta), _kept(plan, unit)
     return {"privacy_unit": unit.describe(), **told, "rho": str(loss.rho), **_pure(loss), "mu": loss.mu, "epsilon": at}
 
 
 def _pure(loss: Loss) -> dict[str, str]:
-    """ε, where all is pure."""
+    """Return ε if the loss is pure; empty otherwise."""
     return {} if loss.epsilon is None else {"pure_epsilon": str(loss.epsilon)}
 
 
@@ -310,7 +310,7 @@ def _describe_finite(s: FiniteSummary) -> dict[str, Any]:
 
 
 def _question_universes(publication: Publication) -> dict[str, dict[str, Any]]:
-    """The values that questions do not count, by name; of several counts a list for each."""
+    """Return the values that questions do not count, by name; for several counts a list for each."""
     found: dict[str, dict[str, Any]] = {}
     for query in publication.finite:
         lists = [{x.name: x.items for x in own} for own in uncounted_by_question(query, publication.domain)]
@@ -320,7 +320,7 @@ def _question_universes(publication: Publication) -> dict[str, dict[str, Any]]:
 
 
 def _said(plan: Plan, each: list[Any], key: str) -> dict[str, Any]:
-    """What is said of the tables: once where they are of one part, else part by part; nothing without tables."""
+    """Return a statement about all tables if they are in one part, else one for each part; empty without tables."""
     if not each:
         return {}
     return {key: each[0]} if len(plan.groups) == 1 else {f"{key}s" if key == "mechanism" else key: each}
@@ -337,7 +337,7 @@ _COLUMNS: dict[type[View], str] = {
     Sum: "the sum of it over the records, in its own units",
     Mean: "in the file of counts: how many records at each end of its range make the same number of records, and mean",
 }
-"""Meaning of the numbers of a column, for each view that a table can have."""
+"""The meaning of the numbers of a column, for each view that a table can have."""
 
 
 _MEAN = {
@@ -345,7 +345,7 @@ _MEAN = {
     "low": "the lower end of the interval of the mean",
     "high": "the upper end of the interval of the mean",
 }
-"""What the columns of a table of means are."""
+"""The meaning of the columns of a table of means."""
 
 
 def _explain_columns(table: Table) -> dict[str, str]:

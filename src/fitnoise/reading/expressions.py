@@ -1,4 +1,4 @@
-"""What is asked of releases in one line of text, as on the command line. Nothing in it is ever run as Python.
+"""Questions to releases in one line of text, as on the command line. No part of the text is ever run as Python.
 
     sum     = sum + sum | sum - sum | sum * sum | sum / sum | +sum | -sum | (sum) | number | call
     call    = count(…) | quantile("age", 0.5, …) | mean("age", …) | total("income", …)
@@ -6,8 +6,8 @@
             | change(sum, "month", 12) | average(sum, "month", 3) | to_date(sum, "month", 12): along a name of `by`
     (…)     = {name: literal, …} at most once, then name=literal, …; a literal is a text, a number, a list, a tuple, …
 
-It is read by Python's own parser into a tree, of which only these nodes are known; all others are refused. Length,
-depth and the numbers asked for are bounded.
+Python's own parser reads the text into a tree. Only nodes of the kinds above are accepted; all others are refused. The
+length, the depth and the requested numbers are bounded.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ if TYPE_CHECKING:
     from fitnoise.reading.release import Release
 
 LONGEST = 10_000
-"""Letters of an expression."""
+"""The largest number of letters of an expression."""
 
 DEEPEST = 50
-"""Nodes of it one within another."""
+"""The largest depth of nested nodes."""
 
 SHOWN = 60
-"""Letters of what is refused that are told."""
+"""The largest number of letters of a refused text that an error quotes."""
 
 CALLS = {"count": 0, "quantile": 2, "mean": 1, "total": 1}
-"""What may be asked: methods of `Release`, and how many literals come first."""
+"""The functions of a question: methods of `Release`, and the number of literals that come first."""
 
 ALONG = {"change": (1, 2), "average": (2, 2), "to_date": (1, 2)}
-"""What may be made of numbers that follow one another: methods of `Estimates`."""
+"""The functions of numbers that follow one another: methods of `Estimates`."""
 
 OTHER = "other"
-"""What a second release is called."""
+"""The name of a second release."""
 
 _STEPS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -65,18 +65,18 @@ def ask(
     by: Sequence[str] = (),
     areas: Mapping[str, Sequence[Any]] | None = None,
 ) -> Estimates | Ratios | ComparedRatios | CombinedRatios | Quantiles:
-    """What an expression asks, as Python would compute it from the methods of the releases.
+    """Return the value of an expression, equal to the result of the releases' methods in Python.
 
     Args:
-        text: such as `count(status="joint") / count()`, or `other.count() / count() - 1`.
-        release: what calls without a name before them are of.
-        other: what those after `other.` are of.
-        by: attributes by which all calls are told apart that say no `by` themselves.
-        areas: lists of places by name, of which all calls are that say no `area` themselves.
+        text: An expression such as `count(status="joint") / count()`, or `other.count() / count() - 1`.
+        release: The release of calls without a name before them.
+        other: The release of calls after `other.`.
+        by: The attributes that break down all calls without a `by` of their own.
+        areas: Lists of places by name, for all calls without an `area` of their own.
 
     Raises:
-        ReleaseError: anything else than calls, numbers and the four operations; something longer or deeper than
-            anybody would ask; and whatever the methods refuse.
+        ReleaseError: The text has other parts than calls, numbers and the four operations. Or it is longer or deeper
+            than allowed, or a method refuses the call.
     """
     releases = {"": release, **({} if other is None else {OTHER: other})}
     if areas is not None and any(AREA in own._domain for own in releases.values()):
@@ -104,13 +104,14 @@ def ask(
 
 
 def _cut(text: ast.AST | str) -> str:
-    """Return an expression in quotes, as far as a line holds it."""
+    """Return an expression in quotes, cut to the length of a line."""
     whole = text if isinstance(text, str) else ast.unparse(text)
     return repr(whole if len(whole) <= SHOWN else whole[:SHOWN] + "…")
 
 
 _FILTERING = threading.Lock()
-"""Held while the filters of the process's warnings are others: two threads at once could put back each other's."""
+"""A lock held while the process's warning filters are changed: two threads at once could restore each other's filters.
+"""
 
 _DIGITS = re.compile(r"[0-9.]+(e[+-]?[0-9]+)?", re.ASCII | re.IGNORECASE)
 """The spelling of a number: Python itself also reads 1_000 and 0x10."""
@@ -127,7 +128,7 @@ def _parsed(text: str) -> ast.expr:
         )
     try:
         with _FILTERING, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what would be odd if it were run
+            warnings.simplefilter("ignore")  # warnings about code that will not run
             tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError as error:
         raise _no_expression(text, f" ({error.msg})") from None
@@ -221,7 +222,7 @@ def _computed(node: ast.expr, releases: Mapping[str, Release], common: Mapping[s
 
 
 def _finite(node: ast.expr, computed: Callable[[], Any]) -> Any:
-    """What is computed; numbers stay finite."""
+    """Return the computed value; raise ReleaseError if numbers do not stay finite."""
     try:
         found = computed()
     except (ZeroDivisionError, OverflowError):

@@ -1,7 +1,7 @@
 """Linear forms of published numbers: values and exact covariances of many at once. Post-processing only.
 
 A form is a sparse row of coefficients for the numbers of some tables, and for sums of them over all rows of a column.
-Releases are consistent, so a form is the same number whichever tables it is written over.
+Releases are consistent, so a form is an equal number over any of its tables.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
     from fitnoise.mechanisms.tables import TablePart
 
 MANY = 2**6
-"""Pairs of coefficients of two forms beyond which, where that is known, what they have in common is added up."""
+"""The number of pairs of coefficients of two forms above which shared noise is summed, if it is known."""
 
 HEAVY = 2**12
-"""Pairs of coefficients of two forms beyond which all numbers of their tables are gone through instead."""
+"""The number of pairs of coefficients of two forms above which all numbers of their tables are used instead."""
 
 HELD = 2**21
-"""Numbers, or pairs of them, held at once."""
+"""The largest number of numbers, or of pairs of them, held at once."""
 
 TALL = 2**26
-"""Structured rows times cells of a table beyond which they are not looked at one by one."""
+"""The number of structured rows times cells of a table above which they are not computed one by one."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Noisy answers of one part of a release: those of equal digests are the same noise, others independent.
+    """The noisy answers of one part of a release: those of equal digests are one noise, others are independent.
 
-    digest: of all answers of the release. place: the part's. rebuilt: its tables.
+    digest: The digest of all answers of the release. `place`: The index of the part. rebuilt: Its tables.
 
-    Or of several together (:mod:`fitnoise.reading.combining`).
+    A subclass has the answers of several parts jointly (:mod:`fitnoise.reading.combining`).
     """
 
     digest: str
@@ -60,43 +60,43 @@ class Source:
 
     @property
     def part(self) -> Sectored:
-        """The tables, and how they are estimated."""
+        """The tables, with their estimation."""
         return self.rebuilt.part
 
     @property
     def measured(self) -> TablePart:
-        """The same with its design, of what was measured."""
+        """The part with its design, as it was measured."""
         return cast("TablePart", self.rebuilt.part)
 
     @property
     def normal(self) -> bool:
-        """Whether its noise is as good as normal."""
+        """True if its noise is treated as normal."""
         return self.measured.mechanism.normal
 
     @property
     def parts(self) -> tuple[Source, ...]:
-        """Whose single noises are in its numbers: its own, or those of what it is combined of."""
+        """The sources of the single noises in its numbers: itself, or the sources from which it is combined."""
         return (self,)
 
     def between(self, one: Numbers, other: Numbers) -> Floats:
-        """Covariances of pairs of its numbers, (P,), in people²."""
+        """Return the covariances of pairs of its numbers, (P,), in people²."""
         return self.measured.mechanism.between(one, other)
 
     def sums(self, one: Weighted, other: Weighted, length: int) -> Floats | None:
-        """Covariances of sums of many numbers, one by one, (J,); None where pairs, or all numbers, are gone through."""
+        """Return the covariances of sums of many numbers, one by one, (J,); None to use pairs or all numbers."""
         return self.measured.mechanism.sums(one, other, length)
 
     def traced(self, tensors: Mapping[str, Floats]) -> dict[Source, dict[str, Floats]]:
-        """A combination of its numbers as one of those of its parts: by table a coefficient for each number."""
+        """Return a combination of its numbers as combinations of its parts: by table a coefficient for each number."""
         return {self: dict(tensors)}
 
     def shape(self, table: int) -> tuple[int, ...]:
-        """Of a table by its place, with a sum after the rows of each column."""
+        """Return the shape of a table by its index, with a sum after the rows of each column."""
         workload = self.part.publication.workload
         return tuple(n + 1 for n in workload.tables[table].shape(workload.domain))
 
     def values(self, table: int) -> Floats:
-        """All numbers of a table, and their sums along columns, as one vector."""
+        """Return all numbers of a table, and their sums along columns, as one vector."""
         if table not in self._known:
             found = self.rebuilt.table(self.part.publication.workload.tables[table].name)
             self._known[table] = with_sums(found, found.ndim).ravel()
@@ -107,10 +107,10 @@ class Source:
         return {}
 
     def form(self, name: str, coefficients: Floats) -> Forms:
-        """One combination of a table's numbers, by coefficients in its shape.
+        """Return one combination of a table's numbers, by coefficients in its shape.
 
         Raises:
-            ReleaseError: there is no such table, or they are of another shape.
+            ReleaseError: There is no such table, or the coefficients have another shape.
         """
         own = rebuilding.coefficients(self.part, name, coefficients)
         number = self.part.publication.workload.number(name)
@@ -125,55 +125,58 @@ Pieces = Mapping[tuple[Source, int], sp.csr_array]
 @final
 @dataclass(frozen=True, eq=False)
 class Forms:
-    """Linear forms, one a row, (J,): by source and table the coefficients of its numbers (`Source.shape`), sparse."""
+    """Linear forms, one a row, (J,): by source and table, sparse coefficients of the numbers (`Source.shape`)."""
 
     length: int
     pieces: Pieces
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """Whose noise is in them."""
+        """The sources whose noise is in the forms."""
         return tuple(dict.fromkeys(source for source, _ in self.pieces))
 
     @property
     def digests(self) -> frozenset[str]:
-        """Of which releases they are."""
+        """The digests of the releases of the forms."""
         return frozenset(source.digest for source, _ in self.pieces)
 
     def values(self) -> Floats:
-        """Their unbiased estimates, (J,)."""
+        """Return their unbiased estimates, (J,)."""
         out = np.zeros(self.length)
         for (source, table), x in self.pieces.items():
             out += x @ source.values(table)
         return out
 
     def take(self, rows: Indices) -> Forms:
-        """Some of them, in any order, as often as wanted."""
+        """Return the forms at these indices, in any order and with repetition."""
         return Forms(len(rows), {key: x[rows] for key, x in self.pieces.items()})
 
     def combined(self, matrix: sp.csr_array) -> Forms:
-        """Combinations of them, one for each row of a matrix."""
+        """Return combinations of the forms, one for each row of a matrix."""
         return Forms(int(matrix.shape[0]), {key: sp.csr_array(matrix @ x) for key, x in self.pieces.items()})
 
     def times(self, factors: Floats | float) -> Forms:
-        """Each times a number."""
+        """Return each form times a number."""
         scale = sp.diags_array(np.broadcast_to(np.asarray(factors, dtype=np.float64), self.length))
         return Forms(self.length, {key: sp.csr_array(scale @ x) for key, x in self.pieces.items()})
 
     def plus(self, other: Forms) -> Forms:
-        """Row by row the sums."""
+        """Return the sums row by row."""
         pieces = dict(self.pieces)
         for key, x in other.pieces.items():
             pieces[key] = sp.csr_array(pieces[key] + x) if key in pieces else x
         return Forms(self.length, pieces)
 
     def equals(self, other: Forms) -> bool:
-        """Whether they are the same combinations of the same noise."""
+        """Return True if both are equal combinations of equal noise."""
         same = self.length == other.length and self.pieces.keys() == other.pieces.keys()
         return same and all(not sp.csr_array(x - other.pieces[key]).count_nonzero() for key, x in self.pieces.items())
 
     def covariances(self, other: Forms) -> Floats:
-        """Of the rows of both, one by one, (J,), in people²: exact for Gaussian noise, those of the noise or more."""
+        """Return the covariances of the rows of both, one by one, (J,), in people².
+
+        They are exact for Gaussian noise, and at least those of the discrete noise.
+        """
         apart({*self.sources, *other.sources})
         out = np.zeros(self.length)
         for (source, table), x in self.pieces.items():
@@ -183,7 +186,7 @@ class Forms:
         return out
 
     def entries(self, row: int) -> Iterator[tuple[Source, int, Indices, Floats]]:
-        """What one of them is made of: for sources and tables the numbers, by place along columns, and coefficients."""
+        """Yield the content of a form: source, table, indices of its numbers along columns, and coefficients."""
         for (source, table), x in self.pieces.items():
             some = slice(x.indptr[row], x.indptr[row + 1])
             if x.indices[some].size:
@@ -191,7 +194,7 @@ class Forms:
                 yield source, table, at, x.data[some]
 
     def tensors(self, row: int) -> dict[Source, dict[str, Floats]]:
-        """One of them, by measured part and table's name a coefficient for each number of the table, in its shape."""
+        """Return one form: by measured part and table's name, the coefficients of the table's numbers, in its shape."""
         own: dict[Source, dict[str, Floats]] = {}
         for (source, table), x in self.pieces.items():
             if x.indptr[row] < x.indptr[row + 1]:
@@ -200,7 +203,7 @@ class Forms:
 
 
 def apart(sources: Collection[Source]) -> None:
-    """Raise ReleaseError unless no two of some sources are made of the same noise."""
+    """Raise ReleaseError if two of the sources share noise, or are periods of one series."""
     parts = [part for source in sources for part in source.parts]
     if len(set(parts)) < len(parts):
         raise ReleaseError(
@@ -223,7 +226,7 @@ def apart(sources: Collection[Source]) -> None:
 
 
 def _unfolded(source: Source, table: int, flat: npt.NDArray[np.integer[Any]]) -> Indices:
-    """The row along each column, or ALL, of numbers in the order of `Source.shape`, (columns, P)."""
+    """Return the row along each column, or ALL, of numbers in the order of `Source.shape`, (columns, P)."""
     shape = source.shape(table)
     if not shape:
         return np.zeros((0, len(flat)), dtype=np.intp)
@@ -232,7 +235,7 @@ def _unfolded(source: Source, table: int, flat: npt.NDArray[np.integer[Any]]) ->
 
 
 def _tensor(source: Source, table: int, x: sp.csr_array, row: int) -> Floats:
-    """The coefficients of one row for a table's numbers, with those of sums given to all that they are of."""
+    """Return the coefficients of one row for a table's numbers; a coefficient of a sum goes to all its numbers."""
     out = x[[row]].toarray().reshape(source.shape(table))
     for axis in range(out.ndim):
         last = out.shape[axis] - 1
@@ -271,7 +274,10 @@ def _covariances(source: Source, mine: tuple[int, sp.csr_array], theirs: tuple[i
 
 
 def _pieces(rows: Indices, held: Indices) -> Iterator[Indices]:
-    """Rows in their order, so many at once that no more is held than may be; held: by each of all rows."""
+    """Yield rows in order, in groups that hold at most `HELD` numbers.
+
+    `held`: The numbers held for each of all rows.
+    """
     ends, start = np.cumsum(held[rows]), 0
     while start < len(rows):
         done = ends[start - 1] if start else 0
@@ -285,14 +291,14 @@ def _name(source: Source, table: int) -> str:
 
 
 def _tall(part: Sectored, table: int) -> bool:
-    """Whether a table has too many structured rows to write what each of them asks."""
+    """Return True if a table has too many structured rows to write the cells of each."""
     group, _ = part.decomposition.place(table)
     rows = np.prod([n + 1.0 for n in group.inner_shape])
     return bool(rows * part.decomposition.cells > TALL)
 
 
 def joined(forms: Sequence[Forms]) -> Forms:
-    """Rows of several, one after the other."""
+    """Return the rows of several forms, one after the other."""
     length = sum(f.length for f in forms)
     pieces = {}
     for key in dict.fromkeys(key for f in forms for key in f.pieces):

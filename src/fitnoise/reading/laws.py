@@ -1,6 +1,6 @@
-"""How far sums of a release's noise reach: half-widths for combinations of several linear forms, row by row.
+"""Half-widths of the noise of combinations of several linear forms, row by row.
 
-Intervals of other statistics are made of these: of all values whose linear hypothesis they do not reject.
+The intervals of other statistics use them: an interval has all values whose linear hypothesis is not rejected.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from fitnoise.request.targets import checked_confidence, z_score
 
 
 class Law(Protocol):
-    """Of q forms a row, f_1 … f_q."""
+    """The law of the noise of q forms a row, f_1 … f_q."""
 
     @property
     def normal(self) -> bool:
-        """Whether their noise is as good as jointly normal."""
+        """True if their noise is treated as jointly normal."""
 
     @property
     def slack(self) -> float:
-        """By what part half-widths may be larger than the least ones."""
+        """The largest relative excess of half-widths over the least ones."""
 
     @property
     def covariances(self) -> Floats:
-        """Of the forms of each row, (J, q, q)."""
+        """The covariances of the forms of each row, (J, q, q)."""
 
     def half_widths(self, factors: Floats, confidence: float) -> Floats:
-        """Each m with P(|noise of Σ r_k f_k| ≤ m) ≥ confidence, (J,), for fixed factors r (J, q)."""
+        """Return each m with P(|noise of Σ r_k f_k| ≤ m) ≥ confidence, (J,), for fixed factors r (J, q)."""
 
 
 def law(*forms: Forms) -> Law:
-    """What is known of some forms, row by row.
+    """Return the law of some forms, row by row.
 
     Raises:
-        ReleaseError: some are of a combination of releases, and others of a release that is in it.
+        ReleaseError: Some forms are from a combination of releases, and others from a release in it.
     """
     sources = {s for f in forms for s in f.sources}
     apart(sources)
@@ -51,11 +51,11 @@ def law(*forms: Forms) -> Law:
 
 
 def level(confidence: float, numbers: int, *, normal: bool, simultaneous: bool) -> float:
-    """The confidence of each interval, that all of them hold at once with `confidence`.
+    """Return the confidence of each interval for which all of them hold at once with `confidence`.
 
-    Šidák (1967): |Z_1| ≤ c_1, …, |Z_n| ≤ c_n hold together at least as often as if jointly normal Z were independent,
-    so γ^(1/n) each will do, of forms and of ratios, whose tests are of forms. Of other noise 1 − (1 − γ)/n
-    (Bonferroni), and of tests that are not two-sided ones of centred normal noise.
+    Šidák (1967): |Z_1| ≤ c_1, …, |Z_n| ≤ c_n hold jointly with at least the probability for independent normal Z. So
+    γ^(1/n) for each is enough, for forms and for ratios, whose tests are tests of forms. For other noise the level is 1
+    − (1 − γ)/n (Bonferroni). It is also the level for tests that are not two-sided tests of centred normal noise.
     """
     gamma = checked_confidence(confidence)
     if not simultaneous or numbers < 2:
@@ -83,11 +83,11 @@ class Normal:
 
     @cached_property
     def covariances(self) -> Floats:
-        """Of the forms of each row, (J, q, q)."""
+        """The covariances of the forms of each row, (J, q, q)."""
         return _covariances(self.forms)
 
     def half_widths(self, factors: Floats, confidence: float) -> Floats:
-        """Normal quantiles times the standard error."""
+        """Return normal quantiles times the standard error."""
         variances = np.einsum("ji,jik,jk->j", factors, self.covariances, factors)
         return np.asarray(z_score(confidence) * np.sqrt(np.maximum(variances, 0.0)))
 
@@ -95,10 +95,10 @@ class Normal:
 @final
 @dataclass(frozen=True, eq=False)
 class Alike:
-    """Rows whose forms have the same noises, moved.
+    """Rows whose forms have equal noise, except for an exchange of values.
 
-    rows: which. normal: covariances of what is normal in the forms, (q, q). sums: for each pure source the coefficients
-    of single noises in the forms, (q, D), and how many noises have each of these, (D,).
+    rows: The indices of the rows. normal: The covariances of the normal noise in the forms, (q, q). sums: For each pure
+    source, the coefficients of single noises in the forms, (q, D), and the number of noises with each of these, (D,).
     """
 
     rows: Indices
@@ -109,13 +109,13 @@ class Alike:
 @final
 @dataclass(frozen=True, eq=False)
 class LaplaceSums:
-    """Sums of independent discrete Laplace noises of pure parts, with normal noise of others beside them or without.
+    """Sums of independent discrete Laplace noises of pure parts, with or without normal noise of other parts.
 
-    P(|X₁ + … + X_n| > m₁ + … + m_n) ≤ Σ P(|X_i| > m_i), so that with several kinds each X_i has the confidence
-    1 − (1 − γ)/n (Bonferroni): one for every pure part, and one for all that is normal.
+    P(|X₁ + … + X_n| > m₁ + … + m_n) ≤ Σ P(|X_i| > m_i). So with n kinds of noise each X_i has the confidence 1 − (1 −
+    γ)/n (Bonferroni). There is one kind for every pure part, and one for all normal noise.
 
-    Rows that differ only in which values of exchangeable attributes they are about have the same noises, moved: one of
-    them is looked at for all.
+    Rows that differ only in the values of exchangeable attributes have equal noise, except for an exchange of values.
+    One of them is computed for all.
     """
 
     forms: Sequence[Forms]
@@ -123,17 +123,17 @@ class LaplaceSums:
 
     @property
     def slack(self) -> float:
-        """As `laplace_sums.half_width` has it."""
+        """The slack of `laplace_sums.half_width`."""
         return laplace_sums.TOLERANCE + laplace_sums.LATTICE / min(self._scales)
 
     @cached_property
     def covariances(self) -> Floats:
-        """Of the forms of each row, (J, q, q)."""
+        """The covariances of the forms of each row, (J, q, q)."""
         return _covariances(self.forms)
 
     @cached_property
     def _origins(self) -> tuple[list[Source], list[Source]]:
-        """Those of normal noise, and the others."""
+        """The sources of normal noise, and the other sources."""
         found = dict.fromkeys(s for f in self.forms for own in f.sources for s in own.parts)
         return [s for s in found if s.normal], [s for s in found if not s.normal]
 
@@ -161,7 +161,7 @@ class LaplaceSums:
         return Alike(rows, varied, sums)
 
     def _kind(self, row: int) -> object:
-        """Equal for rows that are alike: exchangeable values are named in the order of their appearance."""
+        """Return a key that is equal for rows with equal noise: it numbers exchangeable values by appearance."""
         named: dict[tuple[Source, int, int], int] = {}
         out: list[object] = []
         for k, form in enumerate(self.forms):
@@ -175,7 +175,7 @@ class LaplaceSums:
         return tuple(out)
 
     def half_widths(self, factors: Floats, confidence: float) -> Floats:
-        """From exact sums of Laplace noise, and normal quantiles for what is normal."""
+        """Return half-widths from exact sums of Laplace noise, and from normal quantiles for normal noise."""
         out, (normal, pure) = np.empty(len(factors)), self._origins
         each = level(confidence, len(pure) + bool(normal), normal=False, simultaneous=True)
         for alike in self._alike:
@@ -188,7 +188,7 @@ class LaplaceSums:
 
 
 def single_noises(source: Source, tensors: Mapping[str, Floats]) -> tuple[Floats, float]:
-    """The coefficient of every single noise of a pure part in a combination of its tables' numbers, and their scale."""
+    """Return the coefficients of a pure part's single noises in a combination of its numbers, and their scale."""
     part = source.measured
     found = part.mechanism.single(part, rebuilding.pulled(part, tensors))
     assert found is not None  # noqa: S101 - the noise is not normal

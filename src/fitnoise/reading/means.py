@@ -1,8 +1,8 @@
-"""Means of amounts: of the counts at both ends of a range, a ratio with an interval.
+"""Means of amounts: a ratio with an interval, from the counts at both ends of a range.
 
-A record of x counts (high − x)/(high − low) at the lower end of the range, and the rest at the upper one. Of counts c
-and d there, records are c + d, and their sum is low · c + high · d. So a mean is a ratio of two forms, and its interval
-is that of :func:`fitnoise.reading.estimates.inverted`. Post-processing only.
+A record of x counts (high − x)/(high − low) at the lower end of the range, and the rest at the upper one. With counts c
+and d there, the number of records is c + d, and their sum is low · c + high · d. So a mean is a ratio of two forms, and
+its interval is that of :func:`fitnoise.reading.estimates.inverted`. Post-processing only.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from fitnoise.reading.laws import law
 from fitnoise.request.workloads import Table, slug
 
 COUNTS_AT_ENDS = "counts_at_ends"
-"""Ending of the name of the file with the counts of which a table of means is made: no table's file can have it."""
+"""The ending of the name of the file with the counts of a table of means; no table's own file can have it."""
 
 
 def file_labels(table: Table, domain: Domain) -> dict[str, dict[str, tuple[str | int, ...]]]:
     """Return the files of a table: by their names, without endings, the labels of their rows by column.
 
     Args:
-        table: The table; of means a second file has the counts of which they are made.
-        domain: The domain of which it is asked.
+        table: The table; for means, a second file has the counts from which they are made.
+        domain: The domain of the table.
     """
     own, labels = slug(table.name), table.labels(domain)
     if table.averaged is None:
@@ -42,13 +42,13 @@ def mean_columns(source: Source, number: int) -> Columns:
     """Return a table of means as columns: the other attributes, value, low, high, in units of the amount.
 
     Args:
-        source: The noisy answers that the table is of.
-        number: Place of the table in its workload, from 0.
+        source: The noisy answers of the table.
+        number: The index of the table in its workload, from 0.
 
     **Guarantees**
         * the true mean of the amounts as they were read is from `low` to `high` with at least the table's confidence,
-          up to 6·10⁻⁵, where there are records at all;
-        * all three lie in the range of the amount.
+          if there are records. The lattice of the noise can lower the confidence by at most 6·10⁻⁵;
+        * the mean and both ends lie in the range of the amount.
     """
     publication = source.part.publication
     table = publication.workload.tables[number]
@@ -62,14 +62,14 @@ def means(source: Source, number: int, sums: Sequence[bool], confidence: float) 
     """Return means and the ends of their intervals, in the shape of the table, of length 1 along the amount.
 
     Args:
-        source: The noisy answers that the table is of.
-        number: Place of the table in its workload, from 0.
-        sums: For each attribute, whether the mean of all its rows follows after the rows.
-        confidence: Of each interval.
+        source: The noisy answers of the table.
+        number: The index of the table in its workload, from 0.
+        sums: For each attribute, True if the mean of all its rows follows after the rows.
+        confidence: The confidence of each interval.
     """
     publication, wide = source.part.publication, source.shape(number)
     table = publication.workload.tables[number]
-    assert table.averaged is not None  # noqa: S101 - others have no means
+    assert table.averaged is not None  # noqa: S101 - other tables have no means
     name = table.averaged[0]
     axis = table.attributes.index(name)
     kept = np.ix_(*(range(n if s else n - 1) for n, s in zip(wide, sums, strict=True)))

@@ -47,16 +47,16 @@ LEAST = 2**16
 """Bytes that a footer, or the pages of a column, may have however few rows there are."""
 
 COLUMNS = 1_000
-"""Most columns of a table."""
+"""The largest number of columns of a table."""
 
 NUMBER_BYTES = 8
-"""Bytes of a number, and of the length and the index of a text: more than they take."""
+"""A bound on the bytes of a number, and of the length and the index of a text."""
 
 GROUP_ROWS = 2**17
 """Rows of a row group: a page of numbers is then a megabyte."""
 
 SAMPLE_ROWS = 256
-"""Values of a row group that are looked at: where all of them differ, numbers are written plainly."""
+"""The number of values of a row group that are compared: if all of them differ, numbers are written plainly."""
 
 WRITER = "fitnoise version 1"
 """Name of the writer in the footer; the number is that of the layout."""
@@ -167,7 +167,7 @@ def read(path: Path, rows: int, longest: int) -> tuple[dict[str, NDArray[Any]], 
 
 
 def room(rows: int, longest: int) -> int:
-    """Bytes that the pages of a column may take."""
+    """Return the number of bytes that the pages of a column may take."""
     return LEAST + rows * (NUMBER_BYTES + longest)
 
 
@@ -175,7 +175,7 @@ def room(rows: int, longest: int) -> int:
 
 
 def _pages(values: NDArray[Any]) -> Iterator[bytes]:
-    """The pages of a column in one row group: a dictionary where there is one, and the values."""
+    """Return the pages of a column in one row group: a dictionary if there is one, and the values."""
     kind = _TYPES[values.dtype.kind]
     if kind == _BOOLEAN:
         yield _data_page(np.packbits(values, bitorder="little").tobytes(), len(values), _PLAIN_VALUES)
@@ -192,9 +192,9 @@ def _pages(values: NDArray[Any]) -> Iterator[bytes]:
 
 
 def _by_dictionary(values: NDArray[Any], kind: int) -> tuple[NDArray[Any], NDArray[np.intp]] | None:
-    """The different values in the order of their first appearance, and the place of each value; None to write plainly.
+    """Return the distinct values in the order of first appearance, and the index of each value; None for plain values.
 
-    Floats are compared bit by bit, so that −0.0 stays what it is.
+    The function compares floats bit by bit, so that −0.0 is preserved.
     """
     if kind == _BYTE_ARRAY:
         codes, listed = pd.factorize(values, use_na_sentinel=False)
@@ -209,23 +209,23 @@ def _by_dictionary(values: NDArray[Any], kind: int) -> tuple[NDArray[Any], NDArr
 
 
 def _texts(listed: NDArray[Any]) -> bytes:
-    """Texts, each after its length in bytes."""
+    """Return texts, each after its length in bytes."""
     encoded = [text.encode() for text in listed.tolist()]
     return b"".join(itertools.chain.from_iterable((len(x).to_bytes(4, "little"), x) for x in encoded))
 
 
 def _bits(listed: int) -> int:
-    """Bits of an index into a dictionary with `listed` values; at least one."""
+    """Return the bits of an index into a dictionary with `listed` values; at least one."""
     return max(1, (listed - 1).bit_length())
 
 
 def _packed_bytes(rows: int, listed: int) -> int:
-    """Bytes of `rows` packed indices, without the head of their run."""
+    """Return the number of bytes of `rows` packed indices, without the head of their run."""
     return -(-rows // 8) * _bits(listed)
 
 
 def _packed(codes: NDArray[np.intp], listed: int) -> bytes:
-    """Indices as one bit-packed run, after their width and the run's length in eights."""
+    """Return indices as one bit-packed run, after their width and the run's length in eights."""
     width, eights = _bits(listed), -(-len(codes) // 8)
     bits = (codes[:, None] >> np.arange(width)) & 1
     packed = np.packbits(bits.astype(np.uint8).ravel(), bitorder="little").tobytes()
@@ -246,13 +246,13 @@ def _page(kind: int, raw: bytes, head: tuple[int, int, bytes]) -> bytes:
 
 
 def _leaf(name: str, kind: int) -> bytes:
-    """A column in the schema: required, texts marked as such in both ways that readers know."""
+    """Return a column in the schema: required, with texts marked in both ways that readers know."""
     text = ((6, _INT, _int(0)), (10, _STRUCT, _fields((1, _STRUCT, _fields())))) if kind == _BYTE_ARRAY else ()
     return _fields((1, _INT, _int(kind)), (3, _INT, _int(0)), (4, _BINARY, _binary(name)), *text)
 
 
 def _chunk(name: str, values: NDArray[Any], sizes: Sequence[int], offset: int) -> bytes:
-    """A column chunk whose pages have these sizes, from this byte on."""
+    """Return a column chunk whose pages have these sizes, from this byte on."""
     *dictionary, _ = sizes
     encodings = [_PLAIN_VALUES, _INDICES] if dictionary else [_PLAIN_VALUES]
     total = _int(sum(sizes))
@@ -271,7 +271,7 @@ def _chunk(name: str, values: NDArray[Any], sizes: Sequence[int], offset: int) -
 
 
 def _fields(*fields: tuple[int, int, bytes]) -> bytes:
-    """A structure of Thrift's compact protocol, from number, kind and bytes of each field."""
+    """Return a structure of Thrift's compact protocol, from number, kind and bytes of each field."""
     out, before = [], 0
     for number, kind, raw in fields:
         out += [bytes([(number - before) << 4 | kind]), raw]
@@ -308,7 +308,10 @@ def _varint(number: int) -> bytes:
 @final
 @dataclass
 class _Thrift:
-    """Reads bytes; ValueError or LookupError where they are none of the protocol, or promise more than there is."""
+    """A reader of bytes.
+
+    It raises ValueError or LookupError if they break the protocol, or announce more than there is.
+    """
 
     raw: memoryview
     at: int = 0
@@ -368,7 +371,7 @@ class _Thrift:
 
 
 def _footer(file: BinaryIO, rows: int, longest: int) -> tuple[dict[str, int], dict[str, str], int]:
-    """The columns with their types, the metadata, and the bytes of a file that is no larger than its rows need."""
+    """Return the columns with their types, the metadata, and the bytes of a file no larger than its rows need."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(size - 8, 0))
     length = int.from_bytes(file.read(4), "little")
@@ -383,7 +386,10 @@ def _footer(file: BinaryIO, rows: int, longest: int) -> tuple[dict[str, int], di
 
 
 def _columns(raw: memoryview, leaves: Mapping[str, int], rows: int, longest: int) -> dict[str, NDArray[Any]]:
-    """The values of a file, whose pages need not be those of :func:`pieces`: that is looked at afterwards."""
+    """Return the values of a file.
+
+    Its pages need not be those of :func:`pieces`, because the caller checks this later.
+    """
     pages = _Thrift(raw, len(_MAGIC))
     parts: dict[str, list[NDArray[Any]]] = {name: [np.empty(0, dtype=_FORMATS[kind])] for name, kind in leaves.items()}
     for start in range(0, rows, GROUP_ROWS):
@@ -393,7 +399,7 @@ def _columns(raw: memoryview, leaves: Mapping[str, int], rows: int, longest: int
 
 
 def _values(pages: _Thrift, kind: int, rows: int, longest: int) -> NDArray[Any]:
-    """The values of a column in one row group."""
+    """Return the values of a column in one row group."""
     head = pages.struct()
     listed: NDArray[Any] | None = None
     if head[1] == 2:
@@ -420,7 +426,7 @@ def _numbers(raw: memoryview, kind: int, number: int) -> NDArray[Any]:
 
 
 def _unpacked(raw: memoryview, rows: int, width: int) -> NDArray[np.uint8]:
-    """The bits of numbers of `width` bits, lowest first, (width, rows)."""
+    """Return the bits of numbers of `width` bits, lowest first, (width, rows)."""
     if len(raw) * 8 < rows * width:
         raise ValueError
     bits = np.unpackbits(np.frombuffer(raw, dtype=np.uint8), count=rows * width, bitorder="little")
@@ -428,7 +434,7 @@ def _unpacked(raw: memoryview, rows: int, width: int) -> NDArray[np.uint8]:
 
 
 def _listed(raw: memoryview, number: int, longest: int) -> NDArray[Any]:
-    """The texts of a dictionary."""
+    """Return the texts of a dictionary."""
     texts, listed = _Thrift(raw), np.empty(number, dtype=object)
     for i in range(number):
         size = int.from_bytes(texts.skip(4), "little")

@@ -1,15 +1,15 @@
 """Quantiles of an attribute with an order, from cumulative counts, with intervals of proven coverage.
 
-With F(t) the records with at most t, and N all of them, the quantile at q is the first t with F(t) ≥ qN. A candidate t
-is kept where neither F(t) ≥ qN nor F(t−1) < qN is rejected: the two linear hypotheses that make it the quantile, tested
-one-sided at α/2 each.
+F(t) is the number of records with at most t, and N the number of all. The quantile at q is the first t with F(t) ≥ qN.
+A candidate t is accepted if neither F(t) ≥ qN nor F(t−1) < qN is rejected. These two linear hypotheses make t the
+quantile, and each has a one-sided test at α/2.
 
-*Coverage.* At the true t both hypotheses are true, so that one of the tests rejects it with a chance of at most α: only
-these two tests need to hold, however many candidates there are, and whatever the data. (Where t is the last value, or
-the first, one of them is true of itself and is not tested.)
+*Coverage.* At the true t both hypotheses are true, so the probability that one of the tests rejects is at most α. Only
+these two tests need to hold, for any number of candidates and any data. (If t is the last or the first value, one of
+the hypotheses is always true and is not tested.)
 
-*What is kept is never empty*: the first t with F(t) ≥ qN not rejected is kept, since before it F(t−1) was found below
-qN. So is the last t with F(t−1) < qN not rejected; and these are the ends.
+*The accepted set is never empty.* The first t whose F(t) ≥ qN is not rejected is accepted, because before it F(t−1) was
+found below qN. So is the last t whose F(t−1) < qN is not rejected. These two are the ends.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ from fitnoise.reading.laws import Law, law, level
 from fitnoise.reading.refusals import UNCOMPUTED
 
 LARGEST = 2**25
-"""Numbers times values of the attribute that are cumulated."""
+"""The largest product of numbers and values of the attribute that is cumulated."""
 
 
 @final
 class Quantiles(Told):
-    """Values below which a part of the records lies. Made by `Release.quantile`.
+    """Values below which a part of the records lies. `Release.quantile` makes them.
 
     **Guarantees**
-        * the exact quantile of the records as they were read, the first value t such that at most t have at least the
-          part q of all, is from `low` to `high` with at least the confidence, whatever the data, up to 6·10⁻⁵ for the
-          lattice of the noise; where there are no records there is none, and nothing is said;
-        * `value` is one of the attribute's values or bins from `low` to `high`: nothing is interpolated inside a bin.
+        * the exact quantile of the records as they were read is from `low` to `high` with at least the confidence, for
+          any data. It is the first value t such that at least the part q of all records have at most t. The lattice of
+          the noise can lower the confidence by at most 6·10⁻⁵. Without records there is no quantile and no guarantee;
+        * `value` is one of the attribute's values or bins from `low` to `high`: fitnoise does not interpolate in a bin.
 
-    Source: ours; the inversion of two one-sided tests.
+    Source: this project, by inversion of two one-sided tests.
     """
 
     def __init__(self, counts: Estimates, name: str, q: float) -> None:
-        """From counts of all values of an attribute, the last name by which they are told apart.
+        """Make quantiles from counts of all values of an attribute, the last name of their breakdown.
 
         Raises:
-            ReleaseError: a q that is not between 0 and 1, or more values than are cumulated.
+            ReleaseError: q is not between 0 and 1, or there are more values than are cumulated.
         """
         if isinstance(q, bool) or not isinstance(q, (int, float, np.floating)) or not 0 < q < 1:
             raise ReleaseError(
@@ -80,12 +80,12 @@ class Quantiles(Told):
 
     @property
     def universe(self) -> str:
-        """Which records they are of."""
+        """The records of the quantiles."""
         return self._counts.universe
 
     @cached_property
     def _tested(self) -> Forms:
-        """F(t) − qN, for each number t after t."""
+        """The forms F(t) − qN, for all t of each number in turn."""
         n = len(self._shown)
         each = np.tril(np.ones((n, n))) - self._q
         whole = sp.csr_array(sp.kron(sp.eye_array(len(self)), each, format="csr"))
@@ -99,9 +99,9 @@ class Quantiles(Told):
         return law(self._tested)
 
     def _found(self, confidence: float | None, *, simultaneous: bool) -> tuple[Indices, Indices, Indices]:
-        """The places of value, low and high."""
+        """Return the indices of value, low and high."""
         gamma = self.confidence if confidence is None else confidence
-        # one-sided tests of many forms: Šidák does not speak of them
+        # one-sided tests of many forms: Šidák's inequality does not cover them
         own, shape = level(gamma, len(self), normal=False, simultaneous=simultaneous), (len(self), len(self._shown))
         widths = self._law.half_widths(np.ones((len(self._counts), 1)), own).reshape(shape)
         low, high = kept(self._tested.values().reshape(shape), widths)
@@ -112,31 +112,31 @@ class Quantiles(Told):
 
     @property
     def value(self) -> Any:
-        """Where a non-decreasing fit to the cumulative counts first has q of all, moved into the interval."""
+        """The first value where a non-decreasing fit to the cumulative counts has q of all, moved into the interval."""
         return self._values(self._found(None, simultaneous=False)[0])
 
     def interval(self, confidence: float | None = None, *, simultaneous: bool = False) -> tuple[Any, Any]:
-        """(low, high): values or bins of the attribute, ends included.
+        """Return (low, high): values or bins of the attribute, ends included.
 
         Args:
-            confidence: of each interval; default the release's.
-            simultaneous: whether it is of all intervals at once instead (Bonferroni).
+            confidence: The confidence of each interval; default the release's.
+            simultaneous: True if the confidence is that of all intervals at once (Bonferroni).
 
         Raises:
-            WorkloadError: a confidence outside (0, 1).
+            WorkloadError: The confidence is not in (0, 1).
         """
         _, low, high = self._found(confidence, simultaneous=simultaneous)
         return self._values(low), self._values(high)
 
     def frame(self, confidence: float | None = None, *, simultaneous: bool = False) -> pd.DataFrame:
-        """Columns: the labels, value, low, high. Arguments as for `interval`.
+        """Return the labels with the columns value, low and high. The arguments are those of `interval`.
 
         Args:
-            confidence: of each interval; default the release's.
-            simultaneous: whether it is of all intervals at once instead.
+            confidence: The confidence of each interval; default the release's.
+            simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
-            WorkloadError: a confidence outside (0, 1).
+            WorkloadError: The confidence is not in (0, 1).
         """
         found = self._found(confidence, simultaneous=simultaneous)
         columns = {n: self._shown[x] for n, x in zip(("value", "low", "high"), found, strict=True)}
@@ -144,11 +144,11 @@ class Quantiles(Told):
 
 
 def kept(tested: Floats, half_widths: Floats) -> tuple[Indices, Indices]:
-    """The first and the last value that is kept, (J,) each.
+    """Return the first and the last accepted value, (J,) each.
 
     Args:
-        tested: estimates of F(t) − qN, (J, values).
-        half_widths: of their noise, at the confidence of the interval, likewise.
+        tested: The estimates of F(t) − qN, (J, values).
+        half_widths: The half-widths of their noise at the confidence of the interval, (J, values).
     """
     n = tested.shape[1]
     enough, before = tested >= -half_widths, tested <= half_widths
@@ -158,9 +158,11 @@ def kept(tested: Floats, half_widths: Floats) -> tuple[Indices, Indices]:
 
 
 def first(counts: Floats, q: float) -> Indices:
-    """The first value at which counts, cumulated and made non-decreasing by least squares, have q of all, or the last.
+    """Return the first value that reaches q of all counts, or the last value.
 
-    counts: unbiased estimates, (J, values).
+    The counts are cumulated, and made non-decreasing by least squares.
+
+    counts: Unbiased estimates, (J, values).
     """
     out = np.empty(len(counts), dtype=np.intp)
     for i, cumulated in enumerate(np.cumsum(counts, axis=1)):

@@ -1,7 +1,7 @@
 """A release as a record of the registry of deployments of differential privacy, tier 3 of its schema.
 
-What the release says is taken from it; what only people can say from the table [record] of a file
-(:class:`fitnoise.request.record.RecordSpec`). What nobody said is left out, and marked "to be filled" in the file.
+The release gives most fields. The table [record] of a file (:class:`fitnoise.request.record.RecordSpec`) gives the
+fields that only people know. Missing fields are marked "to be filled" in the file.
 
 Source: the schema of opendp/deployments-registry-data at commit 3e9c812a924c (docs/registry.md).
 """
@@ -24,19 +24,19 @@ from fitnoise.reading.release import Release
 from fitnoise.request.record import RecordSpec
 
 SHORT = 60
-"""Digits of a fraction that is written out."""
+"""The largest number of digits of a fraction that is written out."""
 
 
 def registry_record(release: Release, words: RecordSpec | None = None) -> dict[str, Any]:
-    """All fields of the record, in the order of the schema; None where a word is missing.
+    """Return all fields of the record, in the order of the schema; None where a text is missing.
 
     Args:
-        release: which is described.
-        words: of people.
+        release: The release to describe.
+        words: The statements of people.
 
     **Guarantees**
-        * nothing in it depends on the data, nor on the noisy answers;
-        * ε, δ and ρ are what release.json states, rounded up.
+        * no field depends on the data or on the noisy answers;
+        * ε, δ and ρ are the numbers in release.json, rounded up.
     """
     plan, own = release.plan, words or RecordSpec()
     publication, said = plan.publication, describe(plan, [], release.entry)
@@ -92,7 +92,7 @@ def registry_record(release: Release, words: RecordSpec | None = None) -> dict[s
 
 
 def _declared(domain: Domain, name: str) -> str:
-    """What the values of an attribute may be: how many there are; of an amount its range, whose ends its cells are."""
+    """Return the declared values of an attribute: their number; for an amount its range, whose ends are its cells."""
     attribute = domain[name]
     if not isinstance(attribute, Amount):
         return f"{domain.sizes[name]:,} cells"
@@ -103,7 +103,7 @@ def _declared(domain: Domain, name: str) -> str:
 
 
 def _released(plan: Plan) -> str:
-    """How often the plan is released."""
+    """Return the frequency of releases of the plan."""
     if plan.publication.series is None:
         return "One release"
     whole, last = plan if plan.whole is None else plan.whole, plan.periods[-1]
@@ -191,19 +191,19 @@ def _mechanisms(plan: Plan, said: dict[str, Any]) -> Iterator[str]:
 
 
 def filled(record: dict[str, Any]) -> dict[str, Any]:
-    """The record without what is missing."""
+    """Return the record without its missing fields."""
     plain = {key: filled(value) if isinstance(value, dict) else value for key, value in record.items()}
     return {key: value for key, value in plain.items() if value is not None}
 
 
 def missing(record: dict[str, Any]) -> list[str]:
-    """The fields that are to be filled."""
+    """Return the fields that are to be filled."""
     inner = [missing(value) if isinstance(value, dict) else [key] * (value is None) for key, value in record.items()]
     return [key for keys in inner for key in keys]
 
 
 def as_yaml(record: dict[str, Any]) -> str:
-    """The record as YAML, its texts as in JSON; what is missing as a comment in its place."""
+    """Return the record as YAML, with texts as in JSON; a missing field is a comment in its place."""
     return "\n".join(_lines(record)) + "\n"
 
 

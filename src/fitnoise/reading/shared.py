@@ -1,8 +1,8 @@
-"""What tables share: the groups of values that each column tells apart, and the sums that two tables have in common.
+"""Shared sums of tables: the groups of values that each column distinguishes, and the sums that two tables both have.
 
-Every number of a table of counts is a sum of *atoms*, the groups of values that its columns tell apart, column by
-column. Two tables share a sum where both columns of an attribute have it as a union of their groups, and where whatever
-only one of them shows can be summed over, which it can where its groups hold all values.
+Every number of a table of counts is a sum of *atoms*, the groups of values that its columns distinguish, column by
+column. Two tables share a sum under two conditions. Both columns of an attribute have its groups as unions of their own
+groups. An attribute that only one table shows can be summed over, which is possible if its groups hold all values.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from fitnoise.reading.refusals import UNMADE
 from fitnoise.request.workloads import EACH, AtMost, Average, Change, Mean, Sum, Table, View
 
 CLOSE = 1e-9
-"""Rounding allowed in how atoms are made of rows, which takes whole numbers of them."""
+"""The rounding allowed in the integers that make atoms of rows."""
 
 
 @final
 class Parts:
-    """Groups of the leaves of an attribute, told apart by nothing but which leaves are in them.
+    """Disjoint groups of the leaves of an attribute, compared by their leaves only.
 
-    place: the group of every leaf, −1 of none, numbered in the order of their first leaves, (leaves,).
+    `place`: The group of every leaf, −1 without a group, numbered in the order of their first leaves, (leaves,).
     """
 
     def __init__(self, place: Indices) -> None:
@@ -55,11 +55,11 @@ class Parts:
 
     @cached_property
     def covers(self) -> bool:
-        """Whether every leaf is in one of them."""
+        """True if every leaf is in a group."""
         return bool((self.place >= 0).all())
 
     def of(self, place: Indices) -> Indices | None:
-        """The group here of each group of another numbering, −1 of none; None where these are no unions of those."""
+        """Return the group here of each group of another numbering, −1 without one; None unless these are unions."""
         inside = self.place >= 0
         if (place[inside] < 0).any():
             return None
@@ -69,7 +69,7 @@ class Parts:
         return out if np.array_equal(out[place[there]], self.place[there]) else None
 
     def common(self, other: Parts) -> Parts:
-        """The smallest unions of groups of both."""
+        """Return the smallest unions of groups of both."""
         n, out = self.size + other.size, self.size + other.size
         mine = np.where(self.place < 0, out, self.place)
         theirs = np.where(other.place < 0, out, self.size + other.place)
@@ -83,9 +83,12 @@ class Parts:
 class Column:
     """A column of a table of counts.
 
-    home: its attribute. place: the atom of every leaf, −1 of none, (leaves,). atoms: how many there are. rows: how many
-    rows it has. made: how atoms are made of rows, in whole numbers, (atoms, rows); None where these are the same.
-    shown: rows of atoms, (rows, atoms), where there are more rows than atoms.
+    home: The attribute of the column.
+    `place`: The atom of every leaf, −1 without an atom, (leaves,).
+    atoms: The number of atoms.
+    rows: The number of rows.
+    `made`: The integers that make atoms of rows, (atoms, rows); None if rows are atoms.
+    `shown`: The rows as sums of atoms, (rows, atoms), if there are more rows than atoms.
     """
 
     home: str
@@ -97,11 +100,11 @@ class Column:
 
     @cached_property
     def parts(self) -> Parts:
-        """Its atoms, whatever their order."""
+        """The atoms as groups, without their order."""
         return Parts(self.place)
 
     def summed(self, to: Parts | None) -> sp.csr_array:
-        """From rows to sums of atoms: to groups, or of all."""
+        """Return the matrix from rows to sums of atoms: to groups, or to the sum of all."""
         sums = _merged(self.place, self.atoms, to)
         return sums if self.made is None else sp.csr_array(sums @ self.made)
 
@@ -165,7 +168,7 @@ def _column(domain: Domain, table: Table, name: str, view: View) -> Column:
 
 
 def _atoms(view: View, attribute: Attribute) -> Indices:
-    """The atom of each cell of an attribute, −1 of none: cells that the same rows count."""
+    """Return the atom of each cell of an attribute, −1 without one: cells counted by equal rows share an atom."""
     if isinstance(view, AtMost):
         out = np.full(attribute.size, -1, dtype=np.intp)
         out[: len(view.labels(attribute))] = np.arange(len(view.labels(attribute)))
@@ -175,18 +178,19 @@ def _atoms(view: View, attribute: Attribute) -> Indices:
     return Parts(np.where(asked.any(axis=0), which, -1)).place
 
 
-# --- sums that tables have in common --------------------------------------------------------------------
+# --- shared sums ----------------------------------------------------------------------------------------
 
 Sums = frozenset[tuple[str, Parts]]
-"""Sums over all that is not named: by attribute the groups that are told apart."""
+"""Sums over all attributes that are not named; for each named attribute, the groups that they distinguish."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """What some tables of counts have in common.
+    """The shared sums of some tables of counts.
 
-    tables: the columns of each. having: for all sums that tables show, which tables do, finest sums first.
+    tables: The columns of each table. having: For all sums that tables show, the tables with each sum, finest sums
+    first.
     """
 
     tables: Sequence[tuple[Column, ...]]
@@ -194,10 +198,10 @@ class Shared:
 
     @classmethod
     def of(cls, domain: Domain, asked: Sequence[Table]) -> Shared:
-        """Of some tables.
+        """Return the shared sums of some tables.
 
         Raises:
-            ReleaseError: one shows something else than counts, or counts of which no atoms are known.
+            ReleaseError: A table shows another statistic than counts, or counts without known atoms.
         """
         made: dict[tuple[str, View], Column] = {}
         for table in asked:
@@ -233,12 +237,12 @@ class Shared:
         return cls(tables, {key: having[key] for key in order})
 
     def own(self, i: int) -> Sums:
-        """All that a table tells apart."""
+        """Return all groups that a table distinguishes, by attribute."""
         return frozenset((c.home, c.parts) for c in self.tables[i] if _tells(c.parts))
 
     @cached_property
     def largest(self) -> list[int]:
-        """The tables that no other shows all of: of those that show the same the first."""
+        """The tables that no other table contains completely: of tables that show equal sums, the first."""
         out = []
         for i in range(len(self.tables)):
             own = self.own(i)
@@ -247,7 +251,7 @@ class Shared:
         return out
 
     def links(self) -> Iterator[tuple[Sums, int, int]]:
-        """Pairs of tables that agree on sums: as few as make all agree on all that they share."""
+        """Yield pairs of tables that agree on sums: as few as make all tables agree on all their shared sums."""
         made: list[tuple[Sums, int, int]] = []
         for key, tables in self.having.items():
             if len(tables) > 1:
@@ -261,7 +265,7 @@ class Shared:
                 yield from new
 
     def summed(self, i: int, key: Sums) -> sp.csr_array:
-        """From a table's numbers to some of its sums, attribute by attribute in alphabetical order."""
+        """Return the matrix from a table's numbers to some of its sums, by attribute in alphabetical order."""
         told = dict(key)
         out = _product(c.summed(told.get(c.home)) for c in self.tables[i])
         names = [c.home for c in self.tables[i] if c.home in told]
@@ -275,7 +279,7 @@ class Shared:
         return [key for key, tables in self.having.items() if len(tables) > 1]
 
     def nested(self) -> Iterator[tuple[int, int, sp.csr_array]]:
-        """Of the sums in common which are sums of others: places of both among them, finer ones first, and how."""
+        """Yield pairs of shared sums of which one is a sum of the other: both indices, finer first, and the matrix."""
         for j, coarse in enumerate(self.common):
             told = dict(coarse)
             for i, fine in enumerate(self.common):
@@ -289,13 +293,13 @@ class Shared:
                     )
 
     def atoms(self, i: int) -> sp.csr_array | None:
-        """From a table's numbers to its atoms; None where these are the same."""
+        """Return the matrix from a table's numbers to its atoms; None if its numbers are the atoms."""
         if all(c.made is None for c in self.tables[i]):
             return None
         return _product(sp.eye_array(c.rows) if c.made is None else c.made for c in self.tables[i])
 
     def repeated(self, i: int) -> Iterator[sp.csr_array]:
-        """What is 0 of a table's numbers where its columns have more rows than atoms."""
+        """Yield the combinations of a table's numbers that are 0, where its columns have more rows than atoms."""
         own = self.tables[i]
         for k, column in enumerate(own):
             if column.shown is not None and column.made is not None:
@@ -305,9 +309,9 @@ class Shared:
 
 
 def _merged(place: Indices, size: int, to: Parts | None) -> sp.csr_array:
-    """From groups of leaves to unions of them, or to the sum of all."""
+    """Return the matrix from groups of leaves to unions of them, or to the sum of all."""
     of = np.zeros(size, dtype=np.intp) if to is None else to.of(place)
-    assert of is not None  # noqa: S101 - it is asked for what it can make
+    assert of is not None  # noqa: S101 - callers request only unions of these groups
     kept = np.flatnonzero(of >= 0)
     shape = (1 if to is None else to.size, size)
     return sp.csr_array((np.ones(len(kept)), (of[kept], kept)), shape=shape)
@@ -319,12 +323,12 @@ def _product(factors: Iterable[sp.sparray]) -> sp.csr_array:
 
 
 def _tells(parts: Parts) -> bool:
-    """Whether groups say more than the sum of all."""
+    """Return True if groups distinguish more than the sum of all."""
     return parts.size > 1 or (parts.size == 1 and not parts.covers)
 
 
 def _closed(found: dict[Parts, None]) -> list[Parts]:
-    """Groups, and all common ones of them."""
+    """Return groups, with all their common unions."""
     out = list(found)
     for i, one in enumerate(out):
         for other in out[:i]:
@@ -335,7 +339,7 @@ def _closed(found: dict[Parts, None]) -> list[Parts]:
 
 
 def _finer(one: Sums, other: Sums) -> bool:
-    """Whether sums are sums of others."""
+    """Return True if the other sums are sums of these."""
     mine, theirs = dict(one), dict(other)
     inside = all(home in mine and p.of(mine[home].place) is not None for home, p in theirs.items())
     return inside and all(p.covers for home, p in mine.items() if home not in theirs)

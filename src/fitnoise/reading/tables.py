@@ -1,4 +1,4 @@
-"""Tables that are made of releases: in a folder of their own, with a document that says of what they are made."""
+"""Tables made from releases: in a folder of their own, with a document that names their releases."""
 
 from __future__ import annotations
 
@@ -19,49 +19,49 @@ from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import slug
 
 Texts = dict[str, Callable[[], str]]
-"""By the name of a file what makes its text."""
+"""For each file name, a function that makes its text."""
 
 TOLD = 20
-"""Files too many that are told."""
+"""The largest number of extra files that an error names."""
 
 
 class Made(Mapping[str, pd.DataFrame], Displayed, abc.ABC):
-    """Tables by name that are made of the published numbers of releases, and cost nothing.
+    """Tables by name, made from the published numbers of releases. They cost nothing.
 
     Attributes:
-        releases: of which they are made.
+        releases: The releases from which they are made.
     """
 
     description: str
-    """The name of the document beside the tables."""
+    """The name of the document in the folder of the tables."""
 
     called: str
-    """What they are, together."""
+    """The noun for all the tables jointly."""
 
     releases: tuple[Release, ...]
 
     @abc.abstractmethod
     def publication(self, name: str) -> Publication:
-        """What a table was asked in, with its domain.
+        """Return the publication of a table, with its domain.
 
         Args:
-            name: of the table.
+            name: The name of the table.
         """
 
     @abc.abstractmethod
     def csv(self, name: str) -> str:
-        """A table as a CSV file.
+        """Return a table as a CSV file.
 
         Args:
-            name: of the table.
+            name: The name of the table.
         """
 
     @abc.abstractmethod
     def document(self) -> dict[str, Any]:
-        """What the document says: of which releases, by their plans and answers, and what tables there are."""
+        """Return the content of the document: the releases, by their plans and answers, and the tables."""
 
     def texts(self, name: str) -> Texts:
-        """Return the files of a table: by their names what makes their texts.
+        """Return the files of a table: for each file name a function that makes its text.
 
         Args:
             name: The table.
@@ -69,30 +69,30 @@ class Made(Mapping[str, pd.DataFrame], Displayed, abc.ABC):
         return {f"{slug(name)}.csv": partial(self.csv, name)}
 
     def _texts(self) -> Texts:
-        """By the name of a file its text."""
+        """Return for each file name a function that makes its text."""
         texts = {file: text for name in self for file, text in self.texts(name).items()}
         return {**texts, self.description: lambda: to_json(self.document())}
 
     def write(self, directory: str | os.PathLike[str], *, notice: Callable[[str], None] | None = None) -> Path:
-        """Write every table as a CSV file, and a document that says of which releases: whole or not at all.
+        """Write every table as a CSV file, and a document that names the releases: all files or none.
 
         Args:
-            directory: where; it must not exist, or be empty, and not be in a release.
-            notice: Receives a sentence for each folder that killed processes left of this one. They are removed,
-                except for those in use and those with a whole release.
+            directory: The directory, which must not exist, or be empty, and not be in a release.
+            notice: A function that receives a sentence for each leftover folder that killed processes left for this
+                directory. fitnoise removes these, except for folders in use and folders with a complete release.
 
         Raises:
-            ReleaseError: it exists and is not empty, or cannot be written.
+            ReleaseError: The directory exists and is not empty, or cannot be written.
         """
         texts = ((name, text()) for name, text in self._texts().items())
         return write_texts(Path(directory), texts, notice)
 
     def check_files(self, folder: Path, about: Callable[[str], Texts] | None = None) -> str | None:
-        """What is wrong with a folder as theirs, digit by digit; None where nothing is.
+        """Return the first fault of a folder with these tables, digit by digit; None if there is no fault.
 
         Args:
-            folder: to which they were written.
-            about: the texts that are right for a table, where these are not `texts`.
+            folder: The folder to which they were written.
+            about: A function that returns the right texts of a table, if these are not `texts`.
         """
         texts = self._texts()
         if about is not None:
