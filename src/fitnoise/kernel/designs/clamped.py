@@ -7,14 +7,12 @@ is added to the true result, and the sum is clamped to the box of the results.
 is free. Away from the ends of a long range this is the mechanism of tight constraints, and it exists where that one
 does not.
 
-**Errors.** With α^d = (1 − α) Σ_{m ≥ d} α^m the noise is a mixture of uniform noises on the boxes |x_k| ≤ m v_k.
+**Errors.** With α^d = (1 − α) Σ_{m ≥ d} α^m the noise is a mixture of uniform noises on the boxes |x_k| ≤ m v_k:
 
     P(x_k ∈ I_k for all k) = (1 − α) Σ_m α^m Π_k |I_k ∩ [−m v_k, m v_k]| / T.
 
-Here T = (1 − α) Σ_m α^m Π_k (2 m v_k + 1).
-
-All statements about errors come from such sums, cut off where the terms no longer count. Drawing is
-`fitnoise.kernel.noise.clamped`, exact.
+Here T = (1 − α) Σ_m α^m Π_k (2 m v_k + 1). All statements about errors come from such sums, cut off
+where the terms no longer count. Drawing is `fitnoise.kernel.noise.clamped`, exact.
 
 **Source.** Geng and Viswanath, "The optimal mechanism in differential privacy", 2014, for one axis with r = 1.
 """

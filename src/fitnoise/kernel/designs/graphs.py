@@ -1,20 +1,20 @@
-"""Query graphs: which results of a query one person can turn into which.
+"""Define query graphs: for each result of a query, the results into which one person can turn it.
 
-A query with finitely many results has a *query graph*. Its nodes are the results. Two results are joined when some two
-neighbouring tables have them as answers. With d(i, j) the number of steps between i and j, a mechanism is ε-private
-iff P(o | i) ≤ e^(ε d(i, j)) P(o | j) for all results i, j and all outputs o: the graph is all the mechanism needs to
-know about the query.
+A query with finitely many results has a *query graph*. Its nodes are the results. Two results are joined if some two
+neighbouring tables have them as answers. Let d(i, j) be the number of steps between i and j. A mechanism is ε-private
+iff P(o | i) ≤ e^(ε d(i, j)) P(o | j) for all results i, j and all outputs o. The mechanism needs no other knowledge of
+the query.
 
 Two results in different components have d = ∞. No chain of single steps leads from one to the other, so nothing is
-promised about telling them apart. A table's component is public, whatever the mechanism; if it must not be, the
-neighbours were chosen wrongly.
+promised about distinguishing them. The component of a table is public, for every mechanism. If it must not be, the
+publisher chose the wrong neighbours.
 
 | results | constructor | distance |
 |---|---|---|
 | a count of 0 … n − 1 | :func:`path` | |i − j| |
 | a ring | :func:`cycle` | the shorter way round |
 | any result may become any other | :func:`complete` | 1 |
-| whole tables of u people with m values each | :func:`hamming` | people who differ |
+| tables of u people with m values each | :func:`hamming` | people who differ |
 | a sum of u values of 0 … v | :func:`sum_query` | ⌈|i − j|/v⌉ |
 | counts, none of which restricts another | :func:`independent_counts` | the largest |i_k − j_k| |
 | counts, of which one person is in one at most | :func:`disjoint_counts` | people who moved |
@@ -23,8 +23,8 @@ neighbours were chosen wrongly.
 | any function of a small table | :func:`derive` | counted |
 | any graph | :func:`from_edges`, :func:`from_networkx`, :func:`from_sparse` | counted |
 
-Source: ElSalamouny, Chatzikokolakis, Palamidessi: A differentially private mechanism of optimal utility for a region of
-priors, POST 2013, section 2. Sections below are of that paper. It has replace-one neighbours.
+**Source.** ElSalamouny, Chatzikokolakis, Palamidessi: A differentially private mechanism of optimal utility for a
+region of priors, POST 2013, section 2. Sections below are of that paper. It has replace-one neighbours.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ from fitnoise.kernel.units import Neighbours
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 DISTANCES_LIMIT = 10_000
-"""Most results for which all distances are written out (0.8 GB at the limit)."""
+"""The largest number of results for which all distances are computed (0.8 GB at the limit)."""
 
 EDGES_LIMIT = 50_000_000
-"""Most edges that are written out (0.8 GB at the limit)."""
+"""The largest number of edges in a list (0.8 GB at the limit)."""
 
 RESULTS_LIMIT = 2**31 - 1
-"""Most results a graph may have."""
+"""The largest number of results of a graph."""
 
 TABLES_LIMIT = 2_000_000
-"""Most pairs of a table and a value that :func:`derive` goes through."""
+"""The largest number of pairs of a table and a value that :func:`derive` tries."""
 
 # --- labels --------------------------------------------------------------------------------------------------------
 
@@ -69,7 +69,7 @@ TABLES_LIMIT = 2_000_000
 @final
 @dataclass(frozen=True, eq=False, init=False)
 class Grid(Sequence[Hashable]):
-    """All tuples of one label of each factor, the last factor fastest; made when asked for.
+    """All tuples of one label of each factor, the last factor fastest; made at access.
 
     **Guarantees**
         * grid[i] and grid.index(label) are inverse to each other.
@@ -108,10 +108,10 @@ class Grid(Sequence[Hashable]):
         return all(x in f for x, f in zip(label, self.factors, strict=True))
 
     def index(self, label: object, start: int = 0, stop: int | None = None) -> int:
-        """The position of a label.
+        """Return the position of a label.
 
         Raises:
-            ValueError: it is not there, or not between start and stop.
+            ValueError: The label is not in the grid, or not between start and stop.
         """
         if not isinstance(label, tuple) or label not in self:
             raise ValueError(f"{label!r} is no label of this grid")
@@ -127,20 +127,20 @@ class Grid(Sequence[Hashable]):
 
 
 class Structure(Protocol):
-    """What is known about a graph beyond its edges; the solvers choose their way by it."""
+    """The knowledge about a graph beyond its edges; solvers choose their method by the structure."""
 
     @property
     def n(self) -> int:
-        """Results."""
+        """The number of results."""
 
     def edges(self) -> Integers:
-        """Pairs i < j of neighbours, (E, 2), sorted."""
+        """Return pairs i < j of neighbours, (E, 2), sorted."""
 
     def distances_from(self, rows: Integers) -> Floats:
-        """Steps from each of the rows to every result, (len(rows), n); ∞ where there is no way."""
+        """Return the steps from each of the rows to every result, (len(rows), n); ∞ without a path."""
 
     def components(self) -> Integers:
-        """The component of every result, (n,), counted from 0 in the order of their first results."""
+        """Return the component of every result, (n,), counted from 0 in the order of their first results."""
 
 
 @final
@@ -149,8 +149,8 @@ class Explicit:
     """A graph of which only the edges are known.
 
     Attributes:
-        n: results.
-        pairs: (E, 2), i < j, sorted, without repeats.
+        n: The number of results.
+        pairs: The edges, (E, 2), i < j, sorted, without repeats.
     """
 
     n: int
@@ -158,34 +158,34 @@ class Explicit:
 
     @cached_property
     def adjacency(self) -> sparse.csr_array[Any, tuple[int, int]]:
-        """1 for neighbours, (n, n)."""
+        """The adjacency matrix, (n, n), 1 for neighbours."""
         i, j = self.pairs.T
         ones = np.ones(2 * len(i))
         return sparse.csr_array((ones, (np.concatenate([i, j]), np.concatenate([j, i]))), shape=(self.n, self.n))
 
     def edges(self) -> Integers:
-        """See :class:`Structure`."""
+        """Return the edges (:class:`Structure`)."""
         return self.pairs
 
     def distances_from(self, rows: Integers) -> Floats:
-        """See :class:`Structure`."""
+        """Return the distances (:class:`Structure`)."""
         return np.asarray(csgraph.dijkstra(self.adjacency, unweighted=True, indices=rows))
 
     def components(self) -> Integers:
-        """See :class:`Structure`."""
+        """Return the components (:class:`Structure`)."""
         return np.asarray(csgraph.connected_components(self.adjacency, directed=False)[1], dtype=np.int64)
 
 
 @final
 @dataclass(frozen=True)
 class Box:
-    """Points of a box of whole numbers, d(x, y) = max_k ⌈|x_k − y_k| / steps_k⌉.
+    """Points of a box of integers, with d(x, y) = max_k ⌈|x_k − y_k| / steps_k⌉.
 
-    One axis with step 1 is a path, one axis with step v a sum, several axes are several queries asked at once.
+    One axis with step 1 is a path, and one axis with step v a sum. Several axes are several queries answered together.
 
     Attributes:
-        shape: points of every axis.
-        steps: by how much one person can move every axis.
+        shape: The number of points of every axis.
+        steps: The largest distance by which one person can move every axis.
     """
 
     shape: tuple[int, ...]
@@ -193,11 +193,11 @@ class Box:
 
     @property
     def n(self) -> int:
-        """Results."""
+        """The number of results."""
         return math.prod(self.shape)
 
     def edges(self) -> Integers:
-        """See :class:`Structure`."""
+        """Return the edges (:class:`Structure`)."""
         reach = [min(v, s - 1) for v, s in zip(self.steps, self.shape, strict=True)]
         moves = [m for m in itertools.product(*(range(-r, r + 1) for r in reach)) if m > (0,) * len(reach)]
         pairs_of = [math.prod(s - abs(m) for s, m in zip(self.shape, move, strict=True)) for move in moves]
@@ -211,7 +211,7 @@ class Box:
         return _sorted_pairs(np.concatenate(found)) if found else np.zeros((0, 2), dtype=np.int64)
 
     def distances_from(self, rows: Integers) -> Floats:
-        """See :class:`Structure`."""
+        """Return the distances (:class:`Structure`)."""
         result = np.zeros((len(rows), self.n))
         here, everywhere = np.unravel_index(rows, self.shape), np.unravel_index(np.arange(self.n), self.shape)
         for x, y, v in zip(here, everywhere, self.steps, strict=True):
@@ -219,7 +219,7 @@ class Box:
         return result
 
     def components(self) -> Integers:
-        """See :class:`Structure`."""
+        """Return the components (:class:`Structure`)."""
         return np.zeros(self.n, dtype=np.int64)
 
 
@@ -231,62 +231,63 @@ class Cycle:
     n: int
 
     def edges(self) -> Integers:
-        """See :class:`Structure`."""
+        """Return the edges (:class:`Structure`)."""
         _check_edges(self.n)
         i = np.arange(self.n)
         return _sorted_pairs(np.stack([i, (i + 1) % self.n], axis=1))
 
     def distances_from(self, rows: Integers) -> Floats:
-        """See :class:`Structure`."""
+        """Return the distances (:class:`Structure`)."""
         apart = np.abs(rows[:, None] - np.arange(self.n)[None, :])
         return np.asarray(np.minimum(apart, self.n - apart), dtype=np.float64)
 
     def components(self) -> Integers:
-        """See :class:`Structure`."""
+        """Return the components (:class:`Structure`)."""
         return np.zeros(self.n, dtype=np.int64)
 
 
 @final
 @dataclass(frozen=True)
 class Complete:
-    """n results, all neighbours of each other."""
+    """A complete graph of n results, all neighbours of each other."""
 
     n: int
 
     def edges(self) -> Integers:
-        """See :class:`Structure`."""
+        """Return the edges (:class:`Structure`)."""
         _check_edges(self.n * (self.n - 1) // 2)
         return np.stack(np.triu_indices(self.n, 1), axis=1).astype(np.int64)
 
     def distances_from(self, rows: Integers) -> Floats:
-        """See :class:`Structure`."""
+        """Return the distances (:class:`Structure`)."""
         return np.asarray(rows[:, None] != np.arange(self.n)[None, :], dtype=np.float64)
 
     def components(self) -> Integers:
-        """See :class:`Structure`."""
+        """Return the components (:class:`Structure`)."""
         return np.zeros(self.n, dtype=np.int64)
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Simplex:
-    """Ways to spread people over bins: d(x, y) = ½ Σ_k |x_k − y_k|, the people who changed their bin.
+    """Distributions of people over bins, with d(x, y) = ½ Σ_k |x_k − y_k|, the people who changed their bin.
 
     Attributes:
-        bins: (n, K) people of every bin, K ≥ 2; every row has the same sum.
+        bins: The people of every bin, (n, K), K ≥ 2; every row has the same sum.
     """
 
     bins: Integers
 
     @property
     def n(self) -> int:
-        """Results."""
+        """The number of results."""
         return len(self.bins)
 
     def edges(self) -> Integers:
-        """See :class:`Structure`."""
+        """Return the edges (:class:`Structure`)."""
         people, k = int(self.bins[0].sum()), self.bins.shape[1]
-        _check_edges(math.comb(k, 2) * math.comb(people + k - 2, k - 1))  # two bins, and how all others are spread
+        # Two bins, and the distributions of the other people.
+        _check_edges(math.comb(k, 2) * math.comb(people + k - 2, k - 1))
         place = people + 1
         if place**k >= 2**63:
             raise WorkloadError(
@@ -297,7 +298,7 @@ class Simplex:
                 "No edges were computed.",
             )
         weights = place ** np.arange(k - 1, -1, -1, dtype=np.int64)
-        codes = self.bins @ weights  # rows are in lexicographic order: codes increase
+        codes = self.bins @ weights  # Rows are in lexicographic order, so codes increase.
         found = []
         for a, b in itertools.combinations(range(k), 2):
             i = np.flatnonzero(self.bins[:, b])
@@ -305,14 +306,14 @@ class Simplex:
         return _sorted_pairs(np.concatenate(found))
 
     def distances_from(self, rows: Integers) -> Floats:
-        """See :class:`Structure`."""
+        """Return the distances (:class:`Structure`)."""
         total = np.zeros((len(rows), self.n))
         for column in self.bins.T:
             total += np.abs(column[rows][:, None] - column[None, :])
         return total / 2
 
     def components(self) -> Integers:
-        """See :class:`Structure`."""
+        """Return the components (:class:`Structure`)."""
         return np.zeros(self.n, dtype=np.int64)
 
 
@@ -322,9 +323,9 @@ class Product:
     """Tuples of results of the factors.
 
     Attributes:
-        factors: at least one.
-        together: one step may change all entries, and d is the largest of the distances (the strong product);
-            otherwise one step changes one entry, and d is their sum (the Cartesian product).
+        factors: The graphs of the factors, at least one.
+        together: True if one step may change all entries; then d is the largest of the distances (the strong product).
+            Otherwise one step changes one entry, and d is their sum (the Cartesian product).
     """
 
     factors: tuple[QueryGraph, ...]
@@ -332,16 +333,16 @@ class Product:
 
     @property
     def n(self) -> int:
-        """Results."""
+        """The number of results."""
         return math.prod(self.shape)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Results of every factor."""
+        """The number of results of every factor."""
         return tuple(g.n for g in self.factors)
 
     def edges(self) -> Integers:
-        """See :class:`Structure`."""
+        """Return the edges (:class:`Structure`)."""
         index = np.arange(self.n)
         parts = np.unravel_index(index, self.shape)
         sets = [g.edges for g in self.factors]
@@ -366,7 +367,7 @@ class Product:
         return _sorted_pairs(np.concatenate(found))
 
     def distances_from(self, rows: Integers) -> Floats:
-        """See :class:`Structure`."""
+        """Return the distances (:class:`Structure`)."""
         result = np.zeros((len(rows), self.n))
         here, everywhere = np.unravel_index(rows, self.shape), np.unravel_index(np.arange(self.n), self.shape)
         for g, x, y in zip(self.factors, here, everywhere, strict=True):
@@ -376,7 +377,7 @@ class Product:
         return result
 
     def components(self) -> Integers:
-        """See :class:`Structure`."""
+        """Return the components (:class:`Structure`)."""
         code = np.zeros(self.n, dtype=np.int64)
         for g, x in zip(self.factors, np.unravel_index(np.arange(self.n), self.shape), strict=True):
             of_factor = g.components()
@@ -390,17 +391,17 @@ class Product:
 @final
 @dataclass(frozen=True, eq=False)
 class QueryGraph:
-    """The results of a query, and which of them one person can turn into which.
+    """The results of a query, and the pairs of them that one person can turn into each other.
 
-    Made by the constructors of this module; see the table at its top.
+    The constructors of this module make graphs; see the table at its top.
 
     Attributes:
-        results: the n labels, distinct; result i of all arrays is results[i].
-        structure: what is known about the graph.
+        results: The n labels, distinct; result i of all arrays is results[i].
+        structure: The knowledge about the graph.
 
     **Guarantees**
-        * immutable: its arrays are read-only;
-        * edges and distances depend on the structure alone, and agree: d(i, j) = 1 exactly for the edges.
+        * The graph is immutable: its arrays are read-only.
+        * Edges and distances depend on the structure alone, and agree: d(i, j) = 1 exactly for the edges.
     """
 
     results: Sequence[Hashable]
@@ -431,21 +432,23 @@ class QueryGraph:
 
     @cached_property
     def edges(self) -> Integers:
-        """Pairs i < j of neighbours, (E, 2), in lexicographic order, without repeats; written when first asked for.
+        """The pairs i < j of neighbours, (E, 2), in lexicographic order, without repeats; computed at first access.
 
         Raises:
-            WorkloadError: there are more than EDGES_LIMIT.
+            WorkloadError: There are more than EDGES_LIMIT edges.
         """
         return _read_only(self.structure.edges())
 
     def distances(self) -> Floats:
-        """Steps between all results, (n, n), as floats; numpy.inf between components, so that e^(−ε d) is 0 there.
+        """Return the steps between all results, (n, n), as floats; numpy.inf between components.
+
+        e^(−ε d) is then 0 between components.
 
         Raises:
             WorkloadError: n is above DISTANCES_LIMIT.
 
         **Guarantees**
-            * whole numbers or ∞, symmetric, 0 on the diagonal only, and d(i, k) ≤ d(i, j) + d(j, k).
+            * The distances are integers or ∞, symmetric, 0 on the diagonal only, and d(i, k) ≤ d(i, j) + d(j, k).
         """
         return self._distances
 
@@ -462,13 +465,13 @@ class QueryGraph:
         return _read_only(self.structure.distances_from(np.arange(self.n)))
 
     def distances_from(self, rows: ArrayLike) -> Floats:
-        """Steps from some results to all, (len(rows), n); numpy.inf between components.
+        """Return the steps from some results to all, (len(rows), n); numpy.inf between components.
 
         Args:
-            rows: positions of results, not labels.
+            rows: The positions of results, not labels.
 
         Raises:
-            WorkloadError: a position is not in 0 … n − 1, or it is no list of whole numbers.
+            WorkloadError: A position is not in 0 … n − 1, or the argument is not a list of whole numbers.
         """
         at = np.asarray(rows)
         if at.ndim != 1 or (at.size and (at.dtype.kind not in "iu" or at.min() < 0 or at.max() >= self.n)):
@@ -482,7 +485,7 @@ class QueryGraph:
         return self.structure.distances_from(at.astype(np.int64))
 
     def components(self) -> Integers:
-        """The component of every result, (n,), counted from 0.
+        """Return the component of every result, (n,), counted from 0.
 
         A change between components is not protected: no chain of single steps makes it.
         """
@@ -490,14 +493,14 @@ class QueryGraph:
 
     @property
     def connected(self) -> bool:
-        """Whether there is one component only."""
+        """True if there is one component only."""
         return not self.components().any()
 
     def index(self, result: Hashable) -> int:
-        """The position of a label.
+        """Return the position of a label.
 
         Raises:
-            WorkloadError: no result has it.
+            WorkloadError: No result has this label.
         """
         try:
             return self._positions[result] if isinstance(self.results, tuple) else self.results.index(result)
@@ -516,19 +519,19 @@ class QueryGraph:
 
 
 def from_edges(n: int, edges: ArrayLike, results: Sequence[Hashable] | None = None) -> QueryGraph:
-    """A graph from its edges.
+    """Return a graph from its edges.
 
     Args:
-        n: results.
-        edges: (E, 2) positions of neighbours, in any order; repeats count once. May be empty.
-        results: the labels; None: 0 … n − 1.
+        n: The number of results.
+        edges: The positions of neighbours, (E, 2), in any order; repeats count once. May be empty.
+        results: The labels; None for 0 … n − 1.
 
     Raises:
-        WorkloadError: n is no whole number of at least 1; edges are no pairs of two different whole numbers of
-            0 … n − 1; labels are not n, or not distinct.
+        WorkloadError: n is not a whole number of at least 1. An edge is not a pair of two different whole numbers of 0
+            … n − 1. Or labels are not n, or not distinct.
 
     **Guarantees**
-        * the graph depends on the set of edges only, not on their order or direction.
+        * The graph depends on the set of edges only, not on their order or direction.
     """
     checked_whole("results", n)
     pairs = np.asarray(edges)
@@ -556,7 +559,7 @@ def from_edges(n: int, edges: ArrayLike, results: Sequence[Hashable] | None = No
 
 
 class Networkx(Protocol):
-    """What is used of a networkx graph: its nodes, its edges, and whether it is directed."""
+    """The properties of a networkx graph that are used: its nodes, its edges, and its direction."""
 
     @property
     def nodes(self) -> Iterable[Any]:
@@ -567,16 +570,16 @@ class Networkx(Protocol):
         """Pairs of nodes."""
 
     def is_directed(self) -> bool:
-        """Whether edges have a direction."""
+        """Return True if edges have a direction."""
 
 
 def from_networkx(graph: Networkx) -> QueryGraph:
-    """A graph from an undirected networkx graph, or from anything with its nodes, edges and is_directed().
+    """Return a graph from an undirected networkx graph, or from any object with nodes, edges and is_directed().
 
     Nodes become the labels, in their order. Weights and other attributes are ignored: an edge is one step.
 
     Raises:
-        WorkloadError: the graph is directed, is empty, or has a loop.
+        WorkloadError: The graph is directed, is empty, or has a loop.
     """
     if graph.is_directed():
         raise WorkloadError(
@@ -595,10 +598,11 @@ def from_networkx(graph: Networkx) -> QueryGraph:
 def from_sparse(
     adjacency: ArrayLike | sparse.sparray | sparse.spmatrix, results: Sequence[Hashable] | None = None
 ) -> QueryGraph:
-    """A graph from a symmetric matrix, (n, n): i and j are neighbours where the entry is not 0.
+    """Return a graph from a symmetric matrix, (n, n): i and j are neighbours where the entry is not 0.
 
     Raises:
-        WorkloadError: the matrix is not square, not symmetric in where it is not 0, or has an entry on its diagonal.
+        WorkloadError: The matrix is not square, has nonzero entries in an asymmetric pattern, or has one on its
+            diagonal.
     """
     a = sparse.coo_array(adjacency if sparse.issparse(adjacency) else np.asarray(adjacency))
     if a.ndim != 2 or a.shape[0] != a.shape[1]:
@@ -628,45 +632,47 @@ def from_sparse(
 
 
 def path(n: int) -> QueryGraph:
-    """Results 0 … n − 1 in a row: a count of at most n − 1 people, d(i, j) = |i − j|.
+    """Return the graph of results 0 … n − 1 in a row: a count of at most n − 1 people, d(i, j) = |i − j|.
 
     Raises:
-        WorkloadError: n is no whole number of at least 1.
+        WorkloadError: n is not a whole number of at least 1.
     """
     checked_whole("results", n)
     return QueryGraph(range(n), Box((n,), (1,)))
 
 
 def cycle(n: int) -> QueryGraph:
-    """Results 0 … n − 1 in a ring: a count modulo n.
+    """Return the graph of results 0 … n − 1 in a ring: a count modulo n.
 
     Raises:
-        WorkloadError: n is no whole number of at least 3; for less take a path.
+        WorkloadError: n is not a whole number of at least 3; use a path for fewer.
     """
     checked_whole("results of a ring", n, 3)
     return QueryGraph(range(n), Cycle(n))
 
 
 def complete(n: int) -> QueryGraph:
-    """All n results are neighbours: one person can turn any into any other, d = 1.
+    """Return the graph of n results that are all neighbours: one person can turn any into any other, d = 1.
 
-    Median, mode, maximum and range of a table have it under replace-one neighbours.
+    Median, mode, maximum and range of a table have this graph under replace-one neighbours.
 
     Raises:
-        WorkloadError: n is no whole number of at least 1.
+        WorkloadError: n is not a whole number of at least 1.
     """
     checked_whole("results", n)
     return QueryGraph(range(n), Complete(n))
 
 
 def hamming(people: int, values: int) -> QueryGraph:
-    """Whole tables: u = `people` with one of m = `values` values each, d the number of people who differ.
+    """Return the graph of tables of u = `people` people with one of m = `values` values each.
+
+    d is the number of people who differ.
 
     Raises:
-        WorkloadError: a number is no whole number of at least 1.
+        WorkloadError: A number is not a whole number of at least 1.
 
     **Guarantees**
-        * the Cartesian product of u complete graphs; labels are tuples.
+        * The graph is the Cartesian product of u complete graphs; labels are tuples.
 
     Source: section 4.3 and example 3.
     """
@@ -676,13 +682,15 @@ def hamming(people: int, values: int) -> QueryGraph:
 
 
 def sum_query(people: int, largest: int) -> QueryGraph:
-    """The sum of u = `people` values of 0 … v = `largest`: results 0 … uv, d(i, j) = ⌈|i − j|/v⌉.
+    """Return the graph of the sum of u = `people` values of 0 … v = `largest`.
+
+    The results are 0 … uv, and d(i, j) = ⌈|i − j|/v⌉.
 
     Raises:
-        WorkloadError: a number is no whole number of at least 1.
+        WorkloadError: A number is not a whole number of at least 1.
 
     **Guarantees**
-        * the graph that :func:`derive` finds for it; with v = 1 the graph of a count.
+        * The graph is the one that :func:`derive` finds for the sum; with v = 1 it is the graph of a count.
 
     Source: section 6.
     """
@@ -692,12 +700,13 @@ def sum_query(people: int, largest: int) -> QueryGraph:
 
 
 def independent_counts(*people: int) -> QueryGraph:
-    """Several counts, none of which restricts another: count k of 0 … people_k, d(i, j) = max_k |i_k − j_k|.
+    """Return the graph of several counts, none of which restricts another.
 
-    One person may be in all of them, so that one step may change all. For two counts it is the graph of a chess king.
+    Count k is 0 … people_k, and d(i, j) = max_k |i_k − j_k|. One person may be in all counts, so that one step may
+    change all. For two counts it is the graph of a chess king.
 
     Raises:
-        WorkloadError: no number is given, or one is no whole number of at least 1.
+        WorkloadError: No number is given, or one is not a whole number of at least 1.
 
     Source: section 6.
     """
@@ -715,13 +724,13 @@ def independent_counts(*people: int) -> QueryGraph:
 
 
 def disjoint_counts(people: int, counts: int) -> QueryGraph:
-    """Several counts of u = `people` people, each in one of them at most: i_1 + … + i_k ≤ u.
+    """Return the graph of several counts of u = `people` people, each in one of them at most: i_1 + … + i_k ≤ u.
 
-    d(i, j) is the number of people who must move, with the uncounted as one bin more. Two counts: a triangular lattice.
-    Replace-one neighbours; for others see :func:`derive`.
+    d(i, j) is the number of people who must move, with the uncounted as one bin more. Two counts give a triangular
+    lattice. The graph holds for replace-one neighbours; for others see :func:`derive`.
 
     Raises:
-        WorkloadError: a number is no whole number of at least 1, or there are too many results.
+        WorkloadError: A number is not a whole number of at least 1, or there are too many results.
     """
     checked_whole("people", people)
     checked_whole("counts", counts)
@@ -735,7 +744,7 @@ def disjoint_counts(people: int, counts: int) -> QueryGraph:
             "No graph was made.",
         )
     columns = np.zeros((1, 0), dtype=np.int64)
-    for _ in range(counts):  # append a column of 0 … what is left, row by row
+    for _ in range(counts):  # Append a column with 0 … the uncounted people, row by row.
         left = people - columns.sum(axis=1)
         rows = np.repeat(np.arange(len(columns)), left + 1)
         starts = np.repeat(np.cumsum(left + 1) - (left + 1), left + 1)
@@ -745,24 +754,24 @@ def disjoint_counts(people: int, counts: int) -> QueryGraph:
 
 
 def product(*graphs: QueryGraph) -> QueryGraph:
-    """Several answers, of which one step changes one: d is the sum of their distances (Cartesian product).
+    """Return the graph of several answers, of which one step changes one; d is the sum of their distances.
 
-    Such are answers about different people. Labels are tuples, the last answer fastest.
+    This is the Cartesian product. Answers about different people have it. Labels are tuples, the last answer fastest.
 
     Raises:
-        WorkloadError: no graph is given.
+        WorkloadError: No graph is given.
     """
     return _product(graphs, together=False)
 
 
 def bundle(*graphs: QueryGraph) -> QueryGraph:
-    """Several answers about the same people, of which one step may change all: d is the largest of their distances.
+    """Return the graph of several answers about the same people, of which one step may change all.
 
-    This is the graph where no answer restricts another, and every combination of steps is a step (strong product).
-    Where answers do restrict each other the true graph is found by :func:`derive`.
+    d is the largest of their distances (strong product). No answer restricts another, and every combination of steps is
+    a step. Where answers restrict each other, :func:`derive` finds the true graph.
 
     Raises:
-        WorkloadError: no graph is given.
+        WorkloadError: No graph is given.
     """
     return _product(graphs, together=True)
 
@@ -793,27 +802,27 @@ def derive(
     function: Callable[[tuple[Any, ...]], Hashable],
     adjacency: Neighbours | str = Neighbours.REPLACE_ONE,
 ) -> QueryGraph:
-    """The graph of any function of a small table, by going through all tables.
+    """Return the graph of any function of a small table, by trying all tables.
 
-    Tables are taken as multisets: the function gets a tuple of values in the order of `values`, and must not depend on
+    Tables are taken as multisets. The function gets a tuple of values in the order of `values`, and must not depend on
     the order of its records. This cannot be checked here.
 
     Args:
-        values: what one record may be; distinct positions count as distinct values.
-        people: records of a table; under add-or-remove-one the most of them.
-        function: the query. It needs to be deterministic, and its answers hashable. Under add-or-remove-one it is asked
-            about the empty table too.
-        adjacency: which tables are neighbours. Replace-one: the number of records is public, and one record takes
-            another value; the relation of the paper. Add-or-remove-one: tables of 0 … people records, one more or less.
-            They give different graphs, and different thresholds.
+        values: The possible values of one record; distinct positions count as distinct values.
+        people: The number of records of a table; under add-or-remove-one their largest number.
+        function: The query. It must be deterministic, and its answers hashable. Under add-or-remove-one it gets the
+            empty table, too.
+        adjacency: The neighbour relation. Replace-one: the number of records is public, and one record takes another
+            value; the paper uses this relation. Add-or-remove-one: tables of 0 … people records, one more or less. The
+            two give different graphs, and different thresholds.
 
     Raises:
-        WorkloadError: no value, people no whole number of at least 1, an unknown adjacency, or more than TABLES_LIMIT
-            pairs of a table and a value.
+        WorkloadError: There are no values, `people` is not a whole number of at least 1, or the adjacency is unknown.
+            Or there are more than TABLES_LIMIT pairs of a table and a value.
 
     **Guarantees**
-        * results are exactly the answers that occur, sorted where they can be and in order of their appearance
-          otherwise; edges are exactly the pairs of different answers of neighbouring tables.
+        * Results are exactly the answers that occur, sorted if they can be and in order of their appearance otherwise.
+        * Edges are exactly the pairs of different answers of neighbouring tables.
     """
     checked_whole("people", people)
     domain = tuple(values)
@@ -865,7 +874,7 @@ def _in_order(answers: Iterable[Hashable]) -> list[Hashable]:
 
 
 def _sorted_pairs(pairs: Integers) -> Integers:
-    """Rows (min, max) in lexicographic order without repeats."""
+    """Return rows (min, max) in lexicographic order without repeats."""
     if not len(pairs):
         return pairs
     low, high = pairs.min(axis=1), pairs.max(axis=1)

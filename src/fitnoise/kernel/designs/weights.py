@@ -1,12 +1,12 @@
-"""Exact probabilities: rows of integers with one sum, and the largest ratio between neighbouring rows.
+"""Define exact probabilities: rows of integers with one sum, and the largest ratio between neighbouring rows.
 
-The entry of row i and output o is w_io = values[codes_io] · columns_o, plus residual_i where o is the output that takes
-what is left of the rows. All are integers, and no row sum differs from another, so that
+The entry of row i and output o is w_io = values[codes_io] · columns_o. One output gathers the rest of the rows, so it
+has residual_i added. All are integers, and all rows have one sum N, so that
 
-    P(o | i) = w_io / N,    P(o | i) / P(o | j) = w_io / w_jo,
+    P(o | i) = w_io / N,    P(o | i) / P(o | j) = w_io / w_jo.
 
-and time or bits spent on drawing from a row, which depend on N, say nothing about i. This form holds every mechanism of
-this room: with few values it also finds the largest ratio by looking at few pairs of them.
+The time and the bits of a draw from a row depend on N, so they reveal nothing about i. This form holds every mechanism
+of this package with a table. With few values, few pairs of them give the largest ratio.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.checks import is_whole
 
 BITS_LIMIT = 2**30
-"""Bits of all integers together, where rows are brought to one sum."""
+"""The largest number of bits of all integers together, where rows are brought to one sum."""
 
 _PAIRS = 2**21
-"""Pairs of entries looked at at once."""
+"""The number of pairs of entries that are compared at once."""
 
 _MARKED = 2**26
-"""Pairs of values up to which those that were seen are marked in a table, a byte each; more are collected."""
+"""The largest number of pairs of values for which a table marks the seen ones, a byte each; more are collected."""
 
 
 @final
@@ -42,19 +42,20 @@ class Weights:
     """Integers in proportion to which outputs are drawn.
 
     Attributes:
-        values: what codes stand for, at least 0.
-        codes: (n_in, n_out), positions in `values`.
-        columns: (n_out,), at least 0.
-        residual: (n_in,), added to one output. May be negative, if the sum is not.
-        at: the output that it is added to.
+        values: The integers that codes stand for, at least 0.
+        codes: The positions in `values`, (n_in, n_out).
+        columns: The factors of the outputs, (n_out,), at least 0.
+        residual: The integers added to one output, (n_in,). One may be negative, if the sum is not.
+        at: The output to which the residual is added.
 
     Raises:
-        PlanError: shapes do not fit, an entry is negative or no Python integer, or the rows have different sums or the
-            sum 0.
+        PlanError: Shapes do not fit, an entry is negative or not a Python integer, or the rows have different sums or
+            the sum 0.
 
     **Guarantees**
 
-    - Checked in integers when made: every entry is at least 0, and every row has the sum `total`.
+    - Every entry is at least 0, and every row has the sum `total`; this is checked in integers when the weights are
+      made.
     """
 
     values: tuple[int, ...]
@@ -69,7 +70,7 @@ class Weights:
         for name in ("values", "columns", "residual"):
             own = tuple(getattr(self, name))
             object.__setattr__(self, name, own)
-            if not set(map(type, own)) <= {int}:  # others could wrap around, and no proof would hold
+            if not set(map(type, own)) <= {int}:  # Other types could wrap around, and no proof would hold.
                 raise PlanError(
                     "weights-not-python-integers",
                     "The values, columns or residual of weights are not integers of Python.",
@@ -89,7 +90,7 @@ class Weights:
                 "No mechanism was made.",
             )
         narrow = next(x for x in (np.int16, np.int32, np.int64) if len(self.values) <= np.iinfo(x).max)
-        codes = codes.astype(narrow)  # a copy, of numbers known to fit: what is proven is what is drawn from
+        codes = codes.astype(narrow)  # A copy, of numbers known to fit: draws use the integers of the proof.
         codes.setflags(write=False)
         object.__setattr__(self, "codes", codes)
         if min(self.values) < 0 or min(self.columns) < 0 or min(self.gathering) < 0:
@@ -112,7 +113,7 @@ class Weights:
 
     @property
     def total(self) -> int:
-        """N, the sum of every row."""
+        """The sum N of every row."""
         return self._sums[0]
 
     @cached_property
@@ -121,18 +122,18 @@ class Weights:
 
     @cached_property
     def gathering(self) -> tuple[int, ...]:
-        """The column of the output that the residual is added to, (n_in,)."""
+        """The column of the output to which the residual is added, (n_in,)."""
         z = self.columns[self.at]
         return tuple(self.values[c] * z + r for c, r in zip(self.codes[:, self.at], self.residual, strict=True))
 
     def row(self, i: int) -> tuple[int, ...]:
-        """All weights of a row, (n_out,)."""
+        """Return all weights of a row, (n_out,)."""
         found = [self.values[c] * z for c, z in zip(self.codes[i], self.columns, strict=True)]
         found[self.at] += self.residual[i]
         return tuple(found)
 
     def probabilities(self) -> Floats:
-        """Entries w / N, (n_in, n_out), each within a part of 2⁻⁵⁰, or below 2⁻¹⁰⁰⁰."""
+        """Return the entries w / N, (n_in, n_out), each within a part of 2⁻⁵⁰, or below 2⁻¹⁰⁰⁰."""
         top = max(1, *self.values)
         values = np.array([v / top for v in self.values])
         columns = np.array([z * top / self.total for z in self.columns])
@@ -142,9 +143,12 @@ class Weights:
         return table
 
     def largest_ratio(self, edges: npt.NDArray[Any]) -> Fraction | None:
-        """The largest P(o | i) / P(o | j) over edges i, j in both directions and all outputs o; at least 1, exact.
+        """Return the exact largest P(o | i) / P(o | j) over edges i, j in both directions and all outputs o.
 
-        None: no number bounds it, since an output is possible from one end of an edge only.
+        It is at least 1, as both directions count.
+
+        Returns:
+            The ratio; None if no number bounds it, since an output is possible from one end of an edge only.
         """
         best = Fraction(1)
         pairs = [(self.gathering[i], self.gathering[j]) for i, j in edges.tolist()]
@@ -157,7 +161,7 @@ class Weights:
         return best
 
     def _pairs(self, edges: npt.NDArray[Any]) -> list[tuple[int, int]]:
-        """The different pairs of values that two ends of an edge have for one output; the gathering one left out."""
+        """Return the different pairs of values of two ends of an edge for one output, except the gathering one."""
         kept = np.array([z > 0 for z in self.columns])
         kept[self.at] = False
         codes, size = self.codes[:, kept], len(self.values)
@@ -176,12 +180,13 @@ class Weights:
 
 
 def row_sums(values: Sequence[int], codes: Integers, columns: Sequence[int]) -> list[int]:
-    """Σ_o values[codes_io] columns_o for every row i, exactly.
+    """Return Σ_o values[codes_io] columns_o for every row i, exactly.
 
-    The columns are cut into pieces of 30 bits, so that sums over the outputs of one code fit in 64 bits; and the values
-    into pieces so short that the sums of these, times the pieces of values, do too: they are below 2^30 n_out 2^short.
+    The columns are cut into pieces of 30 bits, so that sums over the outputs of one code fit in 64 bits. The values are
+    cut into shorter pieces. The sums of column pieces, times the pieces of values, then fit as well: they are below
+    2^30 n_out 2^short.
     """
-    if len(values) > codes.shape[1]:  # about one code for every entry: nothing to collect
+    if len(values) > codes.shape[1]:  # About one code for every entry: there is nothing to collect.
         return [sum(map(mul, map(values.__getitem__, row), columns)) for row in codes.tolist()]
     pieces, size = _pieces(columns), len(values)
     short = 62 - 30 - codes.shape[1].bit_length()
@@ -190,23 +195,23 @@ def row_sums(values: Sequence[int], codes: Integers, columns: Sequence[int]) -> 
     found = []
     for row in codes:
         of_codes = np.array([np.bincount(row, piece, size) for piece in pieces]).astype(np.int64)
-        sums = (of_codes @ limbs).tolist()  # whole numbers: no rounding, in any order
+        sums = (of_codes @ limbs).tolist()  # Whole numbers: no rounding, in any order.
         found.append(sum(x << 30 * i + short * p for i, own in enumerate(sums) for p, x in enumerate(own)))
     return found
 
 
 def _pieces(columns: Sequence[int]) -> list[Floats]:
-    """Columns in base 2^30, lowest first, as floats: sums of up to 2^23 of them are exact."""
+    """Return columns in base 2^30, lowest first, as floats: sums of up to 2^23 of them are exact."""
     length = max(1, -(-max(columns).bit_length() // 30))
     return [np.array([float(z >> 30 * p & (1 << 30) - 1) for z in columns]) for p in range(length)]
 
 
 def from_rows(rows: Sequence[Sequence[int]]) -> Weights:
-    """Weights from rows of integers with any positive sums, brought to one sum by whole factors.
+    """Return weights from rows of integers with any positive sums, brought to one sum by integer factors.
 
     Raises:
-        PlanError: the rows are empty or differ in length, an entry is negative or no whole number, a row has the sum
-            0, or the integers would take more than BITS_LIMIT bits.
+        PlanError: The rows are empty or differ in length, an entry is negative or not a whole number, or a row has the
+            sum 0. Or the integers would take more than BITS_LIMIT bits.
     """
     listed = [list(row) for row in rows]
     width = len(listed[0]) if listed else 0
@@ -243,7 +248,7 @@ def from_rows(rows: Sequence[Sequence[int]]) -> Weights:
 
 
 def of_table(table: Sequence[Sequence[int]]) -> Weights:
-    """Weights of a table of integers whose rows have one sum, each value held once."""
+    """Return the weights of a table of integers whose rows have one sum, each value held once."""
     places: dict[int, int] = {}
     codes = np.array([[places.setdefault(w, len(places)) for w in row] for row in table], dtype=np.int64)
     return Weights(tuple(places), codes, (1,) * codes.shape[1], (0,) * len(codes), 0)
