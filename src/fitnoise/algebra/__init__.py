@@ -1,1 +1,1 @@
-"""What is known of a matrix without writing it."""
+"""The known quantities of a matrix without its entries."""

@@ -1,7 +1,7 @@
-"""Where dense matrices live: NumPy arrays by default, PyTorch tensors on an accelerator on request.
+"""Backends of dense matrices: NumPy arrays by default, PyTorch tensors on an accelerator on request.
 
-Solvers see NumPy vectors of weights; only the k × k and k × n_o matrices of a sector live here, handled through the
-array API standard, so that one code serves both. The extra `fitnoise[gpu]` brings PyTorch.
+Solvers see NumPy vectors of weights. Only the k × k and k × n_o matrices of a sector are on the backend. They are
+handled through the array API standard, so that one code serves both. The extra `fitnoise[gpu]` brings PyTorch.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from threadpoolctl import ThreadpoolController
 from fitnoise.errors import PlanError
 
 SQUARED, WELL = 32, 1e-4
-"""Sizes from which singular values come from eigenvectors, where the least is more than this part of the largest: then
-singular vectors are orthogonal to 1e-8, and their sums are right to the last digits."""
+"""The size from which singular values come from eigenvectors, if the least is more than this part of the largest.
+Singular vectors are then orthogonal to 1e-8, and their sums are right to the last digits."""
 
 Matrix = Any
 """An array of the backend's own kind, float64."""
@@ -31,28 +31,30 @@ Matrix = Any
 @final
 @dataclass(frozen=True)
 class Backend:
-    """A namespace of the array API and the device its arrays live on.
+    """A namespace of the array API and the device of its arrays.
 
-    **Guarantees**: results differ from NumPy's by rounding only; every array is float64.
+    **Guarantees**
+        * Results differ from NumPy's by rounding only.
+        * Every array is float64.
     """
 
     xp: Any
     device: Any = None
 
     def put(self, a: NDArray[Any]) -> Matrix:
-        """A NumPy array, moved here as float64."""
+        """Return a NumPy array as one of this backend, as float64."""
         if self.xp is np:
             return np.asarray(a, dtype=np.float64)
         return self.xp.asarray(np.ascontiguousarray(a, dtype=np.float64), device=self.device)
 
     def get(self, a: Matrix) -> NDArray[np.float64]:
-        """An array of this backend, as NumPy's."""
+        """Return an array of this backend as NumPy's."""
         return np.asarray(a if self.xp is np else a.cpu(), dtype=np.float64)
 
     def triangle(self, a: Matrix) -> Matrix:
-        """T with TᵀT = aᵀa and no more rows than columns: R of a = QR where there are more, `a` itself otherwise.
+        """Return T with TᵀT = aᵀa and no more rows than columns, for each matrix of a stack.
 
-        Of a stack of matrices, of each.
+        T is the R of a = QR if `a` has more rows than columns, and otherwise `a` itself.
         """
         rows, k = a.shape[-2:]
         if rows <= k:
@@ -65,7 +67,10 @@ class Backend:
         return self.xp.linalg.qr(a, mode="reduced")[1]
 
     def root(self, gram: Matrix) -> Matrix:
-        """T with TᵀT = the positive semidefinite part of a symmetric matrix (…, k, k); triangular where definite."""
+        """Return T with TᵀT = the positive semidefinite part of a symmetric matrix (…, k, k).
+
+        T is triangular if the matrix is definite.
+        """
         if self.xp is np:
             with contextlib.suppress(np.linalg.LinAlgError):
                 return np.linalg.cholesky(gram).swapaxes(-1, -2)
@@ -74,10 +79,11 @@ class Backend:
         return self.xp.sqrt(self.xp.maximum(values, zero))[..., None] * vectors.swapaxes(-1, -2)
 
     def svd(self, a: Matrix) -> tuple[Matrix, Matrix, Matrix]:
-        """(U, s, Vᵀ), thin; of a stack of matrices, of each.
+        """Return (U, s, Vᵀ), thin, for each matrix of a stack.
 
-        Large square ones by the eigenvectors U of a aᵀ, a third of the work: s and V are the lengths and the directions
-        of the rows of Uᵀa, which rounding leaves orthogonal but for ε (s₁/s_k)². Where that is too much, afresh.
+        Large square matrices use the eigenvectors U of a aᵀ, a third of the work. s and V are the lengths and the
+        directions of the rows of Uᵀa. Rounding leaves these orthogonal up to ε (s₁/s_k)². Where that is too much, the
+        decomposition is recomputed.
         """
         if a.shape[-2] == a.shape[-1] >= SQUARED:
             xp = self.xp
@@ -95,10 +101,10 @@ NUMPY = Backend(np)
 
 
 def torch_backend(device: str = "cuda") -> Backend:
-    """PyTorch on a device such as "cuda", "cuda:1" or "cpu".
+    """Return PyTorch on a device such as "cuda", "cuda:1" or "cpu".
 
     Raises:
-        PlanError: the extra is not installed, or there is no such device.
+        PlanError: The extra is not installed, or the device does not exist.
     """
     try:
         import torch
@@ -128,10 +134,10 @@ def torch_backend(device: str = "cuda") -> Backend:
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Within it matrices are multiplied and decomposed by one thread: of small ones several are slower than one.
+    """Multiply and decompose matrices by one thread inside the context: for small matrices, several are slower.
 
-    The libraries have one such number for the process. The first to enter sets it, and the last to leave puts it back:
-    if each of several threads put back what it found, the number of another could stay.
+    The libraries have one such number for the process. The first thread to enter sets it, and the last to leave
+    restores it. If each thread restored the number that it found, the number of another could stay.
     """
     with _LIMITING:
         if not _within:
@@ -149,13 +155,16 @@ def one_thread() -> Iterator[None]:
 _LIMITING = threading.Lock()
 
 _within: list[None] = []
-"""One for each that is within."""
+"""One entry for each thread inside the context."""
 
 _limits: list[Any] = []
-"""The limit, while somebody is."""
+"""The limit, while a thread is inside the context."""
 
 
 @cache
 def _libraries() -> ThreadpoolController:
-    """Those that have threads. They are looked for once: it takes some milliseconds, as long as a small plan."""
+    """Return the controller of the libraries with threads.
+
+    The search for them takes some milliseconds, as long as a small plan, so it is done once.
+    """
     return ThreadpoolController()

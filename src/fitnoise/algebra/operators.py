@@ -1,9 +1,8 @@
-"""Linear query operators: what is asked of one axis of the domain, or of several.
+"""Linear query operators: queries along one axis of the domain, or along several.
 
-An operator is a real m × n matrix known by its structure: `shape`, `mv` (apply to a vector) and `T`
-(its adjoint). Everything else one may want to know of it (`dense`, `gram`, `column_norms`, …) is a
-rule in :mod:`fitnoise.algebra.rules`. Classes here are final, frozen and hold integers where the queries are
-counts; a new one costs three lines in the test zoo.
+An operator is a real m × n matrix known by its structure: `shape`, `mv` (apply to a vector) and `T` (its adjoint). All
+other quantities (`dense`, `gram`, `column_norms`, …) are rules in :mod:`fitnoise.algebra.rules`. Classes here are final
+and frozen. They hold integers if the queries are counts. A new class costs three lines in the test zoo.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ class Operator(abc.ABC):
     """A real m × n matrix, by structure.
 
     **Guarantees** (checked for every member of the zoo)
-        * `mv` is linear and agrees with `rules.dense`;
-        * ⟨y, A x⟩ = ⟨Aᵀ y, x⟩;
+        * `mv` is linear and agrees with `rules.dense`.
+        * ⟨y, A x⟩ = ⟨Aᵀ y, x⟩ for all x and y.
         * `A.T.T` acts as `A`, and `A.T.shape` is `A.shape` reversed.
     """
 
@@ -36,11 +35,11 @@ class Operator(abc.ABC):
 
     @abc.abstractmethod
     def mv(self, x: Array) -> Array:
-        """A x along the first axis of `x`, of shape (n, ...) → (m, ...)."""
+        """Return A x along the first axis of `x`, of shape (n, ...) → (m, ...)."""
 
     @abc.abstractmethod
     def rmv(self, y: Array) -> Array:
-        """Aᵀ y along the first axis of `y`, of shape (m, ...) → (n, ...)."""
+        """Return Aᵀ y along the first axis of `y`, of shape (m, ...) → (n, ...)."""
 
     @property
     def T(self) -> Operator:  # noqa: N802 - the name of the transpose everywhere in numerical Python
@@ -62,11 +61,11 @@ class Transpose(Operator):
         return n, m
 
     def mv(self, x: Array) -> Array:
-        """Aᵀ x."""
+        """Return Aᵀ x."""
         return self.of.rmv(x)
 
     def rmv(self, y: Array) -> Array:
-        """A y."""
+        """Return A y."""
         return self.of.mv(y)
 
     @property
@@ -142,16 +141,16 @@ class Dense(Operator):
         return m, n
 
     def mv(self, x: Array) -> Array:
-        """A x."""
+        """Return A x."""
         return _product(self.matrix, x)
 
     def rmv(self, y: Array) -> Array:
-        """Aᵀ y."""
+        """Return Aᵀ y."""
         return _product(self.matrix.T, y)
 
 
 def _product(a: Array, x: Array) -> Array:
-    """A matrix times the first axis of an array; without the detour that an array of one or two axes does not need."""
+    """Return a matrix times the first axis of an array; one or two axes need no tensor product."""
     return np.asarray(a @ x if x.ndim <= 2 else np.tensordot(a, x, axes=(1, 0)))
 
 
@@ -168,11 +167,11 @@ class Identity(Operator):
         return self.n, self.n
 
     def mv(self, x: Array) -> Array:
-        """X itself."""
+        """Return x itself."""
         return x
 
     def rmv(self, y: Array) -> Array:
-        """Y itself."""
+        """Return y itself."""
         return y
 
 
@@ -189,11 +188,11 @@ class Total(Operator):
         return 1, self.n
 
     def mv(self, x: Array) -> Array:
-        """Σ_i x_i."""
+        """Return Σ_i x_i."""
         return np.asarray(x.sum(axis=0, keepdims=True))
 
     def rmv(self, y: Array) -> Array:
-        """The one entry of y, n times."""
+        """Return the one entry of y, n times."""
         return np.asarray(np.repeat(y, self.n, axis=0))
 
 
@@ -210,11 +209,11 @@ class Prefix(Operator):
         return self.n, self.n
 
     def mv(self, x: Array) -> Array:
-        """Cumulative sums."""
+        """Return cumulative sums."""
         return np.asarray(np.cumsum(x, axis=0))
 
     def rmv(self, y: Array) -> Array:
-        """Cumulative sums from the end."""
+        """Return cumulative sums from the end."""
         return np.asarray(np.cumsum(y[::-1], axis=0)[::-1])
 
 
@@ -263,13 +262,13 @@ class Intervals(Operator):
         return lo, hi
 
     def mv(self, x: Array) -> Array:
-        """Differences of cumulative sums."""
+        """Return differences of cumulative sums."""
         lo, hi = self.ends
         sums = np.concatenate([np.zeros_like(x[:1]), np.cumsum(x, axis=0)])
         return np.asarray(sums[hi] - sums[lo])
 
     def rmv(self, y: Array) -> Array:
-        """Cumulative sums of the starts less the ends."""
+        """Return cumulative sums of the starts less the ends."""
         lo, hi = self.ends
         steps = np.zeros((self.n + 1, *y.shape[1:]), dtype=y.dtype)
         np.add.at(steps, lo, y)
@@ -290,12 +289,12 @@ class Averages(Operator):
 
     @cached_property
     def of(self) -> Intervals:
-        """The sums of which they are, in whole numbers."""
+        """The sums that the means divide, in whole numbers."""
         return Intervals(self.n, self.bounds)
 
     @cached_property
     def widths(self) -> NDArray[np.intp]:
-        """How many cells each mean is of, (number of intervals,)."""
+        """The number of cells of each mean, (number of intervals,)."""
         lo, hi = self.of.ends
         return np.asarray(hi - lo)
 
@@ -305,11 +304,11 @@ class Averages(Operator):
         return self.of.shape
 
     def mv(self, x: Array) -> Array:
-        """Sums, each divided by how many it is of."""
+        """Return sums, each divided by its number of cells."""
         return np.asarray(self.of.mv(x) / self.widths.reshape(-1, *(1,) * (x.ndim - 1)))
 
     def rmv(self, y: Array) -> Array:
-        """The adjoint of the sums, of what is divided before."""
+        """Return the adjoint of the sums of y, divided by the numbers of cells."""
         return self.of.rmv(y / self.widths.reshape(-1, *(1,) * (y.ndim - 1)))
 
 
@@ -355,12 +354,12 @@ class Differences(Operator):
         return one, other
 
     def mv(self, x: Array) -> Array:
-        """Differences."""
+        """Return differences."""
         one, other = self.ends
         return np.asarray(x[one] - x[other])
 
     def rmv(self, y: Array) -> Array:
-        """Every entry, added to its cell, and taken from the other."""
+        """Return each entry added to its cell, and subtracted from the other."""
         one, other = self.ends
         out = np.zeros((self.n, *y.shape[1:]), dtype=y.dtype)
         np.add.at(out, one, y)
@@ -404,11 +403,11 @@ class Groups(Operator):
         return len(self.groups), self.n
 
     def mv(self, x: Array) -> Array:
-        """One sum per group."""
+        """Return one sum per group."""
         return np.stack([x[list(g)].sum(axis=0) for g in self.groups])
 
     def rmv(self, y: Array) -> Array:
-        """Every group's entry, added to each of its cells."""
+        """Return every group's entry, added to each of its cells."""
         out = np.zeros((self.n, *y.shape[1:]), dtype=y.dtype)
         for value, g in zip(y, self.groups, strict=True):
             out[list(g)] += value
@@ -416,12 +415,13 @@ class Groups(Operator):
 
 
 def plain(matrix: Array) -> Operator:
-    """The operator of a matrix (m, n): by structure where every query is a sum of neighbouring cells, else dense.
+    """Return the operator of a matrix (m, n): by structure if every query sums neighbouring cells, else dense.
 
     Raises:
-        WorkloadError: as :class:`Dense`.
+        WorkloadError: :class:`Dense` refuses the matrix.
 
-    **Guarantees**: its matrix is the one given, entry by entry.
+    **Guarantees**
+        * The operator's matrix is the given one, entry by entry.
     """
     dense = Dense(matrix)
     m, n = dense.shape
@@ -467,11 +467,11 @@ class Kronecker(Operator):
         return m, n
 
     def mv(self, x: Array) -> Array:
-        """One factor along each axis."""
+        """Apply one factor along each axis."""
         return self._along_axes(x, [f.mv for f in self.factors], [f.shape[1] for f in self.factors])
 
     def rmv(self, y: Array) -> Array:
-        """One adjoint along each axis."""
+        """Apply one adjoint along each axis."""
         return self._along_axes(y, [f.rmv for f in self.factors], [f.shape[0] for f in self.factors])
 
     @staticmethod
@@ -507,11 +507,11 @@ class Stack(Operator):
         return sum(p.shape[0] for p in self.parts), self.parts[0].shape[1]
 
     def mv(self, x: Array) -> Array:
-        """Each part's answers in turn."""
+        """Return each part's answers in turn."""
         return np.concatenate([p.mv(x) for p in self.parts])
 
     def rmv(self, y: Array) -> Array:
-        """Σ_i A_iᵀ y_i."""
+        """Return Σ_i A_iᵀ y_i."""
         splits = np.cumsum([p.shape[0] for p in self.parts])[:-1]
         return np.asarray(sum(p.rmv(piece) for p, piece in zip(self.parts, np.split(y, splits), strict=True)))
 
@@ -539,14 +539,14 @@ class Scaled(Operator):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """As the operator scaled."""
+        """The shape of the scaled operator."""
         return self.of.shape
 
     def mv(self, x: Array) -> Array:
-        """W ∘ (A x)."""
+        """Return w ∘ (A x)."""
         y = self.of.mv(x)
         return np.asarray(y * self.weights.reshape(-1, *(1,) * (y.ndim - 1)))
 
     def rmv(self, y: Array) -> Array:
-        """Aᵀ (w ∘ y)."""
+        """Return Aᵀ (w ∘ y)."""
         return self.of.rmv(y * self.weights.reshape(-1, *(1,) * (y.ndim - 1)))

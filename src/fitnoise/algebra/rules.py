@@ -1,7 +1,7 @@
-"""What is known of an operator without multiplying it out: one table per question, one law per line.
+"""Quantities of an operator without its matrix: one table per quantity, one law per line.
 
-A missing rule is an error that says so, never a silent dense fallback. Squared norms are returned,
-since sensitivities and variances are squares.
+A missing rule raises an error that names it, never a silent dense fallback. Norms are returned squared, since
+sensitivities and variances are squares.
 """
 
 from __future__ import annotations
@@ -33,55 +33,55 @@ def no_rule(question: str, a: Operator) -> WorkloadError:
 
 
 PANEL = 64
-"""Rows and columns that are turned over at once: a whole square would be read down its columns."""
+"""The rows and columns that are transposed at once: a complete square would be read down its columns."""
 
 
 @singledispatch
 def dense(a: Operator) -> Array:
-    """The matrix itself, shape (m, n); integers where the queries are integers."""
+    """Return the matrix itself, shape (m, n); integers if the queries are integers."""
     raise no_rule("dense form", a)
 
 
 @singledispatch
 def gram(a: Operator) -> Array:
-    """AᵀA, shape (n, n)."""
+    """Return AᵀA, shape (n, n)."""
     raise no_rule("Gram matrix", a)
 
 
 @singledispatch
 def column_norms(a: Operator) -> Array:
-    """Σ_j A_ji² for each cell i, shape (n,): what one record in cell i moves, squared."""
+    """Return Σ_j A_ji² for each cell i, shape (n,): the squared change that one record in cell i makes."""
     raise no_rule("column norms", a)
 
 
 @singledispatch
 def row_norms(a: Operator) -> Array:
-    """Σ_i A_ji² for each query j, shape (m,)."""
+    """Return Σ_i A_ji² for each query j, shape (m,)."""
     raise no_rule("row norms", a)
 
 
 @singledispatch
 def weighted_gram(a: Operator, w: Array) -> Array:
-    """Aᵀ diag(w) A = Σ_j w_j a_j a_jᵀ, shapes (m, ...) → (n, n, ...) in floating point.
+    """Return Aᵀ diag(w) A = Σ_j w_j a_j a_jᵀ, shapes (m, ...) → (n, n, ...) in floating point.
 
-    The trailing axes of `w` are so many sets of weights. Adjoint of :func:`row_variances`:
-    ⟨Aᵀ diag(w) A, S⟩ = Σ_j w_j a_jᵀ S a_j.
+    The trailing axes of `w` number sets of weights. The map is the adjoint of :func:`row_variances`: ⟨Aᵀ diag(w) A, S⟩
+    = Σ_j w_j a_jᵀ S a_j.
     """
     raise no_rule("weighted Gram matrix", a)
 
 
 @singledispatch
 def row_variances(a: Operator, s: Array) -> Array:
-    """a_jᵀ S a_j for each query j, shapes (n, n, ...) → (m, ...): the variances of A x when S is the covariance of x.
+    """Return a_jᵀ S a_j for each query j, shapes (n, n, ...) → (m, ...): the variances of A x for covariance S of x.
 
-    The trailing axes of `s` are so many matrices; of each only the symmetric part counts, (S + Sᵀ)/2. No sum over
-    cells outside a query is taken and subtracted, so the error is relative to Σ_ik |A_ji| |S_ik| |A_jk|.
+    The trailing axes of `s` number matrices. Only the symmetric part (S + Sᵀ)/2 of each counts. The rule subtracts no
+    sum over cells outside a query, so the error is relative to Σ_ik |A_ji| |S_ik| |A_jk|.
     """
     raise no_rule("row variances", a)
 
 
 def _squarable(a: Operator) -> Array:
-    """The matrix, in floating point where the squares of its integers could pass 64 bits."""
+    """Return the matrix, in floating point if the squares of its integers could pass 64 bits."""
     m = dense(a)
     if m.dtype.kind == "i" and max(int(m.max()), -int(m.min())) ** 2 * max(m.shape) >= 2**62:
         return m.astype(np.float64)
@@ -89,18 +89,18 @@ def _squarable(a: Operator) -> Array:
 
 
 def _like(w: Array, t: Array) -> Array:
-    """One number per entry of the first axis, shaped to multiply `t`."""
+    """Return one number per entry of the first axis, shaped to multiply `t`."""
     return w.reshape(-1, *(1,) * (t.ndim - 1))
 
 
 def _upper(t: Array) -> Array:
-    """The cells i ≤ j of a square, shaped to select from `t` (n, n, ...)."""
+    """Return a mask of the cells i ≤ j of a square, shaped to select from `t` (n, n, ...)."""
     n = len(t)
     return np.tri(n, dtype=np.bool_).T.reshape(n, n, *(1,) * (t.ndim - 2))
 
 
 def _folded(s: Array) -> Array:
-    """The upper triangular U with xᵀU x = xᵀS x."""
+    """Return the upper triangular U with xᵀU x = xᵀS x."""
     n, i = len(s), np.arange(len(s))
     u = np.zeros(s.shape)
     for at in range(0, n, PANEL):
@@ -113,7 +113,7 @@ def _folded(s: Array) -> Array:
 
 
 def _mirrored(s: Array) -> Array:
-    """The symmetric matrix with the upper triangle of S, in its place."""
+    """Return the symmetric matrix with the upper triangle of S, in place."""
     for at in range(0, len(s), PANEL):
         to = at + PANEL
         own = s[at:to, at:to]
@@ -123,9 +123,10 @@ def _mirrored(s: Array) -> Array:
 
 
 def _covering(starts: Array) -> Array:
-    """Of the numbers at (lo, hi), the sum over all intervals with lo ≤ min(i,j) and hi ≥ max(i,j), for all i, j.
+    """Return the sum over all intervals with lo ≤ min(i,j) and hi ≥ max(i,j) of the numbers at (lo, hi), for all i, j.
 
-    In place, row by row: a third of the time of numpy's sums over the first axis, which go down.
+    The function works in place, row by row. This takes a third of the time of numpy's sums over the first axis, which
+    go down the columns.
     """
     for i in range(1, len(starts)):
         starts[i, i:] += starts[i - 1, i:]

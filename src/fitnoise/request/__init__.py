@@ -1,1 +1,1 @@
-"""What users say: tables, targets, questions, and the documents they are written in."""
+"""The statements of users: tables, targets, questions, and the documents that hold them."""

@@ -116,7 +116,7 @@ class CategoricalSpec(_WithMissing):
         return self
 
     def build(self, folder: Path | None) -> Attribute:
-        """The attribute; SpecError when its codes are in a file and the folder is not known."""
+        """Return the attribute. Raise SpecError if its codes are in a file and the folder is not known."""
         found = self.lookup if self.lookup_file is None else file_beside(folder, "lookup_file", self.lookup_file)
         more: dict[str, Any] = {"column": self.column, "lookup": found, **self._beside}
         if self.codes_file is not None:
@@ -140,7 +140,7 @@ class OrderedSpec(_WithMissing):
     )
 
     def build(self, folder: Path | None) -> Attribute:
-        """The attribute."""
+        """Return the attribute."""
         return Ordered(self.low, self.high, self.clip, self.column, **self._beside)
 
 
@@ -154,7 +154,7 @@ class BinnedSpec(_WithMissing):
     )
 
     def build(self, folder: Path | None) -> Attribute:
-        """The attribute."""
+        """Return the attribute."""
         return Binned(self.cuts, column=self.column, **self._beside)
 
 
@@ -170,7 +170,7 @@ class BySpec(Part):
     )
 
     def build(self) -> By:
-        """The rule."""
+        """Return the rule."""
         return By(self.by, self.values, self.default)
 
 
@@ -214,7 +214,7 @@ class AmountSpec(_WithMissing):
         return self
 
     def build(self, folder: Path | None) -> Attribute:
-        """The attribute."""
+        """Return the attribute."""
         own = {name: x for name, x in self._beside.items() if name != "read"}
         valid = None if self.valid is None else (self.valid[0], self.valid[1])
         said = {"step": self.step, "column": self.column, "valid": valid, "ceilings": self.ceilings}
@@ -278,14 +278,14 @@ class HierarchySpec(_WithMissing):
         return self
 
     def build(self, folder: Path | None) -> Attribute:
-        """The attribute; SpecError when its places are in a file and the folder is not known."""
+        """Return the attribute. Raise SpecError if its places are in a file and the folder is not known."""
         if self.file is None:
             return Hierarchy(self.levels, self.places, children=self.children, column=self.column)
         return Hierarchy.from_file(file_beside(folder, "file", self.file), self.levels, column=self.column)
 
 
 def file_beside(folder: Path | None, key: str, name: str) -> Path:
-    """A file beside the specification."""
+    """Return the path of a file next to the specification."""
     if any(ord(c) < ord(" ") for c in name):  # what \n and \t in "C:\new\table.csv" are
         raise SpecError(
             "file-name-unusable",
@@ -311,9 +311,9 @@ def file_beside(folder: Path | None, key: str, name: str) -> Path:
 AttributeSpec = Annotated[
     CategoricalSpec | OrderedSpec | BinnedSpec | AmountSpec | HierarchySpec, Field(discriminator="type")
 ]
-"""All kinds there are."""
+"""All kinds of attributes."""
 
 KINDS: tuple[str, ...] = tuple(
     name for model in get_args(get_args(AttributeSpec)[0]) for name in get_args(model.model_fields["type"].annotation)
 )
-"""What they are called."""
+"""The names of the kinds."""

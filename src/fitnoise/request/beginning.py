@@ -1,4 +1,4 @@
-"""A specification to begin with, from the names of its attributes: it asks for what must be said, and guesses none."""
+"""A starter specification from the names of its attributes: it marks the facts to state, and guesses none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tomli_w
 from fitnoise.kernel.domain import Domain, Ordered
 
 MARK = "fill in: "
-"""What stands behind a key that has to be said."""
+"""The mark behind a key that the publisher has to state."""
 
 _TOP = """\
 # Who is protected, which tables are published, and how accurate each must be.
@@ -86,7 +86,7 @@ KINDS = {
         },
     ),
 }
-"""By the type of an attribute what it is, and keys with an example and a word each."""
+"""For each type of attribute, its meaning, and keys with an example and a comment each."""
 
 _TARGET = {
     "margin": ("15", MARK + "every number is to be within 15 of the truth, as often as the confidence says"),
@@ -103,15 +103,17 @@ _QUESTION = """\
 
 
 def begun(attributes: Mapping[str, str]) -> str:
-    """A specification, as TOML with comments.
+    """Return a starter specification, as TOML with comments.
 
     Args:
-        attributes: the type of each, a key of KINDS, by name.
+        attributes: The type of each attribute, a key of KINDS, by name.
 
     Raises:
-        DomainError: a name that no attribute may have.
+        DomainError: An attribute cannot have some name.
 
-    **Guarantees**: with the examples of the marked keys it can be planned for, and without one of them it is refused.
+    **Guarantees**
+        * With the examples of the marked keys, the specification can be planned.
+        * Without one of these keys, it is refused.
     """
     Domain({name: Ordered(0, 1) for name in attributes})
     lines = [_TOP]
@@ -138,7 +140,7 @@ def _quoted(name: str) -> str:
 
 
 def _told(keys: Mapping[str, tuple[str, str]]) -> list[str]:
-    """Keys with their examples, not yet said, and what they mean."""
+    """Return lines of keys with their examples, commented out, and their meaning."""
     said = {f"# {key} = {value}": word for key, (value, word) in keys.items()}
     width = max(map(len, said))
     return [f"{example:{width}}  # {word}" for example, word in said.items()]

@@ -1,4 +1,4 @@
-"""What is wrong with a specification, said so that it can be mended."""
+"""The problems of a specification, stated so that the publisher can correct them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fitnoise.request.attributes import KINDS
 from fitnoise.request.parts import BACKSLASH
 
 MAX_LISTED = 10
-"""Largest number of problems whose sentences one error repeats; all are in its `problems`."""
+"""The largest number of problems whose sentences one error repeats; all are in its `problems`."""
 
 _WANTED = {
     "float_type": "a number",
@@ -29,13 +29,13 @@ _WANTED = {
     "literal_error": "{expected}",
     "enum": "{expected}",
 }
-"""What each of pydantic's "this is of another kind" would have taken."""
+"""The kind of value that each of pydantic's type errors expected."""
 
 _LENGTHS = ("too_short", "too_long", "string_too_short", "string_too_long")
 """Pydantic's kinds of errors about the length of a list or a text."""
 
 OUTCOME = "No data were read."
-"""What did not happen where a specification has a problem."""
+"""The outcome sentence of a problem in a specification."""
 
 DECIMAL_POINT = "Numbers have a decimal point and nothing between the digits, such as 5.5 or 1000."
 """The advice for a number with a comma; a sentence."""
@@ -122,11 +122,12 @@ def number_advice(text: str, otherwise: str) -> str:
 def complaints(errors: Sequence[ErrorDetails], document: Any) -> list[SpecError]:
     """Return one error for each place of the document at which pydantic found something.
 
-    Pydantic lists what every branch of a union would have wanted. Where one branch was meant (its error lies deeper, or
-    is not about the kind), only that is said; where none was, the kinds wanted are joined by "or".
+    Pydantic lists the expectations of every branch of a union. If the document follows one branch, the error names this
+    branch only: its problem lies deeper, or is not about the kind. Otherwise the error joins the expected kinds by
+    "or".
 
     Args:
-        errors: As pydantic lists them.
+        errors: The errors, as pydantic lists them.
         document: The document, of JSON values.
     """
     placed = [(_located(e, document), e) for e in errors]
@@ -158,7 +159,7 @@ def complaints(errors: Sequence[ErrorDetails], document: Any) -> list[SpecError]
 
 
 def _located(error: ErrorDetails, document: Any) -> tuple[str | int, ...]:
-    """The error's place without the names of union branches, which the document does not have."""
+    """Return the error's place without the names of union branches, which the document does not have."""
     place: list[str | int] = []
     here: Any = document
     for step in error["loc"]:
@@ -175,7 +176,7 @@ def _explained(place: tuple[str | int, ...], error: ErrorDetails) -> SpecError:
     """Return the error for anything but a wrong type."""
     kind, context = error["type"], error.get("ctx", {})
     raised = context.get("error")
-    if isinstance(raised, SpecError):  # of a validator of ours
+    if isinstance(raised, SpecError):  # a validator of fitnoise raised it
         path = _path((*place, *_steps(raised)))
         return raised if path is None else raised.with_place(path)
     if kind == "missing":

@@ -1,6 +1,6 @@
-"""The values that no number of a table counts, in words: the one place that decides what a table covers.
+"""The values that no number of a table counts, in words: the one place that decides which values a table covers.
 
-A record is counted by some number of a table if, and only if, its values are in none of the cells that are listed here.
+Some number of a table counts a record if and only if its values are in none of the cells listed here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fitnoise.kernel.selections import Selection
 from fitnoise.request.workloads import Table
 
 MAX_PIECES = 8
-"""Pieces of a list of values that are printed."""
+"""The number of printed pieces of a list of values."""
 
 
 @final
@@ -26,8 +26,9 @@ MAX_PIECES = 8
 class ValueList:
     """Values of an attribute, or of several, in few words.
 
-    name: The attribute. pieces: Runs of ordered values as "1–13", and values alone. more: The number of values that the
-    pieces leave out.
+    name: The attribute.
+    pieces: Runs of ordered values as "1–13", and single values.
+    more: The number of values that the pieces leave out.
     """
 
     name: str
@@ -50,7 +51,7 @@ def list_values(name: str, attribute: Attribute, cells: Iterable[int], max_piece
 
     Args:
         name: The name of the attribute.
-        attribute: Whose values they are.
+        attribute: The attribute of the values.
         cells: Their cells, each once.
         max_pieces: The number of pieces to print of the values in order; one more is printed if it is the last.
     """
@@ -70,7 +71,7 @@ def _runs(cells: list[int]) -> Iterator[tuple[int, int]]:
 
 
 def _run_text(attribute: Attribute, values: tuple[str | int, ...], first: int, last: int) -> str:
-    """Values that follow one another, as one."""
+    """Return the text of consecutive values."""
     if first == last:
         return str(values[first])
     if isinstance(attribute, Binned):
@@ -80,7 +81,7 @@ def _run_text(attribute: Attribute, values: tuple[str | int, ...], first: int, l
 
 
 def _bin_text(attribute: Binned, first: int, last: int) -> str:
-    """Bins that follow one another, as one bin."""
+    """Return the text of consecutive bins, as one bin."""
     ends = attribute.cuts[max(first - 1, 0) : first] + attribute.cuts[last : last + 1]
     if not ends:
         return "all"
@@ -88,11 +89,11 @@ def _bin_text(attribute: Binned, first: int, last: int) -> str:
 
 
 def uncounted(table: Table, domain: Domain) -> tuple[ValueList, ...]:
-    """Return the values that no number of a table counts, by attribute; of a matrix the combinations of values.
+    """Return the values that no number of a table counts, by attribute; for a matrix, the combinations of values.
 
     Args:
-        table: Whose numbers they are; of a pattern of tables, its template.
-        domain: Of the records.
+        table: The table of the numbers; for a pattern of tables, its template.
+        domain: The domain of the records.
 
     **Guarantees**
         * A record is counted, or its amount added up, if and only if none of its values is listed or among the `more`.
@@ -113,7 +114,7 @@ def uncounted_by_question(query: FiniteQuery, domain: Domain) -> tuple[tuple[Val
 
     Args:
         query: The question with finitely many answers.
-        domain: Of the records.
+        domain: The domain of the records.
     """
 
     def others(name: str, values: Selection) -> ValueList:

@@ -1,11 +1,11 @@
-"""The specification: who is protected, which tables will be published, how accurate each must be.
+"""The specification: the unit of protection, the tables to publish, and their accuracy.
 
-A document (TOML, or JSON inside a plan) validated by pydantic, with the plain objects of a publication on the other
-side; they convert into each other without loss: `Spec.of(publication).publication() == publication`.
+pydantic validates a document (TOML, or JSON inside a plan). It converts to the plain objects of a publication and back
+without loss: `Spec.of(publication).publication() == publication`.
 
-Nothing is guessed: a number given as text, or true for 1, is refused, like every key that is not known.
+fitnoise guesses nothing: it refuses a number given as text, true for 1, and every unknown key.
 
-(A little longer than other rooms: the document, its way in and its way out belong on one page.)
+(The module is longer than others, because the document, its input and its output belong together.)
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ from fitnoise.request.written import (
 )
 
 MAX_PROBLEMS = 200
-"""Largest number of pydantic's errors that are read."""
+"""The largest number of pydantic's errors that are read."""
 
 # --- the document -----------------------------------------------------------------------------------
 
@@ -98,7 +98,7 @@ class ByFileSpec(Part):
     )
 
     def build(self, folder: Path | None) -> By:
-        """The rule; SpecError where the folder of its file is not known."""
+        """Return the rule. Raise SpecError if the folder of its file is not known."""
         return By.from_file(file_beside(folder, "file", self.file), self.by, self.column, self.values, self.default)
 
 
@@ -134,7 +134,7 @@ _Value = bool | int | float | str
 
 
 def _way(given: Any) -> str:
-    """Return how values are written, by their kind and keys: errors are then about that way alone."""
+    """Return the form in which values are written, by their kind and keys: errors then refer to this form alone."""
     if isinstance(given, (SpanSpec, ValuesSpec)):
         return type(given).__name__
     if isinstance(given, Mapping):
@@ -154,7 +154,7 @@ _Pair = Annotated[list[_Value], Field(min_length=2, max_length=2)]
 
 
 def _rule(given: Any) -> str:
-    """Which rule for a target was meant, by the keys that are there: errors are then told of that one alone."""
+    """Return the rule for a target that the keys select: errors then refer to this rule alone."""
     if isinstance(given, (ByFileSpec, BySizeSpec)):
         return type(given).__name__
     if isinstance(given, Mapping):
@@ -283,7 +283,7 @@ class TableSpec(Part):
     )
 
     def build(self, domain: Domain, folder: Path | None = None) -> Table | Family:
-        """The table, or the pattern."""
+        """Return the table, or the pattern."""
         numbers = {kind.value: self._target(getattr(self, kind.value), folder) for kind in Kind}
         reference = PublicTotal(self.reference.total) if isinstance(self.reference, PublicTotalSpec) else self.reference
         if self.all is None and self.among is not None:
@@ -338,7 +338,7 @@ class TableSpec(Part):
         )
 
     def _target(self, x: _Number | None, folder: Path | None) -> Any:
-        """A number, or the rule for it."""
+        """Return a number, or the rule for it."""
         if isinstance(x, BySpec):
             return x.build()
         if isinstance(x, ByFileSpec):
@@ -357,7 +357,7 @@ class TableSpec(Part):
 
 
 def _others(domain: Domain, beside: Iterable[str]) -> list[str]:
-    """All attributes but amounts, and but some, and but the hierarchies of which these are levels."""
+    """Return all attributes except amounts, `beside`, and the hierarchies of which these are levels."""
     named = {domain.home(a) for a in beside if a in domain}
     return [a for a in domain if a not in named and a not in domain.steps]
 
@@ -368,7 +368,7 @@ def _selection(values: Any) -> Selection:
 
 
 def _matrix(rows: list[list[int | float]]) -> np.ndarray[Any, Any]:
-    """Whole numbers stay whole: np.array alone would wrap or round those beyond 64 bits."""
+    """Return a matrix in which integers stay exact: np.array alone would wrap or round those beyond 64 bits."""
     widths = {len(row) for row in rows}
     if len(widths) != 1:
         raise SpecError(
@@ -412,7 +412,7 @@ class CostSpec(Part):
     delta: float | None = Field(None, description="The δ of epsilon. If absent, privacy.delta applies.")
 
     def build(self, delta: float | None) -> Budget:
-        """The budget; `delta` goes with an epsilon that does not say its own; None, with a pure one."""
+        """Return the budget; `delta` completes an epsilon without its own; None, a pure one."""
         implied = delta if self.epsilon is not None else None
         epsilon = None if self.epsilon is None else _exact("epsilon", self.epsilon)
         return Budget(
@@ -427,14 +427,14 @@ _EXACT_NUMBER = re.compile(r"\d+(/\d+)?|(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?", re.A
 
 
 def exact_number(text: str, outcome: str = OUTCOME) -> Fraction:
-    """A number ≥ 0 written in decimals, or as a fraction such as "1/28", exactly.
+    """Return a number ≥ 0 written in decimals, or as a fraction such as "1/28", exactly.
 
     Args:
         text: The number.
-        outcome: Sentence that says what did not happen if it is none.
+        outcome: The sentence that says what did not happen if the text is not a number.
 
     Raises:
-        SpecError: anything else, or an exponent of more than three digits.
+        SpecError: The text is not such a number, or has an exponent of more than three digits.
     """
     try:
         if _EXACT_NUMBER.fullmatch(text):
@@ -514,7 +514,7 @@ class DataSpec(Part):
     )
 
     def conditions(self) -> dict[str, Any]:
-        """What `where` says, as plain values."""
+        """Return the content of `where`, as plain values."""
         bounds = {c: x.model_dump(exclude_none=True) for c, x in self.where.items() if isinstance(x, BoundsSpec)}
         return {**self.where, **bounds}
 
@@ -532,7 +532,7 @@ class CellBudgetsSpec(Part):
     )
 
     def build(self, domain: Domain) -> CellBudgets:
-        """The budgets of every cell."""
+        """Return the budgets of every cell."""
         known = {a: [str(v) for v in domain[a].values] for a in self.attributes}
         if not isinstance(self.values, dict):
             if self.default is not None:
@@ -598,7 +598,7 @@ class UnitSpec(Part):
     )
 
     def build(self, first: PrivacyUnit) -> PrivacyUnit:
-        """The unit, beside the one that is protected."""
+        """Return the unit, given the first one."""
         if (self.persons is None) == (self.max_records is None):
             raise SpecError(
                 "further-unit-size",
@@ -653,7 +653,7 @@ class LeftOutSpec(Part):
     )
 
     def asked(self) -> FiniteSpec:
-        """The same question among the others."""
+        """Return this question in the form of the others."""
         return FiniteSpec(name=self.name, query=Question.LEFT_OUT, people=self.people, epsilon=self.epsilon)
 
 
@@ -852,7 +852,7 @@ class FiniteSpec(Part):
     )
 
     def build(self, domain: Domain) -> FiniteQuery:
-        """The question."""
+        """Return the question."""
         given = self.where if isinstance(self.where, list) else [] if self.where is None else [self.where]
         where = []
         for condition in given:
@@ -886,7 +886,7 @@ _Mechanism = Literal["unbiased", "projection"]
 
 
 def _small(mechanism: str, size: int | None, projection: ProjectionSpec | None) -> SmallDatabase | None:
-    """What is said of a small database, if the mechanism is one for them."""
+    """Return the facts about a small database, if the mechanism is one for them."""
     if mechanism != "projection":
         if size is not None or projection is not None:
             raise SpecError(
@@ -952,7 +952,7 @@ class AlsoSpec(Part):
     )
 
     def build(self, domain: Domain, first: Publication, folder: Path | None) -> Publication:
-        """The tables, with the unit, the source and the δ of the first ones."""
+        """Return the tables, with the unit, the source and the δ of the first ones."""
         tables = [t.build(domain, folder) for t in self.tables]
         for t in tables:
             t.check(domain)
@@ -1044,7 +1044,7 @@ class Spec(Part):
     @model_validator(mode="before")
     @classmethod
     def _promise_alone(cls, given: Any) -> Any:
-        """`privacy = "pure"` for [privacy] definition = "pure"."""
+        """Replace `privacy = "pure"` by [privacy] definition = "pure"."""
         if isinstance(given, Mapping) and isinstance(given.get("privacy"), str):
             return {**given, "privacy": {"definition": given["privacy"]}}
         return given
@@ -1054,7 +1054,7 @@ class Spec(Part):
         """Validate a document.
 
         Raises:
-            SpecError: naming every key that is unknown, missing or of the wrong kind.
+            SpecError: A key is unknown, missing or of the wrong kind; the error names every such key.
         """
         try:
             return cls.model_validate(document)
@@ -1063,13 +1063,13 @@ class Spec(Part):
 
     @classmethod
     def from_toml(cls, text: str) -> Spec:
-        """Read TOML text; SpecError with the line where it is not TOML.
+        """Read TOML text. Raise SpecError with the line where it is not TOML.
 
         Args:
-            text: of a specification.
+            text: The text of a specification.
 
         Raises:
-            SpecError: it is no TOML, or no specification; with the place.
+            SpecError: The text is not TOML, or not a specification; the error has the place.
         """
         try:
             document = tomllib.loads(text)
@@ -1086,23 +1086,23 @@ class Spec(Part):
         return cls.parse(document)
 
     def to_toml(self) -> str:
-        """The document as TOML, without what equals the defaults."""
+        """Return the document as TOML, without what equals the defaults."""
         return toml(self.document())
 
     def document(self) -> dict[str, Any]:
-        """The document as plain JSON values, without what equals the defaults."""
+        """Return the document as plain JSON values, without what equals the defaults."""
         return self.model_dump(mode="json", exclude_defaults=True, exclude_none=True)
 
     def publication(self, folder: str | Path | None = None) -> Publication:
-        """The same as plain objects.
+        """Return the specification as plain objects.
 
         Args:
-            folder: files of codes are read relative to it; None refuses a specification that names any, so that
-                reading a plan opens no other file.
+            folder: The folder of the files of codes. None refuses a specification that names a file, so that reading a
+                plan opens no other file.
 
         Raises:
-            SpecError: anything that cannot be meant as written, with its place in the document: all mistakes that do
-                not follow from others.
+            SpecError: Something cannot be meant as written. The error lists all mistakes that do not follow from
+            others, with their places in the document.
         """
         place, p, d = None if folder is None else Path(folder), self.privacy, self.data
         unit, source, small, objective = PrivacyUnit(), DataSource(), None, Objective()
@@ -1196,14 +1196,14 @@ class Spec(Part):
 
     @classmethod
     def of(cls, publication: Publication) -> Spec:
-        """The document that says what these objects say.
+        """Return the document of a publication.
 
         Args:
-            publication: what to say.
+            publication: The publication to write.
 
         Raises:
-            SpecError, WorkloadError: something that a specification cannot say, such as an attribute, a view or a
-                target of a class of one's own.
+            SpecError, WorkloadError: A specification cannot state some part, such as an attribute, a view or a target
+            of another class.
         """
         w, s, u, o = publication.workload, publication.source, publication.unit, publication.objective
         document: dict[str, Any] = {
@@ -1273,7 +1273,7 @@ class _Mistakes:
             self.found.append(located(error, where))
 
     def each(self, parts: Iterable[_P], where: str, build: Callable[[_P], _Built]) -> list[_Built]:
-        """What each part of a list says; of those that say nothing, what is wrong is remembered."""
+        """Return the results of the parts of a list; the problems of parts without a result are remembered."""
         built = []
         for i, part in enumerate(parts):
             with self.at(f"{where}[{i}]"):
@@ -1312,11 +1312,11 @@ def located(error: FitnoiseError, where: str) -> SpecError:
 
     Args:
         error: The error, of any class.
-        where: Path of the part at fault; empty for the specification.
+        where: The path of the part at fault; empty for the specification.
 
     **Guarantees**
-        * The code and the sentences stay, but for the outcome.
-        * A place that is a path of the document stays, and one that is a key of the part is put behind `where`.
+        * The code and the sentences stay, except for the outcome.
+        * A place that is a path of the document stays, and one that is a key of the part follows `where`.
     """
     if isinstance(error, SpecError):
         problem = error
@@ -1347,7 +1347,7 @@ def load_spec(path: str | Path) -> Publication:
     """Read a TOML specification and the files of codes it names.
 
     Raises:
-        SpecError: the file cannot be read or used; no data were read.
+        SpecError: The file cannot be read or used; no data were read.
     """
     path = Path(path)
     try:
@@ -1358,7 +1358,7 @@ def load_spec(path: str | Path) -> Publication:
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema of a specification."""
+    """Return the JSON Schema of a specification."""
     schema = Spec.model_json_schema()
     privacy = schema["properties"]["privacy"]
     schema["properties"]["privacy"] = {

@@ -1,4 +1,4 @@
-"""What all parts of a specification have in common."""
+"""The common behaviour of all parts of a specification."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ BACKSLASH = (
     r"A backslash in double quotes begins an escape; write a path in single quotes, as in 'C:\data\codes.csv', "
     "or with /."
 )
-"""The advice for a Windows path in double quotes, which is no TOML, or another text; a sentence."""
+"""The advice for a Windows path in double quotes, which is not TOML, or is another text; a sentence."""
 
 
 class Part(BaseModel):
-    """Keys of one place of the document: of no other kinds than said, and none that are not known."""
+    """The keys of one place of the document: values of other kinds and unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
     elsewhere: ClassVar[Mapping[str, str]] = {}
-    """Keys that others have in such a place, and how the same is said here."""
+    """Keys that other parts have in such a place, and the key that states the same here."""
 
     @model_validator(mode="wrap")
     @classmethod
     def _known_keys(cls, given: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        """Name each unknown key and the key of *this* part that may have been meant, beside what is wrong in others."""
+        """Refuse each unknown key with the key of *this* part that it may mean, together with all other problems."""
         unknown = [str(k) for k in given if k not in cls.model_fields] if isinstance(given, Mapping) else []
         if not unknown:
             return handler(given)
@@ -44,7 +44,7 @@ class Part(BaseModel):
 
 
 def _again(error: ErrorDetails) -> InitErrorDetails:
-    """An error as it is raised."""
+    """Return an error in the form in which it is raised."""
     kind, context = error["type"], error.get("ctx", {})
     own = kind == "unknown_key"
     again = _unknown_key(context["key"], context["action"]) if own else kind

@@ -28,10 +28,10 @@ from fitnoise.request.targets import By, BySize, Kind, PublicTotal
 from fitnoise.request.workloads import EACH, AtMost, Average, Change, Table, ToDate, Workload, used_attributes
 
 LEAST_SHARE = 1e-6
-"""Least relative budget of a cell that may be counted at all."""
+"""The least relative budget of a cell that can be counted at all."""
 
 WARMEST = 0.1
-"""Largest temperature of an estimate: above it small databases are smoothed too much."""
+"""The largest temperature of an estimate: above it, small databases are smoothed too much."""
 
 
 def _not_one_measure(found: Sequence[str]) -> SpecError:
@@ -46,7 +46,7 @@ def _not_one_measure(found: Sequence[str]) -> SpecError:
 
 
 def _delta_out_of_range(delta: float) -> SpecError:
-    """Return the error for a δ that is no probability strictly between 0 and 1."""
+    """Return the error for a δ that is not a probability strictly between 0 and 1."""
     return SpecError(
         "delta-out-of-range",
         f"The delta is {delta!r}.",
@@ -71,16 +71,16 @@ def _name_twice(name: str) -> SpecError:
 @final
 @dataclass(frozen=True)
 class Budget:
-    """A privacy cost, said in exactly one way.
+    """A privacy cost, stated in exactly one way.
 
     Args:
-        rho: zCDP, exact when given as a Fraction or an integer; a float is taken as the binary fraction it is.
-        mu: Gaussian differential privacy; ρ = μ²/2.
-        epsilon: guaranteed ε at `delta`: what is proven for the noise that is used stays within it.
-        delta: with `epsilon`, and only with it; an ε without δ is pure: only plans that promise pure ε can keep it.
+        rho: The ρ of zCDP, exact if given as a Fraction or an integer; a float is taken as the binary fraction it is.
+        mu: The μ of Gaussian differential privacy; ρ = μ²/2.
+        epsilon: The guaranteed ε at `delta`: the proven ε of the noise used stays within it.
+        delta: The δ of `epsilon`; no other cost has one. An ε without δ is pure: only plans with pure ε-DP can keep it.
 
     Raises:
-        SpecError: not exactly one of the three, or a number that is not positive and finite.
+        SpecError: Not exactly one of the three is given, or a number is not positive and finite.
     """
 
     rho: Fraction | None = None
@@ -123,11 +123,11 @@ class Budget:
 
     @property
     def pure(self) -> Fraction | None:
-        """The ε of a pure budget, exact; None of others."""
+        """The ε of a pure budget, exact; None for other budgets."""
         return Fraction(self.epsilon) if self.epsilon is not None and self.delta is None else None
 
     def as_rho(self) -> Fraction:
-        """The largest ρ allowed whatever the noise, exact; of a pure ε, the ρ = ε²/2 that follows from it."""
+        """Return the largest ρ allowed for any noise, exact; for a pure ε, the ρ = ε²/2 that follows from it."""
         if self.rho is not None:
             return self.rho
         if self.mu is not None:
@@ -140,7 +140,7 @@ class Budget:
 
     @property
     def gaussian_rho(self) -> Fraction:
-        """The largest ρ allowed of Gaussian noise as plans have it, exact: of lattices with σ ≥ 2¹⁰."""
+        """The largest ρ allowed for Gaussian noise as plans use it, exact: on lattices with σ ≥ 2¹⁰."""
         if self.epsilon is None or self.delta is None:
             return self.as_rho()
         mu = Fraction(privacy.lattice_mu(float(self.epsilon), self.delta))
@@ -149,20 +149,20 @@ class Budget:
     def limit(
         self, what: str, designs: tuple[int, ...] | None = None, axes: Axes = (), shares: tuple[float, ...] = ()
     ) -> Limit:
-        """As the kernel holds designs against it (:class:`Limit`).
+        """Return the limit that the kernel compares designs with (:class:`Limit`).
 
         Args:
-            what: is limited, as a refusal says it.
-            designs: which; None for all together.
-            axes: the attributes by whose joint cells the budget differs.
-            shares: of it, from 0 to 1, for each of these cells.
+            what: The name of the limited quantity in an error.
+            designs: The numbers of the limited designs; None for all together.
+            axes: The attributes whose joint cells have different budgets.
+            shares: The share of the budget for each of these cells, from 0 to 1.
         """
         at = None if self.epsilon is None or self.delta is None else (float(self.epsilon), self.delta)
         return Limit(what, self.as_rho(), designs, axes, shares, at, self.pure)
 
 
 class Goal(StrEnum):
-    """What a plan minimises."""
+    """The quantity that a plan minimises."""
 
     FIT_FOR_USE = "fit-for-use"
     TOTAL_ERROR = "total-error"
@@ -170,14 +170,14 @@ class Goal(StrEnum):
 
 
 class ErrorWeights(StrEnum):
-    """ω_j, how much the variance of a number counts in a total: 1, 1/c_j or 1/√c_j for its target c_j."""
+    """The weight ω_j of a number's variance in a total: 1, 1/c_j or 1/√c_j for its target c_j."""
 
     UNIFORM = "uniform"
     INVERSE_VARIANCE = "inverse-variance"
     INVERSE_STD_ERROR = "inverse-std-error"
 
     def of(self, targets: NDArray[np.float64]) -> NDArray[np.float64]:
-        """ω for target variances c, elementwise.
+        """Return ω for target variances c, elementwise.
 
         Args:
             targets: c, positive, of any shape.
@@ -189,19 +189,18 @@ class ErrorWeights(StrEnum):
 @final
 @dataclass(frozen=True)
 class Objective:
-    """What a plan minimises.
+    """The quantity that a plan minimises.
 
     Attributes:
-        goal: the privacy cost Δ² at which every number meets its own target (fit-for-use, default); the cost at
-            which only the weighted total does, Σ ω var ≤ Σ ω c (total error, as in the matrix mechanism: CA,
-            wCA-I and wCA-II are the three weights); or Δ² + λ Σ ω var while every number meets its target
-            (hybrid).
+        goal: Fit-for-use (default) minimises the privacy cost Δ² at which every number meets its own target. Total
+            error minimises the cost at which only the weighted total does, Σ ω var ≤ Σ ω c. This is as in the matrix
+            mechanism: CA, wCA-I and wCA-II are the three weights. The hybrid minimises Δ² + λ Σ ω var while every
+            number meets its target.
         weights: ω; every published number counts.
-        trade: λ > 0, for a hybrid and only for it: how much Δ² a unit of weighted variance, in people², is
-            worth.
+        trade: λ > 0, for a hybrid and only for it: the value of a unit of weighted variance, in people², as Δ².
 
     Raises:
-        SpecError: a λ without a hybrid, a hybrid without a λ, or weights where nothing is summed.
+        SpecError: There is a λ without a hybrid, a hybrid without a λ, or weights in a goal without a sum.
 
     Source: fit-for-use (Xiao et al. 2021), sections 4 and 7 for the baselines, section 6 for the hybrid.
     """
@@ -249,13 +248,13 @@ class CellBudgets:
     """Personal privacy: relative budgets r of records, by their values of some attributes.
 
     Attributes:
-        attributes: their names; they become structured.
-        values: one number from 0 to 1 for every combination of their values, in C order; the largest is 1. What
-            is minimised is max_o prof_o / r_o: a unit whose records lie in cells of budget r pays at most r
-            times that. 0 lets no query count the cell.
+        attributes: The names of the attributes; they become structured.
+        values: One number from 0 to 1 for every combination of their values, in C order; the largest is 1. The plan
+            minimises max_o prof_o / r_o. The cost of a unit whose records lie in cells of budget r is at most r times
+            this. No query can count a cell of budget 0.
 
     Raises:
-        SpecError: numbers outside [0, 1], no 1 among them, no attribute or one twice.
+        SpecError: Numbers lie outside [0, 1], none is 1, no attribute is given, or one is given twice.
     """
 
     attributes: tuple[str, ...]
@@ -305,19 +304,19 @@ class CellBudgets:
         object.__setattr__(self, "values", tuple(float(x) for x in self.values))
 
     def shares(self, domain: Domain) -> tuple[Axes, tuple[float, ...]]:
-        """The attributes with their numbers of values, and r of their joint cells, in C order.
+        """Return the attributes with their numbers of values, and r of their joint cells, in C order.
 
         Args:
-            domain: in which the attributes are.
+            domain: The domain of the attributes.
         """
         return tuple((a, domain[a].size) for a in self.attributes), self.values
 
     def along(self, domain: Domain, structured: Sequence[str]) -> NDArray[np.float64]:
-        """R of every joint cell of the structured attributes, (n_o,), in C order.
+        """Return r of every joint cell of the structured attributes, (n_o,), in C order.
 
         Args:
-            domain: in which the attributes are.
-            structured: names of attributes; those of the budgets are among them.
+            domain: The domain of the attributes.
+            structured: The names of attributes; those of the budgets are among them.
         """
         table = aligned(domain, np.array(self.values), self.attributes, structured)
         return np.broadcast_to(table, [domain[a].size for a in structured]).ravel()
@@ -326,14 +325,18 @@ class CellBudgets:
 @final
 @dataclass(frozen=True)
 class Setting:
-    """How a small database is measured and estimated. index: k of the noise. temperature: τ, 0 for nearest answers."""
+    """The measurement and the estimate of a small database.
+
+    index: k of the noise.
+    temperature: τ, 0 for nearest answers.
+    """
 
     index: int
     temperature: float
 
 
 class Variant(StrEnum):
-    """How the answers of a small database are estimated."""
+    """The way to estimate the answers of a small database."""
 
     FULL = "full"
     PAPER = "paper"
@@ -342,20 +345,20 @@ class Variant(StrEnum):
 @final
 @dataclass(frozen=True)
 class SmallDatabase:
-    """What is known of a small database, so that its answers can be moved to what some database of that size gives.
+    """Public facts about a small database, with which its answers are moved to those of some database of that size.
 
     Args:
-        size: n, public. At most so many records; exactly so many where the region is "exactly". The data are refused
-            where it does not hold, before anything is charged.
+        size: n, public: the largest number of records, or the exact number if the region is "exactly". fitnoise refuses
+            data that break it, before anything is charged.
         region: "at-most" (default), or "exactly", which needs neighbours that replace one record.
         index: k of the Ky Fan noise, from 1; None chooses it by public simulation.
-        temperature: τ of the estimate, 0 for the nearest answers, at most 0.1; None chooses it likewise.
-        variant: "full" (default): everything is estimated. "paper": Algorithm 1 as printed, to compare with: k = ⌊ε n⌋
-            unless an index is given, the first k directions left as they are, and the others projected on n times the
-            hull of plus and minus all columns. Its answers are those of no histogram.
+        temperature: τ of the estimate, 0 for the nearest answers, at most 0.1; None chooses it by public simulation.
+        variant: "full" (default) estimates all answers. "paper" is Algorithm 1 as printed, for comparison. Its index is
+            k = ⌊ε n⌋ unless one is given. It leaves the first k directions as they are. It projects the others on n
+            times the hull of plus and minus all columns. Its answers are those of no histogram.
 
     Raises:
-        SpecError: a size that is no whole number from 1, or another of these out of range.
+        SpecError: The size is not a whole number from 1, or another argument is out of range.
     """
 
     size: int
@@ -429,7 +432,7 @@ class SmallDatabase:
 
 
 def aligned(domain: Domain, values: NDArray[Any], own: Sequence[str], onto: Sequence[str]) -> NDArray[Any]:
-    """Values in C order over some attributes, as an array along `onto`: of size 1 along those that are not its own."""
+    """Return values in C order over some attributes as an array along `onto`: of size 1 along its other attributes."""
     table = values.reshape([domain[a].size for a in own])
     ordered = table.transpose([own.index(a) for a in onto if a in own])
     return ordered.reshape([domain[a].size if a in own else 1 for a in onto])
@@ -438,35 +441,34 @@ def aligned(domain: Domain, values: NDArray[Any], own: Sequence[str], onto: Sequ
 @final
 @dataclass(frozen=True)
 class Publication:
-    """Everything a plan depends on.
+    """The complete input of a plan.
 
     Attributes:
-        workload: the tables and their targets.
-        unit: who is protected.
-        source: what is publicly known of the data.
-        delta: at which ε is reported.
-        gap: relative gap that must be certified; None aims at 1e-6 and reports what was reached.
-        cap: refuse a plan that costs more.
-        budget: spend exactly this instead; the targets then only say how accurate tables are relative to each
-            other.
-        title: shown in reports.
-        objective: what is minimised.
-        cell_budgets: relative budgets of records, by cell; None gives all the same.
-        beside: hashes of plans measured on the same records, whose charges this one's is composed with cell by
-            cell.
-        free: whether the release must not raise what is spent: it is refused otherwise. Needs `beside`.
-        privacy: what is promised: ρ-zCDP by Gaussian noise, or pure ε by Laplace noise; "auto" asks a plan to
+        workload: The tables and their targets.
+        unit: The unit of protection.
+        source: The public facts about the data.
+        delta: The δ at which ε is reported.
+        gap: The relative gap that must be certified; None aims at 1e-6 and reports the gap reached.
+        cap: The largest cost; fitnoise refuses a plan of higher cost.
+        budget: The exact cost to spend instead; the targets then only set the relative accuracy of tables.
+        title: The title shown in reports.
+        objective: The quantity that is minimised.
+        cell_budgets: The relative budgets of records, by cell; None gives all cells the same budget.
+        `beside`: The hashes of plans measured on the same records. The charges of this plan are composed with theirs
+        cell by cell.
+        free: True if the release must not raise the spent cost; otherwise it is refused. Needs `beside`.
+        privacy: The definition of privacy: ρ-zCDP by Gaussian noise, or pure ε by Laplace noise; "auto" lets a plan
             choose.
-        finite: questions with finitely many answers, each charged its own ε beside the tables. A budget is what
-            the tables spend; a cap is for all together.
-        small: what is known of a small database: measured for the projection mechanism, whose answers are
-            biased and far nearer where there are few records. Needs a budget.
-        also: further tables of the same records, each with a mechanism, targets and a budget of their own,
+        finite: Questions with finitely many answers, each charged its own ε in addition to the tables. A budget is the
+            cost of the tables; a cap limits the total.
+        small: The public facts about a small database, for the projection mechanism. Its answers are biased, and far
+            more accurate for few records. Needs a budget.
+        also: Further tables of the same records, each with a mechanism, targets and a budget of their own. They are
             measured together with these and charged as one.
-        other_units: further units, such as the household of a person: what the release costs each of them is
-            stated, and charged to an account of its own.
-        series: the attribute whose values are periods, in order of time, where the tables are released period by
-            period (docs/series.md); None releases all at once.
+        other_units: Further units, such as the household of a person. The plan states the cost of the release for each,
+            and charges it to an account of its own.
+        series: The attribute whose values are periods, in order of time, if the tables are released period by period
+            (docs/series.md); None releases all at once.
     """
 
     workload: Workload
@@ -524,7 +526,7 @@ class Publication:
         self._check_series()
 
     def _check_amounts(self) -> None:
-        """Amounts are summed, and nothing else is asked or said of them."""
+        """Raise SpecError if an amount is used for anything except sums and means."""
         asked = used_attributes(self.workload) if self.workload.tables else set()
         budgets = () if self.cell_budgets is None or self.free else self.cell_budgets.attributes
         uses = {
@@ -549,7 +551,7 @@ class Publication:
                 )
 
     def _check_units(self) -> None:
-        """Other units are units, each with an account of its own."""
+        """Raise SpecError unless the other units are distinct, and each can have an account of its own."""
         object.__setattr__(self, "other_units", tuple(self.other_units))
         for i, unit in enumerate(self.other_units):
             before = (self.unit, *self.other_units[:i])
@@ -592,7 +594,7 @@ class Publication:
                 )
 
     def _check_small(self) -> None:
-        """What goes with a small database."""
+        """Raise SpecError if another setting does not fit a small database."""
         if self.small is None:
             return
         if self.budget is None:
@@ -644,7 +646,7 @@ class Publication:
             )
 
     def _check_also(self) -> None:
-        """What further tables share with these, and what is said once for all."""
+        """Raise SpecError if further tables count other records, or repeat what the publication states once for all."""
         object.__setattr__(self, "also", tuple(self.also))
         if not self.workload.tables and not self.finite:
             raise SpecError(
@@ -827,7 +829,7 @@ class Publication:
             )
 
     def _check_pattern(self) -> None:
-        """What records of a unit have in common is said in attributes of the domain."""
+        """Raise SpecError unless the pattern of a unit's records is stated in attributes of the domain."""
         domain, pattern = self.workload.domain, self.unit.pattern
         for what, said in pattern.said.items():
             for a in said:
@@ -874,7 +876,7 @@ class Publication:
             )
 
     def _check_merge(self) -> None:
-        """What is added up are amounts, in whole steps from zero."""
+        """Raise SpecError unless the merged attributes are amounts, in integer steps from zero."""
         domain = self.workload.domain
         for a in self.unit.merge:
             if a not in domain.steps:
@@ -899,7 +901,7 @@ class Publication:
                 ) from None
 
     def _check_shares(self) -> None:
-        """Shares of records are counted for tables with Gaussian noise."""
+        """Raise SpecError if shares of records are counted for anything except tables with Gaussian noise."""
         refused = {
             "questions with finitely many answers": bool(self.finite),
             "a small database": self.small is not None,
@@ -919,7 +921,7 @@ class Publication:
                 )
 
     def _check_series(self) -> None:
-        """What can be released period by period: tables that show the periods, as far as they go."""
+        """Raise SpecError unless the tables can be released period by period: each shows the periods."""
         if self.series is None:
             return
         domain, parts = self.workload.domain, self.workload.tables.parts
@@ -993,7 +995,7 @@ class Publication:
                 )
 
     def _check_promise(self) -> None:
-        """What goes with pure ε, with ρ-zCDP, and with a choice between them."""
+        """Raise SpecError if a setting does not fit the definition of privacy: pure ε, ρ-zCDP, or a choice of them."""
         for key, what, limit in (("budget", "budget", self.budget), ("privacy.cap", "cap", self.cap)):
             pure = limit is not None and limit.pure is not None
             if pure and self.privacy is not Privacy.PURE:
@@ -1043,7 +1045,7 @@ class Publication:
 
     @cached_property
     def groups(self) -> tuple[Publication, ...]:
-        """The tables of each part on their own, without what is asked beside them; none where there are no tables."""
+        """The tables of each part on their own, without the questions; empty if there are no tables."""
         if not self.workload.tables:
             return ()
         own = replace(self, finite=(), also=()) if self.finite or self.also else self
@@ -1051,22 +1053,22 @@ class Publication:
 
     @property
     def domain(self) -> Domain:
-        """Of the records."""
+        """The domain of the records."""
         return self.workload.domain
 
     @property
     def confidence(self) -> float:
-        """Of margins of error, where a table says nothing else."""
+        """The confidence level of margins of error, unless a table has its own."""
         return self.workload.confidence
 
     @property
     def adjacency(self) -> Adjacency:
-        """When two databases are neighbours."""
+        """The neighbour relation of two databases."""
         return self.workload.domain.adjacency(self.source, self.unit)
 
     @property
     def apart(self) -> tuple[str, ...]:
-        """Attributes whose values are not alike: of budgets, or of time; or all, of a database taken as a whole."""
+        """Attributes whose values are not interchangeable: those of budgets, or of time; all for a small database."""
         if self.small is not None:
             return tuple(sorted(used_attributes(self.workload)))
         if self.series is not None:

@@ -1,4 +1,4 @@
-"""What a registry of deployments wants to know that only people can say: the table [record] of a file."""
+"""The facts that a registry of deployments needs and only people know: the table [record] of a file."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ class RecordSpec(Part):
 
 
 def load_words(path: str | Path) -> RecordSpec:
-    """The words of the table [record] of a TOML file: one of their own, or the specification's.
+    """Return the words of the table [record] of a TOML file, which can be the specification.
 
     Raises:
-        SpecError: the file cannot be read, has no such table, or says something there that is not known.
+        SpecError: The file cannot be read, has no such table, or has an unknown key or value in it.
     """
     path, outcome = Path(path), "No record was made."
     try:

@@ -1,6 +1,6 @@
-"""What users say about accuracy, and the variance it means.
+"""The accuracy that users state, and the variance that it means.
 
-| said | variance |
+| stated | variance |
 |---|---|
 | margin of error m at confidence γ | (m / z)², z = Φ⁻¹((1 + γ)/2) |
 | standard error s | s² |
@@ -8,7 +8,7 @@
 | coefficient of variation r at a reference count n | (r n)² |
 | max deviation m over a table of k numbers at γ | (m / z)², z at the confidence γ^(1/k) |
 
-For max deviations the chance that *every* number of the table is within ±m is then at least γ, whatever the
+For max deviations, the probability that *every* number of the table is within ±m is then at least γ, for any
 correlations (Šidák 1967).
 """
 
@@ -35,7 +35,7 @@ from fitnoise.kernel.domain import read_rows
 
 
 class Kind(StrEnum):
-    """The ways to say how accurate a number must be."""
+    """The ways to state the accuracy of a number."""
 
     MARGIN = "margin"
     STD_ERROR = "std_error"
@@ -45,10 +45,10 @@ class Kind(StrEnum):
 
 
 def checked_confidence(confidence: float | Fraction) -> float:
-    """A confidence as a float.
+    """Return a confidence level as a float.
 
     Raises:
-        WorkloadError: it is no number strictly between 0 and 1.
+        WorkloadError: The confidence is not a number strictly between 0 and 1.
     """
     number = is_real(confidence) or isinstance(confidence, Fraction)
     if not number or not 0 < float(confidence) < 1:
@@ -64,7 +64,7 @@ def checked_confidence(confidence: float | Fraction) -> float:
 
 
 def z_score(confidence: float) -> float:
-    """Two-sided normal quantile: P(|Z| ≤ z) = confidence."""
+    """Return the two-sided normal quantile: P(|Z| ≤ z) = confidence."""
     tail = (1.0 - checked_confidence(confidence)) / 2.0
     return float(-ndtri(tail))
 
@@ -75,9 +75,10 @@ class By(ByValue):
     """A number that depends on the value of one attribute: a target, or the range of an amount.
 
     Args:
-        attribute: of a target one of the table's attributes; it becomes *structured* (its values are no longer alike).
-        values: one number per row the table has along that attribute, or a mapping value → number.
-        default: the number for values the mapping leaves out.
+        attribute: For a target, one of the table's attributes. It becomes *structured*: its values are no longer
+            interchangeable.
+        values: One number for each row that the table has along that attribute, or a mapping value → number.
+        default: The number for values that the mapping leaves out.
 
     Example:
         `table("state", margin=By("state", {"Wyoming": 5}, default=20))`;
@@ -99,18 +100,18 @@ class By(ByValue):
         values: Mapping[str, float] | None = None,
         default: float | None = None,
     ) -> By:
-        """From a CSV file with a column of the attribute's values, such as one of places with a row for each.
+        """Return the numbers of a CSV file with a column of the attribute's values, such as places with a row for each.
 
         Args:
-            path: the file; other columns are left alone.
-            attribute: one of the table's attributes, or a level; and the column of its values.
-            column: of the number for each value, or of the class that each is in. Empty where the default is meant.
-            values: the number for each class; None where the column has the numbers themselves.
-            default: the number for values that are not in the file, or have none there.
+            path: The file; other columns are ignored.
+            attribute: One of the table's attributes, or a level; also the name of the column of its values.
+            column: The column of the number for each value, or of its class. An empty field means the default.
+            values: The number for each class; None if the column has the numbers themselves.
+            default: The number for values that are not in the file, or have no number there.
 
         Raises:
-            WorkloadError: the file cannot be read, lacks a column, has no number for what is in it, or two for one
-                value.
+            WorkloadError: The file cannot be read, lacks a column, has an entry without a number, or two numbers for
+            one value.
 
         Example:
             `table("county", margin=By.from_file("places.csv", "county", "size", {"small": 20, "large": 100}))`
@@ -147,7 +148,7 @@ class By(ByValue):
 
 
 def _number(path: Path, whose: str, said: str, classes: Mapping[str, float] | None) -> float:
-    """What a file of targets says of a value."""
+    """Return the number that a file of targets has for a value."""
     if classes is not None:
         if said not in classes:
             raise WorkloadError(
@@ -174,18 +175,18 @@ def _number(path: Path, whose: str, said: str, classes: Mapping[str, float] | No
 @final
 @dataclass(frozen=True)
 class BySize:
-    """A target that follows the size of its table: coefficient · k^power for a table of k numbers, within limits.
+    """A target that depends on the size of its table: coefficient · k^power for a table of k numbers, within limits.
 
     Args:
-        coefficient: a positive number.
-        power: of k; negative for smaller errors in larger tables.
-        least, most: limits of the result; None sets none.
+        coefficient: A positive number.
+        power: The exponent of k; negative for smaller errors in larger tables.
+        least, most: The limits of the result; None sets no limit.
 
     Raises:
-        WorkloadError: numbers that are not finite, a coefficient or limit that is not positive, least above most.
+        WorkloadError: A number is not finite, the coefficient or a limit is not positive, or `least` is above `most`.
 
     Example:
-        With a public total of N records a table of k numbers has N/k in each on average: margins of 5 % of that are
+        With a public total of N records, a table of k numbers has N/k in each on average. Margins of 5 % of this are
         `margin=BySize(0.05 * N, power=-1, least=2)`.
     """
 
@@ -226,10 +227,10 @@ class BySize:
             )
 
     def of(self, cells: NDArray[Any] | int) -> NDArray[np.float64]:
-        """The number for tables of so many numbers, elementwise.
+        """Return the target for tables of this many numbers, elementwise.
 
         Args:
-            cells: how many numbers each has.
+            cells: The number of numbers of each table.
         """
         with np.errstate(over="ignore", under="ignore"):
             free = self.coefficient * np.asarray(cells, dtype=np.float64) ** self.power
@@ -239,10 +240,10 @@ class BySize:
 @final
 @dataclass(frozen=True)
 class PublicTotal:
-    """A publicly known number of records: in a table of k numbers each is total/k on average.
+    """A publicly known number of records: in a table of k numbers, each is total/k on average.
 
     Raises:
-        WorkloadError: not a positive finite number.
+        WorkloadError: The total is not a positive finite number.
     """
 
     total: float
@@ -262,17 +263,17 @@ class PublicTotal:
 @final
 @dataclass(frozen=True)
 class Target:
-    """How accurate each number of a table must be.
+    """The accuracy that each number of a table needs.
 
     Args:
-        kind: which of the five ways of saying it.
-        number: one positive number for the whole table, :class:`By` one attribute, or :class:`BySize` of the table.
-        confidence: for margins and max deviations; None takes the workload's.
-        reference: for a coefficient of variation, the count it refers to: one number, or a :class:`PublicTotal` spread
+        kind: One of the five ways to state accuracy.
+        number: One positive number for the complete table, :class:`By` one attribute, or :class:`BySize` of the table.
+        confidence: The confidence level of margins and max deviations; None takes the workload's.
+        reference: The count to which a coefficient of variation refers: one number, or a :class:`PublicTotal` spread
             over the table.
 
     Raises:
-        WorkloadError: The kind, a number, the confidence or the reference count is none of these.
+        WorkloadError: The kind, a number, the confidence or the reference count is not one of these.
     """
 
     kind: Kind
@@ -330,19 +331,19 @@ class Target:
             )
 
     def level(self, default: float) -> float:
-        """The confidence it is meant at: its own, or the workload's."""
+        """Return the confidence level of the target: its own, or the workload's."""
         return default if self.confidence is None else self.confidence
 
     def variance(
         self, number: NDArray[np.float64], confidence: float, cells: int | NDArray[Any]
     ) -> NDArray[np.float64]:
-        """The variance each number asks for, in people², elementwise on `number`.
+        """Return the variance that each number needs, in people², elementwise on `number`.
 
         Args:
-            number: the target's numbers, broadcast to the table's rows.
-            confidence: the workload's, used where the target has none of its own.
-            cells: how many numbers the table has (for max deviations and public totals); of several tables, one for
-                each, broadcasting with `number`.
+            number: The target's numbers, broadcast to the table's rows.
+            confidence: The workload's confidence level, for a target without its own.
+            cells: The number of numbers of the table (for max deviations and public totals); for several tables, one
+                for each, broadcasting with `number`.
         """
         with np.errstate(over="ignore", under="ignore"):  # the workload refuses what leaves floating point
             return self._variance(number, self.level(confidence), cells)

@@ -1,4 +1,4 @@
-"""Publications as documents: what users say, written down again."""
+"""Publications as documents: the statements of users, written back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ORDERS = {"singles": 1, "pairs": 2, "triples": 3}
 
 
 def cost_document(b: Budget | None, delta: float) -> dict[str, Any] | None:
-    """A cost, said as it was; None where none was."""
+    """Return a privacy cost as it was stated; None if none was."""
     if b is None:
         return None
     return {
@@ -33,12 +33,12 @@ def cost_document(b: Budget | None, delta: float) -> dict[str, Any] | None:
 
 
 def cell_budgets_document(b: CellBudgets | None) -> dict[str, Any] | None:
-    """Relative budgets of records, by cell."""
+    """Return relative budgets of records, by cell."""
     return None if b is None else {"attributes": list(b.attributes), "values": list(b.values)}
 
 
 def named_attribute_document(name: str, a: Attribute) -> dict[str, Any]:
-    """All that is declared of an attribute.
+    """Return all that is declared of an attribute.
 
     Raises:
         SpecError: The attribute is of none of the kinds that a specification can declare, such as a subclass of one.
@@ -56,7 +56,7 @@ def named_attribute_document(name: str, a: Attribute) -> dict[str, Any]:
 
 
 def table_document(part: Table | Family) -> dict[str, Any]:
-    """A table, or a pattern of tables.
+    """Return a table, or a pattern of tables.
 
     Raises:
         SpecError, WorkloadError: The table has a view or a target that no specification can say.
@@ -103,7 +103,7 @@ def table_document(part: Table | Family) -> dict[str, Any]:
 
 
 def small_document(small: SmallDatabase | None) -> dict[str, Any]:
-    """What is said of a small database, beside its tables."""
+    """Return the statements about a small database, without its tables."""
     if small is None:
         return {}
     said = {
@@ -117,7 +117,7 @@ def small_document(small: SmallDatabase | None) -> dict[str, Any]:
 
 
 def finite_document(q: FiniteQuery) -> dict[str, Any]:
-    """A question with finitely many answers."""
+    """Return a question with finitely many answers."""
     where = [{a: values.document for a, values in condition} for condition in q.where]
     return {
         "name": q.name,
@@ -169,7 +169,7 @@ def _mixed(recode: Any) -> bool:
 
 
 def _number_document(number: float | By | BySize) -> Any:
-    """A target: one number, or a rule for it."""
+    """Return a target: one number, or a rule for it."""
     if type(number) is BySize:
         least, most = (None if x is None else float(x) for x in (number.least, number.most))
         return {"coefficient": float(number.coefficient), "power": float(number.power), "least": least, "most": most}
@@ -177,12 +177,12 @@ def _number_document(number: float | By | BySize) -> Any:
 
 
 def _reference_document(reference: float | PublicTotal) -> Any:
-    """The public count that a target refers to."""
+    """Return the public count that a target refers to."""
     return {"total": float(reference.total)} if type(reference) is PublicTotal else _plain_number(reference)
 
 
 def _plain_number(number: Any) -> float:
-    """A number as a float; SpecError of all else, which would be written as a number."""
+    """Return a number as a float. Raise SpecError for all else, which would be written as a number."""
     if not is_real(number):
         raise SpecError(
             "target-class-unknown",
@@ -202,12 +202,12 @@ def _by_document(by: By) -> dict[str, Any]:
 
 
 def _plain(values: Sequence[Any]) -> list[Any]:
-    """NumPy scalars as plain values."""
+    """Return NumPy scalars as plain values."""
     return [plain(v) for v in values]
 
 
 def also_document(p: Publication, confidence: float) -> dict[str, Any]:
-    """Further tables, beside the confidence of the first ones."""
+    """Return further tables; their confidence only if it differs from that of the first ones."""
     o, w = p.objective, p.workload
     return {
         "tables": [table_document(x) for x in w.tables.parts],
