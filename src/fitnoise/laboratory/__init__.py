@@ -1,1 +1,1 @@
-"""What the papers define and the product does not use."""
+"""Definitions of the papers that the product does not use."""

@@ -1,9 +1,9 @@
-"""What other mechanisms cost at the same accuracy, and what your own does: the baselines of the fit-for-use paper.
+"""The baselines of the fit-for-use paper: the cost of other mechanisms, and of the user's own, at equal accuracy.
 
-Every one is a factorisation W = R A: it measures A x with independent unit Gaussian noise and publishes R times the
-answers. Its profile is the squared norms of the columns of A, its variances those of the rows of R. All are scaled so
-that the worst number meets its target exactly; `cost` is then the Δ² at which every target is met. The paper fixes the
-cost instead and prints by how much the worst variance exceeds its target: that is the ratio of `cost` to the optimum
+Each one is a factorisation W = R A. It measures A x with independent unit Gaussian noise, and publishes R times the
+answers. Its profile is the squared norms of the columns of A, and its variances those of the rows of R. All are scaled
+so that the worst number meets its target exactly. `cost` is then the Δ² at which every target is met. The paper fixes
+the cost instead, and prints the ratio of the worst variance to its target. This is the ratio of `cost` to the optimum
 (Theorem 5).
 
 | function | strategy A | of the paper |
@@ -12,12 +12,12 @@ cost instead and prints by how much the worst variance exceeds its target: that 
 | :func:`gaussian` | the queries themselves | named, and left out |
 | :func:`hierarchical` | a tree over the cells | HM |
 | :func:`total_error` | that of the least total error | CA; weighted: wCA-I, wCA-II |
-| :func:`measured` | your own | |
+| :func:`measured` | any | |
 
-:func:`beside_optimum` says what any of them costs against the certified optimum, :func:`refined_order` which of two
-mechanisms or plans asks less of its records.
+:func:`beside_optimum` compares the cost of any of them with the certified optimum. :func:`refined_order` compares the
+costs of records in two mechanisms or plans.
 
-Source: Xiao, Ding, Wang, Zhang, Kifer: Optimizing fitness-for-use of differentially private linear queries, PVLDB
+**Source.** Xiao, Ding, Wang, Zhang, Kifer: Optimizing fitness-for-use of differentially private linear queries, PVLDB
 14(10), 2021, section 7.
 """
 
@@ -39,7 +39,7 @@ from fitnoise.request.publication import ErrorWeights, Goal, Objective
 from fitnoise.request.workloads import matrix_workload
 
 OUTSIDE = 1e-7
-"""Part of a query's largest entry by which what a strategy answers may differ from it."""
+"""The share of a query's largest entry by which a strategy's answer can differ from the query."""
 
 
 @final
@@ -52,30 +52,31 @@ class Mechanism:
 
     @property
     def variances(self) -> Floats:
-        """Of the published numbers, (m,)."""
+        """The variances of the published numbers, (m,)."""
         return np.asarray((self.recovery**2).sum(axis=1))
 
     @property
     def profile(self) -> Floats:
-        """Squared cost of one record in each cell, (d,)."""
+        """The squared cost of one record in each cell, (d,)."""
         return np.asarray((self.strategy**2).sum(axis=0))
 
     @property
     def cost(self) -> float:
-        """Δ²: the largest of the profile."""
+        """Δ², the largest entry of the profile."""
         return float(self.profile.max())
 
 
 def measured(w: npt.ArrayLike, c: npt.ArrayLike, strategy: npt.ArrayLike) -> Mechanism:
-    """A strategy A measured with independent noise and the workload by least squares: R = W A⁺, which is the best R.
+    """Return the mechanism of a strategy A with independent noise and least squares: R = W A⁺, which is the best R.
 
     Args:
-        w: the queries W, (m, d).
-        c: variances that are targets, (m,) or one for all.
-        strategy: A, (s, d); how it is scaled does not matter.
+        w: The queries W, (m, d).
+        c: The target variances, (m,) or one for all.
+        strategy: A, (s, d); its scale does not matter.
 
     Raises:
-        WorkloadError: the arrays do not fit together, a target is not positive, or a query is no combination of A.
+        WorkloadError: The arrays do not fit together, a target is not positive, or a query is no combination of rows of
+        A.
     """
     queries, targets = _asked(w, c)
     rows = np.asarray(strategy, dtype=np.float64)
@@ -100,11 +101,11 @@ def measured(w: npt.ArrayLike, c: npt.ArrayLike, strategy: npt.ArrayLike) -> Mec
 
 
 def of_covariance(w: npt.ArrayLike, c: npt.ArrayLike, basis: npt.ArrayLike, covariance: npt.ArrayLike) -> Mechanism:
-    """Noise of this covariance Σ on B x, scaled: A = F⁻¹B and R = (W B⁺) F for Σ = F Fᵀ. B has full row rank.
+    """Return noise of covariance Σ on B x, scaled: A = F⁻¹B and R = (W B⁺) F for Σ = F Fᵀ. B has full row rank.
 
     Args:
-        w: W (m, N), the queries.
-        c: (m,), the target variances.
+        w: The queries W, (m, N).
+        c: The target variances, (m,).
         basis: B (r, N).
         covariance: Σ (r, r), positive definite.
     """
@@ -115,39 +116,39 @@ def of_covariance(w: npt.ArrayLike, c: npt.ArrayLike, basis: npt.ArrayLike, cova
 
 
 def input_perturbation(w: npt.ArrayLike, c: npt.ArrayLike) -> Mechanism:
-    """IP: independent noise of one variance on every cell, A = I. Δ² = max_j ‖w_j‖²/c_j.
+    """Return IP: independent noise of one variance on every cell, A = I. Δ² = max_j ‖w_j‖²/c_j.
 
     Args:
-        w: W (m, N), the queries.
-        c: (m,), the target variances.
+        w: The queries W, (m, N).
+        c: The target variances, (m,).
     """
     queries, targets = _asked(w, c)
     return _scaled(queries, np.eye(queries.shape[1]), targets)
 
 
 def gaussian(w: npt.ArrayLike, c: npt.ArrayLike) -> Mechanism:
-    """GM: independent noise of variance c_j on the j-th number, A = diag(c)^-½ W. Δ² = max_i Σ_j W_ji²/c_j.
+    """Return GM: independent noise of variance c_j on the j-th number, A = diag(c)^-½ W. Δ² = max_i Σ_j W_ji²/c_j.
 
-    Nothing is averaged afterwards: every target is met exactly. The paper calls this always significantly worse than
-    CA and leaves it out; it is within 1/d of the optimum for the identity and the sum (2 against 2d/(1 + d)), and costs
-    4 for PL94, where CA costs 13.76.
+    Nothing is averaged afterwards: every target is met exactly. The paper calls this always significantly worse than CA
+    and leaves it out. It is within 1/d of the optimum for the identity and the sum (2 against 2d/(1 + d)). For PL94 it
+    costs 4, and CA costs 13.76.
 
     Args:
-        w: W (m, N), the queries.
-        c: (m,), the target variances.
+        w: The queries W, (m, N).
+        c: The target variances, (m,).
     """
     queries, targets = _asked(w, c)
     return Mechanism(np.diag(np.sqrt(targets)), queries / np.sqrt(targets)[:, None])
 
 
 def hierarchical(w: npt.ArrayLike, c: npt.ArrayLike, branching: int | None = None) -> Mechanism:
-    """HM: a tree over the cells in their order, root included, all nodes with the same noise, and least squares.
+    """Return HM: a tree over the cells in their order, with root, equal noise on all nodes, and least squares.
 
     Args:
-        w: W (m, N), the queries.
-        c: (m,), the target variances.
-        branching: children of a node; None takes the `branching_factor` of the number of cells. What the paper prints
-            for ranges and marginals agrees with ⌈√n⌉, two levels below the root.
+        w: The queries W, (m, N).
+        c: The target variances, (m,).
+        branching: The number of children of a node; None takes the `branching_factor` of the number of cells. The
+            paper's numbers for ranges and marginals agree with ⌈√n⌉, two levels below the root.
     """
     n = _asked(w, c)[0].shape[1]
     return measured(w, c, hierarchy(n, branching or branching_factor(n)))
@@ -157,17 +158,17 @@ WEIGHTS = {0.0: ErrorWeights.UNIFORM, 0.5: ErrorWeights.INVERSE_STD_ERROR, 1.0: 
 
 
 def total_error(w: npt.ArrayLike, c: npt.ArrayLike, power: float = 0.0, gap: float = 1e-7) -> Mechanism:
-    """CA and its weighted forms: the covariance of the least Σ_j c_j^-power var_j, scaled until the worst target holds.
+    """Return CA or a weighted form: the covariance of least Σ_j c_j^-power var_j, scaled to the worst target.
 
-    As the paper words them, wCA-I has the weights 1/c (power 1) and wCA-II 1/√c (power ½). Its tables 6 and 8 agree
-    with queries multiplied by these weights, so that their squared errors have 1/c² (power 2) and 1/c (power 1).
+    In the paper's words, wCA-I has the weights 1/c (power 1) and wCA-II 1/√c (power ½). Its tables 6 and 8 agree with
+    queries multiplied by these weights. Their squared errors then have 1/c² (power 2) and 1/c (power 1).
 
     Args:
-        w: W (m, N), the queries.
-        c: (m,), the target variances.
-        power: of the variances, in the weights.
-        gap: certified, of the total. The optimal covariance is unique, but single variances are only as near to theirs
-            as the square root of the gap.
+        w: The queries W, (m, N).
+        c: The target variances, (m,).
+        power: The power of the target variances in the weights.
+        gap: The certified gap of the total. The optimal covariance is unique, but single variances are only as near to
+            theirs as the square root of the gap.
     """
     queries, targets = _asked(w, c)
     if power in WEIGHTS:
@@ -182,13 +183,13 @@ def total_error(w: npt.ArrayLike, c: npt.ArrayLike, power: float = 0.0, gap: flo
 @final
 @dataclass(frozen=True)
 class Beside:
-    """What a mechanism costs beside the optimum.
+    """The cost of a mechanism relative to the certified optimum.
 
     Attributes:
-        cost: its Δ² at which every target is met.
-        optimum: that of a certified plan.
-        bound: what no unbiased Gaussian linear mechanism is below.
-        total: its sum of variances over that of the plan, both at one privacy cost.
+        cost: The Δ² of the mechanism at which every target is met.
+        optimum: The Δ² of a certified plan.
+        bound: The lower bound of Δ² for every unbiased Gaussian linear mechanism.
+        total: The mechanism's sum of variances over that of the plan, both at one privacy cost.
     """
 
     cost: float
@@ -198,15 +199,15 @@ class Beside:
 
     @property
     def ratio(self) -> float:
-        """Cost over optimum: by how much the worst variance exceeds its target at the plan's privacy cost."""
+        """Cost over optimum: the ratio of the worst variance to its target at the plan's privacy cost."""
         return self.cost / self.optimum
 
 
 def beside_optimum(w: npt.ArrayLike, c: npt.ArrayLike, mechanism: Mechanism) -> Beside:
-    """What a mechanism for a workload costs against the certified optimum. Data-free.
+    """Return the cost of a mechanism for a workload relative to the certified optimum. It uses no data.
 
     Raises:
-        WorkloadError: the mechanism does not answer the workload, or the workload cannot be planned.
+        WorkloadError: The mechanism does not answer the workload, or the workload cannot be planned.
     """
     queries, targets = _asked(w, c)
     there = mechanism.recovery @ mechanism.strategy
@@ -225,27 +226,27 @@ def beside_optimum(w: npt.ArrayLike, c: npt.ArrayLike, mechanism: Mechanism) -> 
 
 
 class Priced(Protocol):
-    """A mechanism, or a plan for tables of one part: what it asks of records."""
+    """A mechanism, or a plan for tables of one part, with the cost of its records."""
 
     @property
     def profile(self) -> Floats:
-        """Squared cost of one record in each cell."""
+        """The squared cost of one record in each cell."""
 
 
 def refined_order(one: Priced, other: Priced, tolerance: float = 1e-6) -> int:
-    """Which of two asks less of its records, in the refined order: −1 the first, 1 the second, 0 neither.
+    """Return the order of two by the costs of their records: −1 if the first costs less, 1 the second, 0 neither.
 
-    What records pay is compared from the dearest cell to the cheapest, and the first difference decides. So one of
-    lower cost comes first, and of equal cost the one whose other records pay less. `fitnoise plan --refine` finds the
-    first of all plans that meet the targets.
+    The costs of records are compared from the costliest cell to the one of lowest cost. The first difference decides.
+    The one of lower cost therefore comes first. With equal cost, the one whose other records cost less comes first.
+    `fitnoise plan --refine` finds the first of all plans that meet the targets.
 
     Args:
-        one: a mechanism of this room, or a :class:`fitnoise.Plan` for tables of one part.
-        other: likewise, about as many cells.
-        tolerance: part of the dearest below which a difference is none; plans are rounded to integers.
+        one: A mechanism of this package, or a :class:`fitnoise.Plan` for tables of one part.
+        other: Another one, about as many cells.
+        tolerance: The share of the largest cost below which a difference is ignored; plans are rounded to integers.
 
     Raises:
-        WorkloadError: the profiles are of different lengths: the two are about different cells.
+        WorkloadError: The profiles are of different lengths, because the two are about different cells.
 
     Source: section 5.3, for the order.
     """
@@ -272,17 +273,17 @@ BASELINES = {
     "CA, 1/c": lambda w, c: total_error(w, c, 1.0),
     "CA, 1/c²": lambda w, c: total_error(w, c, 2.0),
 }
-"""Those of the paper's tables, and GM, which it leaves out. See :func:`total_error` for what wCA-I and wCA-II are."""
+"""The baselines of the paper's tables, and GM, which it leaves out. For wCA-I and wCA-II see :func:`total_error`."""
 
 
 def _scaled(recovery: Floats, strategy: Floats, targets: Floats) -> Mechanism:
-    """The mechanism with its noise scaled so that max_j var_j / c_j = 1."""
+    """Return the mechanism with its noise scaled so that max_j var_j / c_j = 1."""
     worst = math.sqrt(((recovery**2).sum(axis=1) / targets).max())
     return Mechanism(recovery / worst, strategy * worst)
 
 
 def _asked(w: npt.ArrayLike, c: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """The workload as doubles, and its targets as (m,)."""
+    """Return the workload as doubles, and its targets as (m,)."""
     queries = np.asarray(w, dtype=np.float64)
     if queries.ndim != 2 or not queries.size or not np.isfinite(queries).all():
         raise WorkloadError(

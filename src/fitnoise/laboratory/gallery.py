@@ -1,8 +1,8 @@
 """A gallery of workloads: those of the fit-for-use paper, as matrices and, where they are tables, as tables.
 
-A matrix has one query a row and one cell a column, cells in C order. Give it to :func:`fitnoise.matrix_workload` with
-targets, or to :func:`fitnoise.plan` as the tables it consists of where there are any: the plan is the same, and sooner
-made. Random workloads are public: chance chooses the questions, never the noise, and comes from the caller.
+A matrix has one query a row and one cell a column, cells in C order. :func:`fitnoise.matrix_workload` takes it with
+targets. :func:`fitnoise.plan` takes the tables it consists of, if there are any; this gives the same plan sooner.
+Random workloads are public: randomness chooses the questions, never the noise, and comes from the caller.
 
 | function | queries m × cells d | of the paper |
 |---|---|---|
@@ -15,7 +15,7 @@ made. Random workloads are public: chance chooses the questions, never the noise
 | :func:`marginals` | Σ Π sizes shown × Π sizes | section 7.7, table 10 |
 | :func:`wrelated` | m × n, of rank s | section 7.8, table 11 |
 
-Source: Xiao, Ding, Wang, Zhang, Kifer: Optimizing fitness-for-use of differentially private linear queries, PVLDB
+**Source.** Xiao, Ding, Wang, Zhang, Kifer: Optimizing fitness-for-use of differentially private linear queries, PVLDB
 14(10), 2021.
 """
 
@@ -47,29 +47,29 @@ RACES = (
 
 
 def prefix(n: int) -> Integers:
-    """All "at most this value" of an ordered attribute of n values, (n, n): the lower triangle of ones.
+    """Return all "at most this value" of an ordered attribute of n values, (n, n): the lower triangle of ones.
 
     Args:
-        n: how many values.
+        n: The number of values.
 
     Raises:
-        WorkloadError: not a whole number of 1 or more.
+        WorkloadError: n is not a whole number of at least 1.
 
-    Source: section 7.1.1. The optimum for unit targets is 1.333333, 1.758601, 2.281560, 2.905253 and 4.457869 for
-    n = 2, 4, 8, 16 and 64.
+    Source: section 7.1.1. The optimum for unit targets is 1.333333, 1.758601, 2.281560, 2.905253 and 4.457869 for n =
+    2, 4, 8, 16 and 64.
     """
     checked_whole("cells", n)
     return np.tril(np.ones((n, n), dtype=np.int64))
 
 
 def identity_and_sum(n: int) -> Integers:
-    """Every cell, then their sum, (n + 1, n).
+    """Return every cell, then their sum, (n + 1, n).
 
     Args:
-        n: how many cells.
+        n: The number of cells.
 
     Raises:
-        WorkloadError: not a whole number of 1 or more.
+        WorkloadError: n is not a whole number of at least 1.
 
     Source: section 5.1. The optimum for unit targets is 2n/(1 + n) (Theorem 7).
     """
@@ -78,11 +78,11 @@ def identity_and_sum(n: int) -> Integers:
 
 
 def pl94() -> Integers:
-    """The redistricting tables PL94-171, (319, 252).
+    """Return the redistricting tables PL94-171, (319, 252).
 
-    Cells are voting age (2) × ethnicity (2) × race (63, every combination of six categories but the empty one). Queries
-    are the 2 totals by voting age, the 2 by ethnicity, the 6 of one race alone, the 57 of two and more races, and all
-    252 cells.
+    Cells are voting age (2) × ethnicity (2) × race (63, every combination of six categories except the empty one). The
+    queries are the 2 totals by voting age, the 2 by ethnicity, and the 63 by race. The latter are 6 of one race alone
+    and 57 of two and more races. All 252 cells follow.
 
     Source: section 7.3. The optimum for unit targets is 3.013432.
     """
@@ -90,10 +90,10 @@ def pl94() -> Integers:
 
 
 def pl94_tables(variance: float = 1.0) -> Workload:
-    """The queries of :func:`pl94` as four tables, in the same order, all with one target variance.
+    """Return the queries of :func:`pl94` as four tables, in the same order, all with one target variance.
 
     Args:
-        variance: the target of every number, in people².
+        variance: The target of every number, in people².
     """
     races = [" and ".join(some) for k in range(1, 7) for some in itertools.combinations(RACES, k)]
     domain = Domain(
@@ -106,15 +106,15 @@ def pl94_tables(variance: float = 1.0) -> Workload:
 
 
 def random_ranges(n: int, m: int, rng: Generator) -> Integers:
-    """Random ranges of n ordered cells, (m, n): both ends uniform on the cells, and included.
+    """Return random ranges of n ordered cells, (m, n): both ends uniform on the cells, and included.
 
     Args:
-        n: how many cells.
-        m: how many ranges.
-        rng: what draws them.
+        n: The number of cells.
+        m: The number of ranges.
+        rng: The generator that draws them.
 
     Raises:
-        WorkloadError: n or m is not a whole number of 1 or more.
+        WorkloadError: n or m is not a whole number of at least 1.
 
     Source: section 7.4, where m = 2n.
     """
@@ -126,20 +126,20 @@ def random_ranges(n: int, m: int, rng: Generator) -> Integers:
 
 
 def random_signs(n: int, m: int, rng: Generator, heads: float = 0.2) -> Integers:
-    """Random queries of n cells, (m, n): every entry is 1 with probability `heads`, otherwise −1.
+    """Return random queries of n cells, (m, n): every entry is 1 with probability `heads`, otherwise −1.
 
     Args:
-        n: how many cells.
-        m: how many queries.
-        rng: what draws them.
-        heads: the probability of a 1.
+        n: The number of cells.
+        m: The number of queries.
+        rng: The generator that draws them.
+        heads: The probability of a 1, from 0 to 1.
 
     Raises:
-        WorkloadError: no such numbers.
+        WorkloadError: A number is out of range.
 
-    Source: section 7.5, where m = 2n. The paper says `heads` = 0.2, but what its table 7 prints agrees with fair coins,
-    `heads` = 0.5. With 0.2 all queries share a large multiple of the sum of all cells: the optimum is about a quarter
-    lower, and the ratios of the other mechanisms to it are larger than printed.
+    Source: section 7.5, where m = 2n. The paper says `heads` = 0.2, but its printed table 7 agrees with fair coins,
+    `heads` = 0.5. With 0.2 all queries share a large multiple of the sum of all cells. The optimum is then about a
+    quarter lower, and the other mechanisms' ratios to it are larger than printed.
     """
     checked_whole("cells", n)
     checked_whole("queries", m)
@@ -155,17 +155,17 @@ def random_signs(n: int, m: int, rng: Generator, heads: float = 0.2) -> Integers
 
 
 def age_pyramids(ages: int = 116, adult: int = 18) -> Integers:
-    """Age pyramids, (3 (ages + 1), 2 ages): for males, for females and for all.
+    """Return age pyramids, (3 (ages + 1), 2 ages): for males, for females and for all.
 
     Cells are sex (2) × age (0 … ages − 1). Each of the three blocks has all "at most this age", then everyone of age
     `adult` or more.
 
     Args:
-        ages: how many there are, from 0.
-        adult: the age from which one is.
+        ages: The number of ages, from 0.
+        adult: The age from which a person is an adult.
 
     Raises:
-        WorkloadError: `ages` is no whole number of 1 or more, or `adult` none of them.
+        WorkloadError: `ages` is not a whole number of at least 1, or `adult` is not one of the ages.
 
     Source: section 7.6. The optimum for unit targets is 7.115406.
     """
@@ -176,12 +176,12 @@ def age_pyramids(ages: int = 116, adult: int = 18) -> Integers:
 
 
 def age_pyramid_tables(ages: int = 116, adult: int = 18, variance: float = 1.0) -> Workload:
-    """The queries of :func:`age_pyramids` as four tables: prefixes and adults, by sex and of all.
+    """Return the queries of :func:`age_pyramids` as four tables: prefixes and adults, by sex and for all.
 
     Args:
-        ages: how many there are, from 0.
-        adult: the age from which one is.
-        variance: the target of every number, in people².
+        ages: The number of ages, from 0.
+        adult: The age from which a person is an adult.
+        variance: The target of every number, in people².
     """
     _adult(ages, adult)
     domain = Domain(sex=Categorical(["male", "female"]), age=Ordered(0, ages - 1))
@@ -196,12 +196,12 @@ def age_pyramid_tables(ages: int = 116, adult: int = 18, variance: float = 1.0) 
 
 
 def marginals(sizes: Sequence[int], orders: Iterable[int] = (1, 2)) -> Integers:
-    """All marginals of some orders, (queries, Π sizes): for each order, every set of so many attributes.
+    """Return all marginals of some orders, (queries, Π sizes): for each order, every set of this many attributes.
 
     Args:
-        sizes: how many values each attribute has: `(4, 4, 4)` is a cube of 64 cells.
-        orders: how many attributes a marginal shows: 2 is all pairs. Marginals of one order are in the order of
-            :func:`itertools.combinations`.
+        sizes: The number of values of each attribute: `(4, 4, 4)` is a cube of 64 cells.
+        orders: The numbers of attributes that marginals show: 2 is all pairs. Marginals of one order are in the order
+            of :func:`itertools.combinations`.
 
     Source: section 7.7, with three attributes of t values and the orders 1 and 2. The optimum for unit targets is
     2.182453, 3.471896, 4.119431 and 4.504424 for t = 2, 4, 6 and 8.
@@ -213,12 +213,14 @@ def marginals(sizes: Sequence[int], orders: Iterable[int] = (1, 2)) -> Integers:
 
 
 def marginal_tables(sizes: Sequence[int], orders: Iterable[int] = (1, 2), variance: float = 1.0) -> Workload:
-    """The queries of :func:`marginals` as tables of attributes a0, a1, …, in the same order; of any number of cells.
+    """Return the queries of :func:`marginals` as tables of attributes a0, a1, …, in the same order.
+
+    The number of cells has no limit.
 
     Args:
-        sizes: how many values each attribute has.
-        orders: how many attributes a marginal shows.
-        variance: the target of every number, in people².
+        sizes: The number of values of each attribute.
+        orders: The numbers of attributes that marginals show.
+        variance: The target of every number, in people².
     """
     chosen = _orders(sizes, orders)
     domain = Domain({f"a{i}": Categorical(list(range(n))) for i, n in enumerate(sizes)})
@@ -226,16 +228,16 @@ def marginal_tables(sizes: Sequence[int], orders: Iterable[int] = (1, 2), varian
 
 
 def wrelated(n: int, m: int, s: int, rng: Generator) -> Floats:
-    """The WRelated workload, (m, n), of rank s: the product of an m × s and an s × n matrix of standard Gaussians.
+    """Return the WRelated workload, (m, n), of rank s: a product of m × s and s × n matrices of standard Gaussians.
 
     Args:
-        n: how many cells.
-        m: how many queries.
-        s: the rank.
-        rng: what draws it.
+        n: The number of cells.
+        m: The number of queries.
+        s: The rank.
+        rng: The generator that draws it.
 
     Raises:
-        WorkloadError: no such numbers.
+        WorkloadError: A number is out of range.
 
     Source: section 7.8, with m = s = n/2, after Yuan, Zhang, Winslett, Xiao, Yang, Hao: Low-rank mechanism, PVLDB
     5(11), 2012.
@@ -255,14 +257,14 @@ def wrelated(n: int, m: int, s: int, rng: Generator) -> Floats:
 
 
 def random_targets(m: int, rng: Generator, low: float = 1.0, high: float = 10.0, *, whole: bool = False) -> Floats:
-    """Random target variances, (m,), uniform from low to high; whole numbers from low to high when `whole`.
+    """Return random target variances, (m,), uniform from low to high; with `whole`, whole numbers from low to high.
 
     Args:
-        m: how many.
-        rng: what draws them.
-        low: the least there may be.
-        high: the largest.
-        whole: whether they are whole numbers.
+        m: The number of targets.
+        rng: The generator that draws them.
+        low: The smallest possible target.
+        high: The largest possible target.
+        whole: True for whole numbers.
 
     Source: sections 7.4 and 7.5. The paper says uniform(1, 10); its table 8 agrees with whole numbers, 1 to 10.
     """
@@ -282,7 +284,7 @@ def random_targets(m: int, rng: Generator, low: float = 1.0, high: float = 10.0,
 
 
 def _shown(sizes: Sequence[int], axes: Sequence[int]) -> Integers:
-    """The marginal that shows some of the axes: Kronecker product of identities there and totals elsewhere."""
+    """Return the marginal that shows some axes: the Kronecker product of identities there and totals elsewhere."""
     factors = [np.eye(n, dtype=np.int64) if i in axes else np.ones((1, n), dtype=np.int64) for i, n in enumerate(sizes)]
     return reduce(np.kron, factors)
 

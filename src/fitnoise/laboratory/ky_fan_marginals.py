@@ -36,7 +36,7 @@ from fitnoise.solving.ky_fan import (
 @final
 @dataclass(frozen=True)
 class AllRanges(Gram):
-    """All n (n + 1)/2 ranges of n ordered cells: G_ef = (min(e, f) + 1) (n − max(e, f)), counted from 0."""
+    """The queries of all n (n + 1)/2 ranges of n ordered cells: G_ef = (min(e, f) + 1) (n − max(e, f)), from 0."""
 
     n: int
 
@@ -50,7 +50,7 @@ class AllRanges(Gram):
         return (e + 1) * (self.n - e)
 
     def product(self, x: Floats) -> Floats:
-        """By two cumulative sums."""
+        """Return G x by two cumulative sums."""
         e = np.arange(self.n, dtype=np.float64)[:, None]
         before, after = e + 1, self.n - e
         above = np.cumsum((after * x)[::-1], axis=0)[::-1]
@@ -63,7 +63,7 @@ class AllRanges(Gram):
 class Conjunctions(Gram):
     """Conjunctions of positive literals of d yes-or-no attributes: one query for each set of attributes of some widths.
 
-    Cells are sets e of attributes as binary numbers, N = 2^d; G_ef is the number of sets asked that lie in both.
+    Cells are sets e of attributes as binary numbers, N = 2^d; G_ef is the number of sets with a query that lie in both.
     """
 
     attributes: int
@@ -86,12 +86,12 @@ class Conjunctions(Gram):
 
     @property
     def diagonal(self) -> Floats:
-        """Σ_w (|e| choose w)."""
+        """The numbers Σ_w (|e| choose w)."""
         ways = np.array([sum(math.comb(c, w) for w in set(self.widths)) for c in range(self.attributes + 1)])
         return ways.astype(np.float64)[self._counts]
 
     def product(self, x: Floats) -> Floats:
-        """Sums over supersets, then over subsets."""
+        """Return sums over supersets, then over subsets."""
         t = x.reshape(*(2,) * self.attributes, -1).copy()
         for axis in range(self.attributes):
             zero, one = _halves(t, axis)
@@ -106,47 +106,48 @@ class Conjunctions(Gram):
 @final
 @dataclass(frozen=True, eq=False)
 class OperatorGram(Gram):
-    """Of queries given as an operator, a Kronecker product say: its rule for column norms, and A, then Aᵀ."""
+    """The Gram matrix of queries given as an operator, such as a Kronecker product: column norms, and A, then Aᵀ."""
 
     queries: op.Operator
 
     @property
     def diagonal(self) -> Floats:
-        """The rule for column norms."""
+        """The squared column norms, by their rule."""
         return np.asarray(rules.column_norms(self.queries), dtype=np.float64)
 
     def product(self, x: Floats) -> Floats:
-        """Aᵀ (A x)."""
+        """Return Aᵀ (A x)."""
         return np.asarray(self.queries.rmv(self.queries.mv(x)), dtype=np.float64)
 
 
 def ky_fan_gram(
     gram: Gram, k: int, *, tolerance: float = 1e-6, evaluations: int = 1000, seconds: float | None = None
 ) -> GramDesign:
-    """The design of :func:`ky_fan_design` from products with AᵀA, however many the queries are.
+    """Return the design of :func:`ky_fan_design` from products with AᵀA, for any number of queries.
 
-    Only the k largest eigenvalues of M and its trace matter: they are found by iteration, N k numbers at a time.
+    Only the k largest eigenvalues of M and its trace matter. The function finds them by iteration, N k numbers at a
+    time.
 
     Args:
         gram: G = AᵀA of N cells.
-        k: at least 1, below N, and at most the rank of A.
-        tolerance: relative gap to be certified.
-        evaluations: of h_k at most.
-        seconds: time limit; None for none.
+        k: The number of summed variances, at least 1, below N, and at most the rank of A.
+        tolerance: The relative gap to be certified, positive.
+        evaluations: The largest number of evaluations of h_k.
+        seconds: The time limit in seconds; None for no limit.
 
     Returns:
-        The design. Its bound holds if the k largest eigenvalues are what iteration found; a last iteration on what is
-        orthogonal to all of them looks for one that was missed, and the status says STALLED where there is one.
+        The design. Its bound holds if the iteration found the k largest eigenvalues. A last iteration on their
+        orthogonal complement searches for a missed one. If it finds one, the status is STALLED.
 
     Raises:
-        WorkloadError: k is no whole number from 1 to N − 1, no cell is asked about, or the limits are not positive.
-        PlanError: the queries cannot be evaluated in floating point.
+        WorkloadError: k is not a whole number from 1 to N − 1, no cell has a query, or the limits are not positive.
+        PlanError: The queries cannot be evaluated in floating point.
 
     **Guarantees**
-        * a_eᵀ Σ⁻¹ a_e ≤ 1 and ‖Σ‖_(k) ≤ value, to `residual`: they need orthonormal spikes only;
-        * no chance: every iteration starts from vectors of its own.
+        * a_eᵀ Σ⁻¹ a_e ≤ 1 and ‖Σ‖_(k) ≤ value hold, to `residual`: they need orthonormal spikes only.
+        * No step is random: every iteration starts from fixed vectors of its own.
 
-    Source: as :func:`ky_fan_design`; the use of the largest eigenvalues only is ours.
+    Source: see :func:`ky_fan_design`; the use of the largest eigenvalues only is from this project.
     """
     k = checked_whole("the index of a Ky Fan norm", k)
     _limits(tolerance, evaluations, seconds)
@@ -217,23 +218,27 @@ def ky_fan_gram(
 
 
 def ky_fan_marginals(sizes: Sequence[int], tables: Iterable[Sequence[int]], k: int) -> MarginalsDesign:
-    """The design for all cells of some marginals, of any number of attributes, in closed form.
+    """Return the design for all cells of some marginals, of any number of attributes, in closed form.
 
-    Shifting the values of an attribute maps the queries to themselves and any cell to any other, and h_k is concave:
-    uniform q is optimal. A Aᵀ/N has on the sector of S the eigenvalue Σ_{A⊇S} Π_{a∈A} 1/n_a over the tables A.
+    Shifting the values of an attribute maps the queries to themselves and any cell to any other, and h_k is concave.
+    Uniform q is therefore optimal. On the sector of S, A Aᵀ/N has the eigenvalue Σ_{A⊇S} Π_{a∈A} 1/n_a over the tables
+    A.
 
     Args:
         sizes: n_a of every attribute, at least 1.
-        tables: the attributes of each marginal, as numbers from 0; a table twice counts twice.
-        k: at least 1; the rank if larger.
+        tables: The attributes of each marginal, as numbers from 0; a repeated table counts twice.
+        k: The number of summed variances, at least 1; the rank if larger.
 
     Raises:
-        WorkloadError: k is no whole number from 1, there is no table, or one repeats or invents an attribute.
+        WorkloadError: k is not a whole number of at least 1, there is no table, or a table repeats or invents an
+        attribute.
 
     **Guarantees**
-        * value is μ up to rounding, with no gap; the variances have sensitivity 1.
+        * The value is μ up to rounding, with no gap.
+        * The variances have sensitivity 1.
 
-    Source: ours; for two values an attribute the eigenvalues are Σ_w (d−j choose w−j) 2^−w on (d choose j) directions.
+    Source: this project. For two values an attribute, the eigenvalues are Σ_w (d−j choose w−j) 2^−w on (d choose j)
+    directions.
     """
     k = checked_whole("the index of a Ky Fan norm", k)
     if not sizes or not all(is_whole(n) and n >= 1 for n in sizes):

@@ -9,15 +9,16 @@ from fitnoise.kernel.privacy import gaussian_mu
 
 
 def paper_multiplier(epsilon: float, delta: float) -> float:
-    """C = (½ √ε + √(2 ln(1/δ)))/ε, the noise multiplier as printed; 1.6 to 2.1 times the exact variance, usually.
+    """Return C = (½ √ε + √(2 ln(1/δ)))/ε, the noise multiplier as printed.
 
-    The exact one is 1/`privacy.gaussian_mu(ε, δ)`. The formula is meant for ε = O(1), and fails for large ε and δ.
+    It is usually 1.6 to 2.1 times the exact multiplier, 1/`privacy.gaussian_mu(ε, δ)`. The formula is meant for ε =
+    O(1), and fails for large ε and δ.
 
     Raises:
-        WorkloadError: ε or δ out of range, or the multiplier would not be (ε, δ)-private by the exact curve.
+        WorkloadError: ε or δ is out of range, or the multiplier would not be (ε, δ)-private by the exact curve.
 
     **Guarantees**
-        * at least the exact multiplier, up to 1e-10 relative: it is compared at every call.
+        * The result is at least the exact multiplier, up to 1e-10 relative: it is compared at every call.
 
     Source: Theorem 2.2.
     """

@@ -1,13 +1,12 @@
-"""OpenDP's samplers of discrete Gaussian and Laplace noise, to compare those of releases with. Needs `opendp`.
+"""OpenDP's samplers of discrete Gaussian and Laplace noise, for comparison with those of releases. Needs `opendp`.
 
-They stand behind the checks of :mod:`fitnoise.kernel.noise`, where CKS20 is named, and are up to a hundred times
-slower: written by others, in another language, from another source of bits. The two ways share no code that draws; the
-tests hold both to the exact laws and to each other. Releases do not use these, and neither sampler stands in for the
-other.
+They serve the checks of :mod:`fitnoise.kernel.noise`, which names CKS20, and are up to a hundred times slower. Others
+wrote them, in another language, with another source of bits. The two samplers share no code that draws. The tests
+compare both with the exact laws and with each other. Releases do not use these, and neither sampler replaces the other.
 
-OpenDP's published builds draw from OpenSSL's private generator (`RAND_priv_bytes`), which is seeded by the operating
-system and reseeds itself after a fork. OpenDP before 0.14.2 divided rationals wrongly and sampled something else
-(variance 4.11 at scale 2); the test battery is there to notice should either sampler do so again.
+OpenDP's published builds draw from OpenSSL's private generator (`RAND_priv_bytes`). The operating system seeds it, and
+it reseeds itself after a fork. OpenDP before 0.14.2 divided rationals wrongly and sampled another law (variance 4.11 at
+scale 2). The test battery notices such an error of either sampler.
 """
 
 from __future__ import annotations
@@ -23,37 +22,37 @@ from fitnoise.kernel.arrays import Integers
 from fitnoise.kernel.noise import checked_run
 
 _CHUNK = 2**16
-"""Draws per call of OpenDP: a few MB of Python integers at a time, in calls of about a second."""
+"""The draws per call of OpenDP: a few MB of Python integers at a time, in calls of about a second."""
 
-dp.enable_features("contrib")  # where OpenDP keeps what has not passed its whole vetting; its samplers are there
+dp.enable_features("contrib")  # OpenDP keeps its samplers among code that is not fully vetted
 
 
 def reference_gaussian(scale: float, size: int) -> Integers:
-    """The same law as `discrete_gaussian`, arguments and errors too, drawn by OpenDP at about 10 µs a draw.
+    """Return draws of the law of `discrete_gaussian` from OpenDP, with its arguments and errors, about 10 µs a draw.
 
     **Guarantees**
 
-    - Exact distribution: OpenDP's sampler is Algorithm 3 of CKS20 in exact integer and rational arithmetic.
+    - The distribution is exact: OpenDP's sampler is Algorithm 3 of CKS20 in exact integer and rational arithmetic.
     - No error names the scale.
     """
     return _reference(dp.m.make_gaussian, dp.l2_distance(T=float), scale, size)
 
 
 def reference_laplace(scale: float, size: int) -> Integers:
-    """The same law as `discrete_laplace`, arguments and errors too, drawn by OpenDP at about 6 µs a draw.
+    """Return draws of the law of `discrete_laplace` from OpenDP, with its arguments and errors, about 6 µs a draw.
 
-    A draw outside int64 would be clamped by OpenDP.
+    OpenDP would clamp a draw outside int64.
 
     **Guarantees**
 
-    - Exact distribution: OpenDP's sampler is Algorithm 2 of CKS20 in exact integer and rational arithmetic.
+    - The distribution is exact: OpenDP's sampler is Algorithm 2 of CKS20 in exact integer and rational arithmetic.
     - No error names the scale.
     """
     return _reference(dp.m.make_laplace, dp.l1_distance(T=dp.i64), scale, size)
 
 
 def _reference(make: Callable[..., Any], metric: Any, scale: float, size: int) -> Integers:
-    """What an OpenDP constructor of noise draws, checked."""
+    """Return the draws of an OpenDP constructor of noise, checked."""
     parameter, count = checked_run(scale, size)
     noise = np.empty(count, dtype=np.int64)
     for start in range(0, count, _CHUNK):
@@ -63,7 +62,7 @@ def _reference(make: Callable[..., Any], metric: Any, scale: float, size: int) -
 
 
 def _opendp(make: Callable[..., Any], metric: Any, scale: float, size: int) -> Integers:
-    """One call of OpenDP."""
+    """Return the draws of one call of OpenDP."""
     failure = None
     try:
         drawn = make(dp.vector_domain(dp.atom_domain(T=dp.i64)), metric, scale=scale)([0] * size)
@@ -77,4 +76,4 @@ def _opendp(make: Callable[..., Any], metric: Any, scale: float, size: int) -> I
             "Choose another noise scale.",
             "No noise was drawn.",
         )
-    return np.fromiter(drawn, dtype=np.int64, count=size)  # refuses fewer draws than asked for
+    return np.fromiter(drawn, dtype=np.int64, count=size)  # refuses fewer draws than `size`

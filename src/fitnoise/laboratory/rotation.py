@@ -1,18 +1,21 @@
-"""Minimum sensitivity by rotation: the strategy of least L1 sensitivity among those of one profile, for small ones.
+"""Minimum sensitivity by rotation: the strategy of least L1 sensitivity among those of one small profile.
 
-All strategies with the profile G = AᵀA are Q B for one root B of G and orthogonal Q (Theorem 4.13), and all answer a
-query with the same error but for their sensitivity max_j ‖Q b_j‖₁. That is neither smooth nor convex in Q:
+**Statement.** All strategies with the profile G = AᵀA are Q B for one root B of G and orthogonal Q (Theorem 4.13). All
+answer a query with the same error, except for their sensitivity max_j ‖Q b_j‖₁. That is neither smooth nor convex in Q.
 
-1. from each start, descent on the orthogonal group along Cayley curves of a soft maximum of smoothed L1 norms, both
-   smoothings sharpened as it goes;
-2. from the best few, sequential linear programs: with skew S the columns of (I + S) A are linear in S, so that the
-   least maximum of their L1 norms within a trust region is a linear program; the Cayley transform of S is the step.
+**Method.** The search has two stages:
 
-Nothing is proven of the result but what can be computed from it: its profile, its sensitivity, and ‖A‖₂, below which no
-rotation comes. For large profiles see :func:`fitnoise.laboratory.strategies.coarse_root`.
+1. From each start, it descends on the orthogonal group along Cayley curves of a soft maximum of smoothed L1 norms. Both
+smoothings are sharpened on the way.
+2. From the best few, it solves sequential linear programs. With skew S, the columns of (I + S) A are linear in S. The
+least maximum of their L1 norms within a trust region is therefore a linear program. The Cayley transform of S is the
+step.
 
-Source: Problem 5.16 of Li, Hay, Rastogi, Miklau, McGregor, PODS 2010, full version; the method is ours. Program 5.3 of
-the paper states it with a rank constraint.
+**Trust.** The result proves only what can be computed from it: its profile, its sensitivity, and ‖A‖₂, a lower bound
+for every rotation. For large profiles see :func:`fitnoise.laboratory.strategies.coarse_root`.
+
+**Source.** Problem 5.16 of Li, Hay, Rastogi, Miklau, McGregor, PODS 2010, full version; the method is from this
+project. Program 5.3 of the paper states it with a rank constraint.
 """
 
 from __future__ import annotations
@@ -30,22 +33,22 @@ from fitnoise.laboratory import strategies
 from fitnoise.solving.fixed import Generator
 
 LARGEST = 64
-"""Cells above which a polishing step takes minutes."""
+"""The number of cells above which a polishing step takes minutes."""
 
 SOFTNESS = (5.0, 300.0)
-"""Sharpness of the soft maximum at the first and at the last step, over the sensitivity at the start."""
+"""The sharpness of the soft maximum at the first and at the last step, over the sensitivity at the start."""
 
 ROUNDING = (0.1, 1e-3)
-"""Width of the rounded corner of the absolute value at the first and at the last step, over the largest entry."""
+"""The width of the rounded corner of the absolute value at the first and at the last step, over the largest entry."""
 
 POLISHED = 6
-"""Starts that are polished."""
+"""The number of starts that are polished."""
 
 TRUST = (0.1, 0.3, 1e-10)
-"""Trust region of the linear programs, as the largest entry of S: first, largest, and where to stop."""
+"""The trust region of the linear programs, as the largest entry of S: first, largest, and last."""
 
 PROGRAMS = 60
-"""Linear programs to a start at most."""
+"""The largest number of linear programs for each start."""
 
 
 @final
@@ -53,7 +56,9 @@ PROGRAMS = 60
 class Rotated:
     """A strategy of a given profile.
 
-    strategy: (rows, n). sensitivity: of it, in norm 1. bound: ‖A‖₂, below which no strategy of this profile comes.
+    strategy: The strategy, (rows, n).
+    sensitivity: Its sensitivity in norm 1.
+    bound: ‖A‖₂, a lower bound of the sensitivity for every strategy of this profile.
     """
 
     strategy: Floats
@@ -64,27 +69,29 @@ class Rotated:
 def minimum_sensitivity(
     strategy: ArrayLike, rng: Generator, *, starts: int = 20, rows: int | None = None, steps: int = 400
 ) -> Rotated:
-    """The least sensitive strategy found among those with the profile of A.
+    """Return the least sensitive strategy found among those with the profile of A.
 
     Args:
         strategy: A, (m, n) with n ≤ 64; for a profile G, `spectrum(G).strategy()`. 16 cells take seconds, 64 minutes.
-        rng: chance for the starts, such as `np.random.default_rng(1)`; it chooses where to search, never the noise.
-        starts: how many; the first two take no chance: the symmetric root of the profile, and its eigenvectors. The
-            closed forms of :func:`fitnoise.laboratory.strategies.coarse_root` are tried beside them where they apply.
-        rows: of what is returned, at least n; default n. More have not helped where we tried.
-        steps: of the descent from each start.
+        rng: The generator of the starts, such as `np.random.default_rng(1)`; it chooses where to search, never the
+            noise.
+        starts: The number of starts. The first two are not random: the symmetric root of the profile, and its
+            eigenvectors. The closed forms of :func:`fitnoise.laboratory.strategies.coarse_root` are tried in addition
+            if they apply.
+        rows: The number of rows of the result, at least n; default n. More rows have not helped in experiments.
+        steps: The steps of the descent from each start.
 
     Returns:
-        The best found, or A as given where nothing better was.
+        The best strategy found, or A as given if none was better.
 
     Raises:
-        WorkloadError: A is no matrix of finite numbers, has more than 64 columns, or `rows` is below n, or `starts`
-            below 1.
+        WorkloadError: A is not a matrix of finite numbers, or has more than 64 columns. Or `rows` is below n, or
+        `starts` is below 1.
 
     **Guarantees**
-        * the profile is that of A to a relative 1e-12;
-        * bound ≤ sensitivity ≤ that of A, both recomputed from the matrix returned;
-        * the same generator state gives the same result with one version of NumPy and SciPy.
+        * The profile is that of A to a relative 1e-12.
+        * bound ≤ sensitivity ≤ that of A, both recomputed from the matrix returned.
+        * Equal generator states give equal results with one version of NumPy and SciPy.
 
     Source: Problem 5.16; found 2.577935 for H_4 (paper 2.896), 2 for Y_4 (paper 2.210), 3.357051 for H_8, √8 for Y_8.
     """
@@ -113,7 +120,7 @@ def minimum_sensitivity(
 
 
 def _starts(vectors: Floats, m: int, rng: Generator, count: int) -> list[Floats]:
-    """Rotations (m, m): to the symmetric root, none, then alternately far from and near the symmetric root."""
+    """Return rotations (m, m): to the symmetric root, none, then alternately far from and near the symmetric root."""
     symmetric = np.eye(m)
     symmetric[: len(vectors), : len(vectors)] = vectors
     starts = [symmetric, np.eye(m)]
@@ -125,7 +132,7 @@ def _starts(vectors: Floats, m: int, rng: Generator, count: int) -> list[Floats]
 
 
 def _coarse(found: strategies.Spectrum, m: int) -> list[Floats]:
-    """Rotations (m, m) to the closed forms there are for Haar trees; none for other profiles."""
+    """Return rotations (m, m) to the closed forms for Haar trees; none for other profiles."""
     n = len(found.values)
     if n & (n - 1) or found.values[0] <= strategies.SAME * found.values[-1]:
         return []
@@ -143,24 +150,24 @@ def _coarse(found: strategies.Spectrum, m: int) -> list[Floats]:
 
 
 def _largest(a: Floats) -> float:
-    """The sensitivity."""
+    """Return the sensitivity."""
     return float(np.abs(a).sum(axis=0).max())
 
 
 def _nearest(a: Floats) -> Floats:
-    """The orthogonal matrix nearest to a regular one: U Vᵀ of its singular value decomposition."""
+    """Return the orthogonal matrix nearest to a regular one: U Vᵀ of its singular value decomposition."""
     u, _, v = np.linalg.svd(a)
     return np.asarray(u @ v)
 
 
 def _cayley(s: Floats) -> Floats:
-    """(I − S/2)⁻¹ (I + S/2), orthogonal for skew S, and I + S to first order."""
+    """Return (I − S/2)⁻¹ (I + S/2), orthogonal for skew S, and I + S to first order."""
     eye = np.eye(len(s))
     return np.asarray(np.linalg.solve(eye - s / 2, eye + s / 2), dtype=np.float64)
 
 
 def _soft(a: Floats, sharpness: float, width: float) -> tuple[float, Floats]:
-    """A soft maximum of the rounded L1 norms of the columns, and its gradient by the entries."""
+    """Return a soft maximum of the rounded L1 norms of the columns, and its gradient by the entries."""
     rounded = np.sqrt(a * a + width * width)
     norms = rounded.sum(axis=0)
     top = float(norms.max())
@@ -170,7 +177,7 @@ def _soft(a: Floats, sharpness: float, width: float) -> tuple[float, Floats]:
 
 
 def _descended(q: Floats, root: Floats, steps: int) -> Floats:
-    """Where descent ends from one start."""
+    """Return the rotation at the end of descent from one start."""
     a = q @ root
     scale, entry = _largest(a), float(np.abs(root).max())
     if scale == 0:
@@ -197,7 +204,7 @@ def _descended(q: Floats, root: Floats, steps: int) -> Floats:
 
 
 def _polished(q: Floats, root: Floats) -> Floats:
-    """Where sequential linear programs end."""
+    """Return the rotation at the end of sequential linear programs."""
     trust, most, least = TRUST
     a = q @ root
     best = _largest(a)
@@ -218,10 +225,10 @@ def _polished(q: Floats, root: Floats) -> Floats:
 
 
 def _linear_step(a: Floats, trust: float) -> Floats | None:
-    """The skew S within the trust region for which the columns of (I + S) A have the least maximum of L1 norms.
+    """Return the skew S in the trust region with the least maximum of L1 norms of the columns of (I + S) A.
 
-    Variables: S above its diagonal, an upper bound on each |entry| that can reach 0, and the maximum. Entries that keep
-    their sign in the whole region are their own absolute value.
+    The variables are S above its diagonal, an upper bound on each |entry| that can reach 0, and the maximum. Entries
+    that keep their sign in the whole region are their own absolute value.
     """
     m, n = a.shape
     first, second = np.triu_indices(m, 1)

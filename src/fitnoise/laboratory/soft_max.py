@@ -1,24 +1,26 @@
 """SM-II, the algorithm of the fit-for-use paper: Newton's method on soft maxima of growing sharpness.
 
-For W = L B with columns b_i of B and rows v_j of L, Problem 3 minimises max_i b_iᵀΣ⁻¹b_i + max_j v_jΣv_jᵀ/c_j. Its
-optimum is 2Δ*, reached by a Σ that is optimal for Problem 1 once scaled to meet the targets (Theorem 12). Problem 4
-puts soft maxima in place of the maxima,
+**Purpose.** The module is a baseline for measurements: it proves no bound, and no plan uses it.
 
-    F(Σ) = 1/t₁ log Σ_i exp(t₁ b_iᵀΣ⁻¹b_i) + 1/t₂ log Σ_j exp(t₂ v_jΣv_jᵀ/c_j),                            (8)
+**Statement.** Let W = L B with columns b_i of B and rows v_j of L. Problem 3 minimises max_i b_iᵀΣ⁻¹b_i + max_j
+v_jΣv_jᵀ/c_j. Its optimum is 2Δ*, reached by a Σ that is optimal for Problem 1 once scaled to meet the targets (Theorem
+12). Problem 4 puts soft maxima in place of the maxima,
 
-and Algorithms 1–3 minimise it for t₁ = t₂ = 1, MU, MU², … by a few steps of conjugate gradients and a backtracking line
-search. It is here to be measured against: it proves no bound, and no plan uses it.
+    F(Σ) = 1/t₁ log Σ_i exp(t₁ b_iᵀΣ⁻¹b_i) + 1/t₂ log Σ_j exp(t₂ v_jΣv_jᵀ/c_j).                            (8)
 
-**The Hessian.** With g_i = b_iᵀΣ⁻¹b_i and h_j = v_jΣv_jᵀ/c_j, their soft-max weights w and u, A = Σ_i w_i ∇g_i and
-H = Σ_j u_j ∇h_j, the Hessian applied to a symmetric P is
+Algorithms 1–3 minimise it for t₁ = t₂ = 1, MU, MU², … by a few steps of conjugate gradients and a backtracking line
+search.
+
+**The Hessian.** Let g_i = b_iᵀΣ⁻¹b_i and h_j = v_jΣv_jᵀ/c_j, with soft-max weights w and u. Let A = Σ_i w_i ∇g_i and H
+= Σ_j u_j ∇h_j. The Hessian applied to a symmetric P is
 
     Σ_i w_i ∇²g_i[P] + t₁ (Σ_i w_i ⟨∇g_i,P⟩ ∇g_i − ⟨A,P⟩ A) + t₂ (Σ_j u_j ⟨∇h_j,P⟩ ∇h_j − ⟨H,P⟩ H).
 
-Equation (14) as printed has t₁ Σ_i w_i ∇²g_i[P] for the first term (in t₁F: t₁² for t₁), and the Kronecker products
-A ⊗ A and H ⊗ H, that is A P A and H P H, for the outer products ⟨A,P⟩ A and ⟨H,P⟩ H. (For ∇g_i and ∇h_j, of rank one,
-the two are the same.) The first makes the curvature up to t₁ times too large: the steps become too short, and |⟨s,∇F⟩|
-falls below NTTOL far from the optimum. The second takes away too little along A and H and too much across them: it can
-make the curvature negative, and the direction one of ascent.
+Equation (14) as printed differs in two places. Its first term is t₁ Σ_i w_i ∇²g_i[P] (in t₁F: t₁² for t₁). For the
+outer products ⟨A,P⟩ A and ⟨H,P⟩ H it has A P A and H P H. These are the Kronecker products A ⊗ A and H ⊗ H. (For ∇g_i
+and ∇h_j, of rank one, the two are equal.) The first error makes the curvature up to t₁ times too large. The steps
+become too short, and |⟨s,∇F⟩| falls below NTTOL far from the optimum. The second error subtracts too little along A and
+H and too much across them. It can make the curvature negative, and the direction one of ascent.
 
 **Two readings.** The paper and the program its authors published differ; `Reading` has both.
 
@@ -29,17 +31,22 @@ make the curvature negative, and the direction one of ascent.
 | no direction of descent | – | −∇F instead |
 | Σ₀ | 0.99 min_j c_j/‖v_j‖² I (section 6.3 with Q = I) | k min_j c_j/‖v_j‖² I |
 
-With CODE and the printed Hessian, which the program has too, the paper's Table 2 comes out, and the cost that its
-Table 10 implies for 4³ cells, 3.516, which the correct Hessian does not give (the optimum is 3.471896).
+CODE and the printed Hessian, which the program has too, reproduce the paper's Table 2. They also give the cost that its
+Table 10 implies for 4³ cells, 3.516. The correct Hessian does not give this cost (the optimum is 3.471896).
 
-**What the paper leaves open**, and how it is read here. The second sum of (8) lacks its exp. Line 10 of Algorithm 1
-searches along v, meaning s. Its listing goes on to the line search after t is raised; the text says "otherwise", and
-so does this. σ² of section 6.3 is the least over all m queries, not the first d. Q⁺Q⁺ᵀ is the covariance of x, not of
-B x, but only a start, and taken as printed. Algorithm 3 need not end; here it has MAXLS halvings. NTTOL, TOL, MAXITER
-and one MU of {2, 5, 10} are not stated: the defaults are those of the published program.
+**Open points of the paper**, and the choices made here.
 
-Source: Xiao, Ding, Wang, Zhang, Kifer, "Optimizing Fitness-For-Use of Differentially Private Linear Queries", PVLDB
-14(10), 2021, section 6, and github.com/cmla-psu/matrixqueries for CODE (settings only; the code here is ours).
+* The second sum of (8) lacks its exp.
+* Line 10 of Algorithm 1 searches along v, meaning s.
+* Its listing goes on to the line search after t is raised. The text says "otherwise", which this module follows.
+* σ² of section 6.3 is the least over all m queries, not the first d.
+* Q⁺Q⁺ᵀ is the covariance of x, not of B x. It is only a start, and taken as printed.
+* Algorithm 3 need not end; here it has MAXLS halvings.
+* NTTOL, TOL, MAXITER and one MU of {2, 5, 10} are not stated: the defaults are those of the published program.
+
+**Source.** Xiao, Ding, Wang, Zhang, Kifer, "Optimizing Fitness-For-Use of Differentially Private Linear Queries", PVLDB
+14(10), 2021, section 6. For CODE, github.com/cmla-psu/matrixqueries (settings only; the code here is from this
+project).
 """
 
 from __future__ import annotations
@@ -60,51 +67,51 @@ from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats
 
 MAXCG = 5
-"""Steps of conjugate gradients per direction (section 6.2.2)."""
+"""The steps of conjugate gradients per direction (section 6.2.2)."""
 
 TOL2 = 1e-10
-"""Squared residual at which they stop early (section 6.2.2)."""
+"""The squared residual at which they stop early (section 6.2.2)."""
 
 SHRINK = 0.5
-"""β: factor of the step in the line search (Algorithm 3)."""
+"""β, the factor of the step in the line search (Algorithm 3)."""
 
 DECREASE = 0.01
-"""σ: share of the predicted decrease that a step must reach (section 6.2.3)."""
+"""σ, the share of the predicted decrease that a step must reach (section 6.2.3)."""
 
 START = 0.99
-"""Largest variance over target at the start (section 6.3)."""
+"""The largest variance over target at the start (section 6.3)."""
 
 MAXITER = 1_000_000
 
 NTTOL = 1e-3
-"""|⟨s,∇F⟩| below which t is raised."""
+"""The bound of |⟨s,∇F⟩| below which t is raised."""
 
 TOL = 1e-3
-"""(d + m)/t₁ below which the search ends."""
+"""The bound of (d + m)/t₁ below which the search ends."""
 
 MU = 2.0
-"""Factor by which t₁ and t₂ are raised."""
+"""The factor by which t₁ and t₂ are raised."""
 
 MAXLS = 60
-"""Halvings of a step before the line search gives up; Algorithm 3 has no limit."""
+"""The number of halvings of a step before the line search gives up; Algorithm 3 has no limit."""
 
 
 class Hessian(StrEnum):
-    """Which Hessian the conjugate gradients see."""
+    """The Hessian of the conjugate gradients."""
 
     PRINTED = "equation (14), to the letter"
     CORRECT = "the second derivative of F"
 
 
 class Reading(StrEnum):
-    """Which account of the algorithm is followed; the module says how they differ."""
+    """The account of the algorithm that the search follows; the module says how they differ."""
 
     PAPER = "Algorithms 1–3 as the paper states them"
     CODE = "the program its authors published"
 
 
 class Ending(StrEnum):
-    """How SM-II ended. None of these says how far from optimal the result is."""
+    """The reason why SM-II ended. None of these says how far from optimal the result is."""
 
     CONVERGED = "the paper's stopping rule was met; it certifies nothing"
     ITERATIONS = "stopped at the iteration limit"
@@ -113,9 +120,10 @@ class Ending(StrEnum):
 
 
 class Factors(NamedTuple):
-    """W = L B.
+    """The factors of W = L B.
 
-    basis: B (k, d). lifts: L (m, k).
+    basis: B (k, d).
+    lifts: L (m, k).
     """
 
     basis: Floats
@@ -125,8 +133,9 @@ class Factors(NamedTuple):
 class Bases(NamedTuple):
     """Factorisations of one workload.
 
-    identity: B = I. upper: B = U, the upper triangle of ones, the paper's other choice (section 7). row_space: an
-    orthonormal basis of the rows of W, from its SVD.
+    identity: B = I.
+    upper: B = U, the upper triangle of ones, the paper's other choice (section 7).
+    row_space: An orthonormal basis of the rows of W, from its SVD.
     """
 
     identity: Factors
@@ -141,12 +150,12 @@ def bases(workload: ArrayLike) -> Bases:
         workload: W, shape (m, d).
 
     Returns:
-        L = W; L = W U⁻¹, exact for integers: differences of neighbouring columns; L = W Vᵣ with B = Vᵣᵀ. Only the last
-        has independent rows spanning those of W, as Definition 3 asks, when W has rank r < d. SM-II runs on the others
-        all the same (section 7.8 does): Σ grows without limit where no query looks.
+        L = W; L = W U⁻¹, exact for integers: differences of neighbouring columns; L = W Vᵣ with B = Vᵣᵀ. If W has rank
+        r < d, only the last has independent rows spanning those of W, as Definition 3 requires. SM-II runs on the
+        others all the same (section 7.8 does): Σ grows without limit in directions without queries.
 
     Raises:
-        WorkloadError: no matrix of finite numbers, or all zero.
+        WorkloadError: The workload is not a matrix of finite numbers, or all zero.
 
     Source: sections 3.1 and 7.
     """
@@ -170,7 +179,7 @@ def bases(workload: ArrayLike) -> Bases:
 
 
 def cost_squared(basis: Floats, lifts: Floats, variances: Floats, covariance: Floats) -> float:
-    """Δ² of Σ once scaled to meet all targets: max_i b_iᵀΣ⁻¹b_i · max_j v_jΣv_jᵀ/c_j.
+    """Return Δ² of Σ scaled to meet all targets: max_i b_iᵀΣ⁻¹b_i · max_j v_jΣv_jᵀ/c_j.
 
     Args:
         basis: B (k, d).
@@ -181,8 +190,10 @@ def cost_squared(basis: Floats, lifts: Floats, variances: Floats, covariance: Fl
     Raises:
         numpy.linalg.LinAlgError: Σ is not positive definite.
 
-    **Guarantees**: the same for all positive multiples of Σ, and under a change of basis B → MB, L → LM⁻¹, Σ → MΣMᵀ
-    (Theorem 4), up to rounding; never below the certified bound of the workload but by rounding.
+    **Guarantees**
+        * The result is equal for all positive multiples of Σ, up to rounding.
+        * A change of basis B → MB, L → LM⁻¹, Σ → MΣMᵀ leaves it unchanged, up to rounding (Theorem 4).
+        * It is never below the certified bound of the workload, except by rounding.
     """
     root = np.linalg.cholesky(covariance)
     profile = (np.linalg.solve(root, basis) ** 2).sum(axis=0)
@@ -191,7 +202,7 @@ def cost_squared(basis: Floats, lifts: Floats, variances: Floats, covariance: Fl
 
 
 def _soft_max(a: Floats, t: float) -> tuple[float, Floats]:
-    """1/t log Σ exp(t a) and its gradient, without overflow."""
+    """Return 1/t log Σ exp(t a) and its gradient, without overflow."""
     top = a.max()
     e = np.exp(t * (a - top))
     total = e.sum()
@@ -203,8 +214,11 @@ def _soft_max(a: Floats, t: float) -> tuple[float, Floats]:
 class Point:
     """The objective (8) at one Σ.
 
-    basis: B (k, d). scaled: rows v_j/√c_j (m, k). root: lower Cholesky factor of Σ. t1, t2: of the two soft maxima.
-    reading: CODE minimises t₁ and t₂ times the two parts.
+    basis: B (k, d).
+    scaled: The rows v_j/√c_j (m, k).
+    root: The lower Cholesky factor of Σ.
+    t1, t2: The sharpness of the two soft maxima.
+    reading: The account that is followed; CODE minimises t₁ and t₂ times the two parts.
     """
 
     basis: Floats
@@ -216,12 +230,12 @@ class Point:
 
     @classmethod
     def start(cls, basis: Floats, scaled: Floats, covariance: Floats, reading: Reading) -> Point | None:
-        """The objective at Σ for t₁ = t₂ = 1; None where `moved` has none."""
+        """Return the objective at Σ for t₁ = t₂ = 1; None if `moved` returns None."""
         eye = np.eye(len(basis))
         return cls(basis, scaled, eye, 1.0, 1.0, reading).moved(covariance)
 
     def moved(self, covariance: Floats) -> Point | None:
-        """The same objective at Σ; None where Σ is not positive definite, or too nearly not to be evaluated."""
+        """Return this objective at Σ; None if Σ is not positive definite, or too near to singular to be evaluated."""
         try:
             root = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
         except np.linalg.LinAlgError:
@@ -230,13 +244,13 @@ class Point:
         return point if math.isfinite(point.value) else None
 
     def sharper(self, factor: float) -> Point:
-        """The same Σ with larger t₁ and t₂."""
+        """Return the objective at this Σ with larger t₁ and t₂."""
         t1 = self.t1 * factor
         return replace(self, t1=t1, t2=(self.t2 if self.reading is Reading.PAPER else t1) * factor)
 
     @property
     def _factors(self) -> tuple[float, float]:
-        """What the two soft maxima are multiplied by."""
+        """The factors of the two soft maxima."""
         return (1.0, 1.0) if self.reading is Reading.PAPER else (self.t1, self.t2)
 
     @cached_property
@@ -273,7 +287,7 @@ class Point:
 
     @cached_property
     def _columns(self) -> Floats:
-        """Σ⁻¹b_i in columns, (k, d)."""
+        """The columns Σ⁻¹b_i, (k, d)."""
         return np.asarray(sl.cho_solve((self.root, True), self.basis, check_finite=False))
 
     @cached_property
@@ -289,11 +303,11 @@ class Point:
         return f1 * a + f2 * h
 
     def hessian_times(self, p: Floats, hessian: Hessian) -> Floats:
-        """HessTimesVec: ∇²F(Σ) applied to a symmetric P (k, k), without forming it, by (A ⊗ B) vec(C) = vec(B C Aᵀ).
+        """Apply ∇²F(Σ) to a symmetric P (k, k), without forming it (HessTimesVec), by (A ⊗ B) vec(C) = vec(B C Aᵀ).
 
         Args:
             p: P (k, k), symmetric.
-            hessian: the true second derivative, or equation (14) as printed; the module says how they differ.
+            hessian: The true second derivative, or equation (14) as printed; the module says how they differ.
         """
         _, w, u = self._maxima
         (a, h), (f1, f2) = self._parts, self._factors
@@ -310,9 +324,10 @@ class Point:
 
 
 def direction(point: Point, hessian: Hessian) -> Floats:
-    """Algorithm 2: at most MAXCG steps of conjugate gradients on (15), (k, k).
+    """Return the direction of Algorithm 2: at most MAXCG steps of conjugate gradients on (15), (k, k).
 
-    Nothing protects them from negative curvature, which equation (14) can have; only a division by 0 is avoided.
+    Nothing protects the steps from negative curvature, which equation (14) can have. The function only avoids a
+    division by 0.
     """
     r = -point.gradient
     s = np.zeros_like(r)
@@ -332,9 +347,10 @@ def direction(point: Point, hessian: Hessian) -> Floats:
 
 
 def _line_search(point: Point, covariance: Floats, s: Floats, delta: float) -> tuple[Floats, Point] | None:
-    """Algorithm 3: the first Σ + βʲs that is positive definite and lowers F enough; None if rounding hides the change.
+    """Return by Algorithm 3 the first Σ + βʲs that is positive definite and lowers F enough.
 
-    F is convex, so along a direction of ascent, δ > 0, no step meets line 6, and as printed the search has no end.
+    None means that rounding hides the change. F is convex, so along a direction of ascent, δ > 0, no step meets
+    line 6. As printed, the search then has no end.
     """
     alpha = 1.0
     for _ in range(MAXLS):
@@ -349,10 +365,13 @@ def _line_search(point: Point, covariance: Floats, s: Floats, delta: float) -> t
 @final
 @dataclass(frozen=True, eq=False)
 class SoftMaxSolution:
-    """What SM-II reached.
+    """The result of SM-II.
 
-    covariance: Σ (k, k), scaled so that the worst target is met exactly. cost_squared: its Δ², recomputed from Σ alone.
-    ending: why it stopped. iterations: of Algorithm 1, those that only raise t included. sharpness: t₁ at the end.
+    covariance: Σ (k, k), scaled so that the worst target is met exactly.
+    cost_squared: Its Δ², recomputed from Σ alone.
+    ending: The reason why it stopped.
+    iterations: The iterations of Algorithm 1, those that only raise t included.
+    sharpness: t₁ at the end.
     history: (n, 2), seconds since the start and Δ² of the scaled Σ, at the start and after every step.
     """
 
@@ -379,33 +398,33 @@ def solve(
     factor: float = MU,
     progress: Callable[[int, float], None] | None = None,
 ) -> SoftMaxSolution:
-    """SM-II (Algorithm 1): minimise the privacy cost of W = L B under variance targets, by soft maxima.
+    """Minimise the privacy cost of W = L B under variance targets, by soft maxima: SM-II (Algorithm 1).
 
     Args:
         basis: B, shape (k, d), finite.
         lifts: L, shape (m, k), finite, no zero row.
         variances: c, one number or shape (m,), positive.
-        hessian: what the conjugate gradients see: equation (14) as printed, or the true second derivative.
-        reading: the paper's account of the algorithm, or that of its authors' program.
+        hessian: The Hessian of the conjugate gradients: equation (14) as printed, or the true second derivative.
+        reading: The paper's account of the algorithm, or that of its authors' program.
         start: Σ₀, shape (k, k), symmetric positive definite. Default: a multiple of the identity, by the reading.
         max_iterations: MAXITER.
-        max_seconds: limit of the time taken, checked before every iteration.
+        max_seconds: The time limit in seconds, checked before every iteration.
         newton_tolerance: NTTOL; t₁ and t₂ are raised when |⟨s,∇F⟩| is below it.
         tolerance: TOL; the search ends when moreover (d + m)/t₁ is below it.
         factor: MU, finite and above 1.
-        progress: called after every step with the iteration and Δ² of the scaled Σ.
+        progress: The function called after every step with the iteration and Δ² of the scaled Σ.
 
     Returns:
         The last Σ, as the paper does, scaled to meet every target.
 
     Raises:
-        WorkloadError: shapes that disagree, non-finite entries, a zero query, targets that are not positive, a start
-            that is no covariance, a factor that is not above 1.
+        WorkloadError: Shapes disagree, an entry is not finite, a query is zero, or a target is not positive. Or the
+        start is not a covariance, or the factor is not above 1.
 
     **Guarantees**
-        * every v_jΣv_jᵀ ≤ c_j up to rounding, with equality for some j, whatever the ending;
-        * `cost_squared` is recomputed from that Σ and reached by it; no lower bound is given;
-        * CONVERGED exactly when the paper's stopping rule was met.
+        * Every v_jΣv_jᵀ ≤ c_j up to rounding, with equality for some j, for any ending.
+        * `cost_squared` is recomputed from that Σ and reached by it. There is no lower bound.
+        * The ending is CONVERGED exactly if the paper's stopping rule was met.
 
     Source: Algorithms 1–3, equations (8)–(15), section 6.3.
     """
@@ -454,7 +473,7 @@ def solve(
 
 
 def _checked(basis: ArrayLike, lifts: ArrayLike, variances: ArrayLike, factor: float) -> tuple[Floats, Floats, Floats]:
-    """B, L and c as arrays that fit together."""
+    """Return B, L and c as arrays that fit together."""
     b, v = np.asarray(basis, dtype=np.float64), np.asarray(lifts, dtype=np.float64)
     if b.ndim != 2 or v.ndim != 2 or not b.size or not v.size or v.shape[1] != len(b):
         raise WorkloadError(
@@ -509,7 +528,7 @@ def _checked(basis: ArrayLike, lifts: ArrayLike, variances: ArrayLike, factor: f
 
 
 def _start(start: ArrayLike | None, scaled: Floats, reading: Reading) -> Floats:
-    """Σ₀ as a symmetric matrix."""
+    """Return Σ₀ as a symmetric matrix."""
     k = scaled.shape[1]
     if start is None:
         least = 1 / float((scaled**2).sum(axis=1).max())  # min_j c_j/‖v_j‖²

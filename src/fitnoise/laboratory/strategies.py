@@ -1,26 +1,27 @@
-"""Strategies of the matrix mechanism as matrices, and what they cost under pure differential privacy.
+"""Strategies of the matrix mechanism as matrices, and their cost under pure ε-DP.
 
-A strategy A has one question a row and one cell a column. The mechanism adds Laplace noise of scale |A|₁/ε to every
-answer to A, estimates the cells by least squares, and answers any query w of the row space of A from the estimate. With
-|A|₁ the largest L1 norm of a column and ⁺ the pseudo-inverse, the answer is unbiased and has the variance
+**Statement.** A strategy A has one query a row and one cell a column. The mechanism adds Laplace noise of scale |A|₁/ε
+to every answer to A, and estimates the cells by least squares. It answers any query w of the row space of A from the
+estimate. |A|₁ is the largest L1 norm of a column, and ⁺ the pseudo-inverse. The answer is unbiased and has the variance
 
     Error(w) = 2 |A|₁²/ε² · w (AᵀA)⁺ wᵀ        (paper, Proposition 4.4).
 
-So a strategy matters through two things only: its *sensitivity* |A|₁ and its *profile* AᵀA. The paper calls the inverse
-of AᵀA the error profile; here the profile is AᵀA itself, which exists for every strategy. Everything here is small,
-dense and deterministic: no chance, no data, no planner. Matrices may be given as arrays or as operators.
+A strategy therefore matters through two quantities only: its *sensitivity* |A|₁ and its *profile* AᵀA. The paper calls
+the inverse of AᵀA the error profile. Here the profile is AᵀA itself, which exists for every strategy. Everything here
+is small, dense and deterministic: no randomness, no data, no planner. Matrices are arrays or operators.
 
-| what | functions |
+| topic | functions |
 |---|---|
 | strategies | :func:`identity`, :func:`hierarchy`, :func:`weighted_hierarchy`, :func:`haar` |
 | the best tree | :func:`branching_factor`, :func:`best_tree`, :func:`weighted_tree` |
-| what a strategy is | :func:`sensitivity`, :func:`profile`, :func:`profile_equivalent`, :func:`reconstruction` |
-| what it costs | :func:`query_error`, :func:`total_error`, :func:`range_errors`, :func:`predicate_errors` |
+| properties of a strategy | :func:`sensitivity`, :func:`profile`, :func:`profile_equivalent`, :func:`reconstruction` |
+| errors | :func:`query_error`, :func:`total_error`, :func:`range_errors`, :func:`predicate_errors` |
 | other strategies of a profile | :func:`spectrum`, :func:`coarse_root`, and :mod:`fitnoise.laboratory.rotation` |
 | better strategies | :func:`augment`, :func:`equal_noise`, :func:`singular_value_bound` |
 
-Source: Li, Hay, Rastogi, Miklau, McGregor: Optimizing linear counting queries under differential privacy, PODS 2010, in
-its full version. Sections and theorems below are of that paper; its errors: docs/mathematics/matrix_mechanism.md.
+**Source.** Li, Hay, Rastogi, Miklau, McGregor: Optimizing linear counting queries under differential privacy, PODS
+2010, in its full version. Sections and theorems below are of that paper; its errors:
+docs/mathematics/matrix_mechanism.md.
 """
 
 from __future__ import annotations
@@ -51,31 +52,32 @@ ADD_OR_REMOVE_ONE = "add-or-remove-one"
 REPLACE_ONE = "replace-one"
 
 SAME = 1e-9
-"""Relative difference below which two float matrices count as equal."""
+"""The relative difference below which two float matrices count as equal."""
 
 OUTSIDE = 1e-8
-"""Relative length of the part of a query outside the row space above which a strategy does not answer it."""
+"""The relative length of a query's part outside the row space above which a strategy does not answer it."""
 
 OUTSIDE_GRAM = 1e-12
-"""The same for a whole workload, of squared lengths: a Gram matrix in floating point says no more."""
+"""The share of squared lengths outside the row space for a complete workload: Gram matrices in floating point resolve
+no more."""
 
 EXACT_FLOAT = 2**53
-"""Below this, sums of whole numbers are exact in floating point."""
+"""The bound below which sums of integers are exact in floating point."""
 
 POLISHED = 4
-"""Sets of levels whose weights are improved."""
+"""The number of sets of levels whose weights are improved."""
 
 LARGEST_INT = 2**62
-"""Below this, sums of 64-bit integers are exact; above it Python's integers are used."""
+"""The bound below which sums of 64-bit integers are exact; above it, Python's integers are used."""
 
 # --- strategies --------------------------------------------------------------------------------------------------
 
 
 def identity(n: int) -> Integers:
-    """I_n: every cell by itself, (n, n). Sensitivity 1.
+    """Return I_n: every cell by itself, (n, n). Its sensitivity is 1.
 
     Raises:
-        WorkloadError: n is not a whole number, at least 1.
+        WorkloadError: n is not a whole number of at least 1.
 
     Source: Figure 1(b).
     """
@@ -84,19 +86,19 @@ def identity(n: int) -> Integers:
 
 
 def weighted_hierarchy(n: int, branching: int, weights: Sequence[float]) -> Floats:
-    """The rows of :func:`hierarchy`, those of each level multiplied by its weight, (nodes, n).
+    """Return the rows of :func:`hierarchy`, those of each level multiplied by its weight, (nodes, n).
 
     Args:
-        n: cells.
-        branching: children of a node.
-        weights: one for each level, from the root to the cells; ≥ 0. A level of weight 0 is left out.
+        n: The number of cells.
+        branching: The number of children of a node.
+        weights: One number ≥ 0 for each level, from the root to the cells. A level of weight 0 is left out.
 
     Raises:
-        WorkloadError: the sizes are no whole numbers, or the weights are not height + 1 numbers ≥ 0, one of them
-            positive.
+        WorkloadError: The sizes are not whole numbers. Or the weights are not height + 1 numbers ≥ 0, one of them
+        positive.
 
     **Guarantees**
-        * sensitivity Σ weights, since a cell is in one node of every level.
+        * The sensitivity is Σ weights, since a cell is in one node of every level.
     """
     levels = height(n, branching) + 1
     w = np.asarray(weights, dtype=np.float64)
@@ -113,16 +115,16 @@ def weighted_hierarchy(n: int, branching: int, weights: Sequence[float]) -> Floa
 
 
 def haar(n: int) -> Integers:
-    """Y_n: the total, then left half less right half of every node of the binary tree, (n, n); n a power of 2.
+    """Return Y_n: the total, then left half less right half of every node of the binary tree, (n, n).
 
-    Rows 2^j … 2^(j+1) − 1 are the differences of width n/2^j. Sensitivity log₂ n + 1.
+    n is a power of 2. Rows 2^j … 2^(j+1) − 1 are the differences of width n/2^j. The sensitivity is log₂ n + 1.
 
     Raises:
         WorkloadError: n is not a power of 2.
 
     **Guarantees**
-        * rows are orthogonal; row 0 has the squared norm n, a difference its width;
-        * measured with the noise of Xiao, Wang, Gehrke, its coefficients are the same mechanism (Proposition E.43).
+        * Rows are orthogonal; row 0 has the squared norm n, and a difference has its width.
+        * Measured with the noise of Xiao, Wang, Gehrke, its coefficients are the same mechanism (Proposition E.43).
 
     Source: section 6, Figure 1(d).
     """
@@ -136,15 +138,15 @@ def haar(n: int) -> Integers:
 
 
 def branching_factor(n: int, *, laplace: bool = False) -> int:
-    """The children b of a node for which a tree over n ordered cells answers an average range best, by a rule of thumb.
+    """Return the branching b with which a tree over n ordered cells answers an average range best, by a rule of thumb.
 
     A tree of h = ⌈log_b n⌉ levels below its root answers an average range by (b − 1) h − 2(b + 1)/3 nodes. Each has
     noise of variance proportional to h for Gaussian and to h² for Laplace noise: a record is in h nodes.
     :func:`best_tree` computes the error instead.
 
     Args:
-        n: cells; for one cell the answer is 2.
-        laplace: Laplace noise, the case of the source; otherwise Gaussian.
+        n: The number of cells; for one cell the answer is 2.
+        laplace: True for Laplace noise, the case of the source; False for Gaussian noise.
 
     Source: Qardaji, Yang, Li: Understanding hierarchical methods for differentially private histograms, PVLDB 6(14),
     2013, equation 3.
@@ -163,26 +165,27 @@ def branching_factor(n: int, *, laplace: bool = False) -> int:
 
 
 def sensitivity(strategy: Matrix, norm: int = 1, neighbours: str = ADD_OR_REMOVE_ONE) -> float:
-    """By how much the answers to A can change between neighbours, in the L1 or L2 norm.
+    """Return the largest change of the answers to A between neighbours, in the L1 or L2 norm.
 
-    Adding or removing a record moves one count by one: max_i ‖a_i‖ over the columns of A. Replacing one moves two:
-    max over pairs of columns of ‖a_i − a_j‖, which is at most twice as much and often less; it is computed, not
-    doubled.
+    Adding or removing a record changes one count by one: max_i ‖a_i‖ over the columns of A. Replacing a record changes
+    two counts: max over pairs of columns of ‖a_i − a_j‖. This is at most twice as much and often less. The function
+    computes it and does not double.
 
     Args:
         strategy: A, (m, n).
         norm: 1 or 2.
-        neighbours: "add-or-remove-one" or "replace-one"; a :class:`fitnoise.Neighbours` will do.
+        neighbours: "add-or-remove-one" or "replace-one", also as a :class:`fitnoise.Neighbours`.
 
     Returns:
         An `int` for whole numbers and norm 1, otherwise a `float`.
 
     Raises:
-        WorkloadError: A is no matrix of finite numbers, or the norm or the neighbours are none of those.
+        WorkloadError: A is not a matrix of finite numbers, or the norm or the neighbours are none of these.
 
     **Guarantees**
-        * exact for whole numbers in norm 1; the rounded square root of an exact whole number in norm 2;
-        * a row that is the same in all columns costs nothing under replace-one.
+        * In norm 1 the result is exact for whole numbers. In norm 2 it is the rounded square root of an exact whole
+          number.
+        * A row that is equal in all columns costs nothing under replace-one.
 
     Source: Proposition 1 (add or remove; its sum runs over i = 1 … m).
     """
@@ -216,17 +219,18 @@ def sensitivity(strategy: Matrix, norm: int = 1, neighbours: str = ADD_OR_REMOVE
 
 
 def _norms(a: Array, norm: int) -> Array:
-    """The norms of the columns, squared for norm 2."""
+    """Return the norms of the columns, squared for norm 2."""
     return np.asarray((np.abs(a) if norm == 1 else a * a).sum(axis=0))
 
 
 def profile(strategy: Matrix) -> Array:
-    """AᵀA, (n, n): all that a strategy says about the error of queries, but for its sensitivity.
+    """Return AᵀA, (n, n): together with the sensitivity, it determines the error of every query.
 
-    The paper's error profile is its inverse (Definition 4.6). Exact for whole numbers while they fit 64 bits.
+    The paper's error profile is its inverse (Definition 4.6). The result is exact for whole numbers while they fit 64
+    bits.
 
     Raises:
-        WorkloadError: A is no matrix of finite numbers.
+        WorkloadError: A is not a matrix of finite numbers.
     """
     if isinstance(strategy, op.Operator):
         return rules.gram(strategy)
@@ -238,12 +242,13 @@ def profile(strategy: Matrix) -> Array:
 
 
 def profile_equivalent(a: Matrix, b: Matrix) -> bool:
-    """Whether two strategies have the same profile; then the one of lower sensitivity is better for every query.
+    """Return True if two strategies have one profile; the one of lower sensitivity is then better for every query.
 
-    Exact for whole numbers, to a relative 1e-9 otherwise. Strategies of different numbers of rows can be equivalent.
+    The comparison is exact for whole numbers, and to a relative 1e-9 otherwise. Strategies of different numbers of rows
+    can be equivalent.
 
     Raises:
-        WorkloadError: one is no matrix of finite numbers, or they are about different numbers of cells.
+        WorkloadError: One is not a matrix of finite numbers, or they are about different numbers of cells.
 
     Source: Definition 4.10.
     """
@@ -262,10 +267,10 @@ def profile_equivalent(a: Matrix, b: Matrix) -> bool:
 
 
 def reconstruction(strategy: Matrix) -> Floats:
-    """A⁺, (n, m): least squares, with which x̂ = A⁺ y is the estimate of the cells.
+    """Return A⁺, (n, m): least squares, with which x̂ = A⁺ y is the estimate of the cells.
 
     Raises:
-        WorkloadError: A is no matrix of finite numbers.
+        WorkloadError: A is not a matrix of finite numbers.
 
     Source: Definition 3.2, Figure 2. For full column rank A⁺ = (AᵀA)⁻¹Aᵀ; the estimate of least variance (Theorem 1).
     """
@@ -276,7 +281,7 @@ def reconstruction(strategy: Matrix) -> Floats:
 
 
 def query_error(strategy: Matrix, query: ArrayLike, *, epsilon: float = 1.0) -> float:
-    """The variance of the answer to one query w: 2 |A|₁²/ε² · w (AᵀA)⁺ wᵀ.
+    """Return the variance of the answer to one query w: 2 |A|₁²/ε² · w (AᵀA)⁺ wᵀ.
 
     Args:
         strategy: A, (m, n).
@@ -284,7 +289,7 @@ def query_error(strategy: Matrix, query: ArrayLike, *, epsilon: float = 1.0) -> 
         epsilon: ε > 0.
 
     Raises:
-        WorkloadError: a shape is wrong, ε is not positive, or w is outside the row space of A.
+        WorkloadError: A shape is wrong, ε is not positive, or w is outside the row space of A.
 
     Source: Proposition 4.4.
     """
@@ -301,13 +306,13 @@ def query_error(strategy: Matrix, query: ArrayLike, *, epsilon: float = 1.0) -> 
 
 
 def query_errors(strategy: Matrix, workload: Matrix, *, epsilon: float = 1.0) -> Floats:
-    """The variance of the answer to every query of a workload, (queries,), as in :func:`query_error`.
+    """Return the variance of the answer to every query of a workload, (queries,), as in :func:`query_error`.
 
     Raises:
-        WorkloadError: a shape is wrong, ε is not positive, or a query is outside the row space of the strategy.
+        WorkloadError: A shape is wrong, ε is not positive, or a query is outside the row space of the strategy.
 
     **Guarantees**
-        * equal for profile-equivalent strategies of equal sensitivity, and for A and kA (Proposition A.31).
+        * Profile-equivalent strategies of equal sensitivity have equal results, and so do A and kA (Proposition A.31).
     """
     a, w = _matrix(strategy), _matrix(workload)
     directions, values = _row_space(a)
@@ -329,7 +334,7 @@ def query_errors(strategy: Matrix, workload: Matrix, *, epsilon: float = 1.0) ->
 def total_error(
     strategy: Matrix, workload: Matrix | None = None, *, gram: ArrayLike | None = None, epsilon: float = 1.0
 ) -> float:
-    """The sum of the variances of all answers to a workload W: 2 |A|₁²/ε² · tr((AᵀA)⁺ G) with G = WᵀW.
+    """Return the sum of the variances of all answers to a workload W: 2 |A|₁²/ε² · tr((AᵀA)⁺ G) with G = WᵀW.
 
     Args:
         strategy: A, (m, n).
@@ -338,12 +343,12 @@ def total_error(
         epsilon: ε > 0.
 
     Raises:
-        WorkloadError: not exactly one of workload and gram is given, a shape is wrong, ε is not positive, or some query
-            is outside the row space of A.
+        WorkloadError: Not exactly one of workload and gram is given, a shape is wrong, or ε is not positive. Or some
+        query is outside the row space of A.
 
     **Guarantees**
-        * a query that is asked twice counts as one of weight 2;
-        * at least `singular_value_bound(W).lower`, whatever the strategy.
+        * A repeated query counts as one of weight 2.
+        * The result is at least `singular_value_bound(W).lower`, for any strategy.
 
     Source: Definition 4.3, Proposition 4.4.
     """
@@ -366,9 +371,11 @@ def total_error(
 @final
 @dataclass(frozen=True)
 class RangeErrors:
-    """Errors of all n (n + 1)/2 ranges of n ordered cells.
+    """The errors of all n (n + 1)/2 ranges of n ordered cells.
 
-    total: their sum. maximum: the largest. worst: the first cell of a range that has it, and the cell after its last.
+    total: Their sum.
+    maximum: The largest error.
+    worst: The first cell of a range of largest error, and the cell after its last.
     """
 
     n: int
@@ -378,14 +385,14 @@ class RangeErrors:
 
 
 def range_errors(strategy: Matrix, *, epsilon: float = 1.0) -> RangeErrors:
-    """Total and maximum error over all ranges of cells, without listing them.
+    """Return total and maximum error over all ranges of cells, without listing them.
 
-    With C the two-dimensional prefix sums of (AᵀA)⁻¹, the range [i, j) costs C_ii + C_jj − 2 C_ij. O(n²) after the
-    inverse.
+    With C the two-dimensional prefix sums of (AᵀA)⁻¹, the range [i, j) costs C_ii + C_jj − 2 C_ij. This takes O(n²)
+    after the inverse.
 
     Raises:
-        WorkloadError: A is no matrix of finite numbers, ε is not positive, or A lacks full column rank: single cells
-            are ranges.
+        WorkloadError: A is not a matrix of finite numbers, ε is not positive, or A lacks full column rank: single cells
+        are ranges.
 
     Source: section 6.2, Theorem 6.30 (W_R).
     """
@@ -401,9 +408,9 @@ def range_errors(strategy: Matrix, *, epsilon: float = 1.0) -> RangeErrors:
 @final
 @dataclass(frozen=True)
 class PredicateErrors:
-    """Errors of all 2ⁿ queries whose coefficients are 0 or 1, the empty one included.
+    """The errors of all 2ⁿ queries whose coefficients are 0 or 1, the empty one included.
 
-    mean: of one query.
+    mean: The mean error of one query.
     """
 
     n: int
@@ -416,12 +423,13 @@ class PredicateErrors:
 
 
 def predicate_errors(strategy: Matrix, *, epsilon: float = 1.0) -> PredicateErrors:
-    """Mean and total error over all 0-1 queries: with M = (AᵀA)⁻¹ the sum of w M wᵀ is 2^(n−2) (tr M + 1ᵀM1).
+    """Return mean and total error over all 0-1 queries.
 
-    The largest: :func:`maximum_predicate_error`.
+    With M = (AᵀA)⁻¹, the sum of w M wᵀ is 2^(n−2) (tr M + 1ᵀM1). For the largest error, see
+    :func:`maximum_predicate_error`.
 
     Raises:
-        WorkloadError: A is no matrix of finite numbers, ε is not positive, or A lacks full column rank.
+        WorkloadError: A is not a matrix of finite numbers, ε is not positive, or A lacks full column rank.
 
     Source: section 6.2, Theorem 6.30 (W_01). Each coefficient is 1 in half of the queries, two of them in a quarter.
     """
@@ -431,18 +439,19 @@ def predicate_errors(strategy: Matrix, *, epsilon: float = 1.0) -> PredicateErro
 
 
 def maximum_predicate_error(strategy: Matrix, *, epsilon: float = 1.0) -> float:
-    """The largest error of a query with coefficients 0 or 1, exactly, for strategies whose profile is a Haar tree's.
+    """Return the largest error of a query with coefficients 0 or 1, exactly, for profiles of Haar trees.
 
-    That is: AᵀA is diagonal in the normalised rows of Y_n, with eigenvalues λ (Table 1 for H_n and Y_n; also I_n, trees
-    of other powers of 2 and level weights). A node of s cells with l and r ones in its halves adds (l − r)²/(s λ), the
-    root of c ones c²/(n λ) more, so the best for each node and each number of ones follows from its two children:
-    O(n²) in all, where there are 2ⁿ queries.
+    For these, AᵀA is diagonal in the normalised rows of Y_n, with eigenvalues λ. Table 1 has λ for H_n and Y_n. I_n,
+    trees of other powers of 2 and level weights are such strategies too. A node of s cells with l and r ones in its
+    halves adds (l − r)²/(s λ). The root of c ones adds c²/(n λ) more. The best for each node and each number of ones
+    therefore follows from its two children. This takes O(n²) in all, for 2ⁿ queries.
 
     Raises:
-        WorkloadError: n is no power of 2, ε is not positive, A lacks full column rank, or its profile has other
-            eigenvectors.
+        WorkloadError: n is not a power of 2, ε is not positive, A lacks full column rank, or its profile has other
+        eigenvectors.
 
-    Source: Theorem 6.30; the recursion is ours. The paper's 0101… attains it for H_n, and for Y_n from n = 8 on.
+    Source: Theorem 6.30; the recursion is from this project. The paper's 0101… attains the maximum for H_n, and for Y_n
+    from n = 8 on.
     """
     a = _matrix(strategy)
     values = _haar_values(profile(a))
@@ -462,10 +471,12 @@ def maximum_predicate_error(strategy: Matrix, *, epsilon: float = 1.0) -> float:
 
 
 def all_ranges_gram(n: int) -> Integers:
-    """WᵀW of all n (n + 1)/2 ranges of n ordered cells, (n, n): (min(i, j) + 1) (n − max(i, j)) for i, j from 0.
+    """Return WᵀW of all n (n + 1)/2 ranges of n ordered cells, (n, n).
+
+    Its entries are (min(i, j) + 1) (n − max(i, j)) for i, j from 0.
 
     Raises:
-        WorkloadError: n is not a whole number, at least 1.
+        WorkloadError: n is not a whole number of at least 1.
     """
     checked_whole("cells", n)
     i = np.arange(n, dtype=np.int64)
@@ -480,8 +491,8 @@ def all_ranges_gram(n: int) -> Integers:
 class Tree:
     """A level-weighted tree over n cells.
 
-    weights: of its levels from the root to the cells; 0 where a level is left out. total_error: of the workload it was
-        made for, at ε = 1.
+    weights: The weights of its levels from the root to the cells; 0 for a level that is left out.
+    total_error: The total error of the workload that it was made for, at ε = 1.
     """
 
     n: int
@@ -491,7 +502,7 @@ class Tree:
 
     @property
     def matrix(self) -> Array:
-        """The strategy, (nodes, n); whole numbers where the weights are 0 and 1."""
+        """The strategy, (nodes, n); integers if the weights are 0 and 1."""
         made = weighted_hierarchy(self.n, self.branching, self.weights)
         return made.astype(np.int64) if set(self.weights) <= {0.0, 1.0} else made
 
@@ -499,18 +510,21 @@ class Tree:
 def best_tree(
     workload: Matrix | None = None, *, gram: ArrayLike | None = None, branchings: Iterable[int] | None = None
 ) -> Tree:
-    """The hierarchy of least total error with equal weights, by branching, with its root or without. Computed exactly.
+    """Return the hierarchy of least total error with equal weights, by branching, with its root or without it.
+
+    The errors are computed exactly.
 
     Args:
         workload: W, (queries, n); or else
         gram: WᵀW, (n, n).
-        branchings: which to try; default all, 2 … n. Each takes O(n²).
+        branchings: The branchings to try; default all, 2 … n. Each takes O(n²).
 
     Raises:
-        WorkloadError: not exactly one of workload and gram is given, or there is no branching to try.
+        WorkloadError: Not exactly one of workload and gram is given, or there is no branching to try.
 
     **Guarantees**
-        * `total_error` is that of the matrix, to rounding; the first of equals is taken.
+        * `total_error` is that of the matrix, to rounding.
+        * Of equal trees, the function returns the first.
     """
     g = _gram(workload, gram)
     n = len(g)
@@ -533,23 +547,25 @@ def best_tree(
 
 
 def weighted_tree(workload: Matrix | None = None, *, gram: ArrayLike | None = None, branching: int = 2) -> Tree:
-    """A hierarchy with the level weights of least total error that a search finds; Σ weights = 1.
+    """Return a hierarchy with the level weights of least total error that a search finds; Σ weights = 1.
 
-    Leaving a level out is always a local optimum, so every set of levels is tried with equal weights; then the weights
-    of the best few sets are improved smoothly. 2^height evaluations, of O(n²/b²) each.
+    Leaving a level out is always a local optimum. The search therefore tries every set of levels with equal weights. It
+    then improves the weights of the best few sets smoothly. It takes 2^height evaluations, of O(n²/b²) each.
 
     Args:
         workload: W, (queries, n); or else
         gram: WᵀW, (n, n).
-        branching: children b of a node.
+        branching: The number b of children of a node.
 
     Raises:
-        WorkloadError: not exactly one of workload and gram is given, or the branching is not a whole number, at least
-            2.
+        WorkloadError: Not exactly one of workload and gram is given, or the branching is not a whole number of at least
+        2.
 
     **Guarantees**
-        * `total_error` is that of the matrix, to rounding;
-        * never worse than :func:`best_tree` of that branching. Not proven to be the least.
+        * `total_error` is that of the matrix, to rounding.
+        * The result is never worse than :func:`best_tree` of that branching.
+
+    It is not proven to be the least.
     """
     g = _gram(workload, gram)
     sums, levels = _NodeSums(g, branching), height(len(g), branching) + 1
@@ -567,7 +583,7 @@ def weighted_tree(workload: Matrix | None = None, *, gram: ArrayLike | None = No
 
 
 def _improved(sums: _NodeSums, levels: int, used: NDArray[np.intp]) -> Floats:
-    """Level weights, (levels,), from equal ones on some levels, by descent in their logarithms."""
+    """Return level weights, (levels,), from equal ones on some levels, by descent in their logarithms."""
 
     def weights(logarithms: Floats) -> Floats:
         w = np.zeros(levels)
@@ -584,12 +600,12 @@ def _improved(sums: _NodeSums, levels: int, used: NDArray[np.intp]) -> Floats:
 
 
 class _NodeSums:
-    """Total errors of the level-weighted trees of one branching, without their matrices.
+    """The total errors of the level-weighted trees of one branching, without their matrices.
 
-    For X = Σ_l θ_l² N_lᵀN_l take the levels in turn from the cells: X⁻¹ loses t v_B v_Bᵀ/(1 + t s_B) for each node B,
-    where v_B = X⁻¹u_B, s_B = u_Bᵀv_B, u_B is its indicator and t = θ². Nodes of a level are disjoint, and those below
-    are nested in them: v_B is the sum of its children's v, each divided by its 1 + t s. Only s_B and v_BᵀGv_C are kept,
-    and those of the first level above the cells are sums of G itself.
+    For X = Σ_l θ_l² N_lᵀN_l, take the levels in turn from the cells. X⁻¹ loses t v_B v_Bᵀ/(1 + t s_B) for each node B.
+    Here v_B = X⁻¹u_B, s_B = u_Bᵀv_B, u_B is the indicator of B, and t = θ². The nodes of a level are disjoint, and
+    those below are nested in them. v_B is therefore the sum of its children's v, each divided by its 1 + t s. Only s_B
+    and v_BᵀGv_C are kept. Those of the first level above the cells are sums of G itself.
     """
 
     def __init__(self, gram: Floats, branching: int) -> None:
@@ -597,12 +613,12 @@ class _NodeSums:
         self.counts, self.gram = self._above(np.ones(len(gram)), gram)
 
     def _above(self, s: Floats, g: Floats) -> tuple[Floats, Floats]:
-        """Sums over the children of each node."""
+        """Return sums over the children of each node."""
         starts = np.arange(0, len(s), self.branching)
         return np.add.reduceat(s, starts), np.add.reduceat(np.add.reduceat(g, starts, axis=0), starts, axis=1)
 
     def cost(self, weights: Floats) -> float:
-        """(Σθ)² tr(X⁻¹G), for weights θ from the root to the cells, the last of them positive."""
+        """Return (Σθ)² tr(X⁻¹G), for weights θ from the root to the cells, the last of them positive."""
         cells, *squares = weights[::-1] ** 2
         trace, s, g = self.trace / cells, self.counts / cells, self.gram / cells**2
         factors = np.ones(len(s))
@@ -622,14 +638,15 @@ class _NodeSums:
 class Spectrum:
     """A profile P D Pᵀ.
 
-    values: the diagonal of D, (n,), rising. vectors: P, (n, n), one eigenvector a column.
+    values: The diagonal of D, (n,), rising.
+    vectors: P, (n, n), one eigenvector a column.
     """
 
     values: Floats
     vectors: Floats
 
     def strategy(self, rotation: ArrayLike | None = None) -> Floats:
-        """Q [D^½ Pᵀ; 0], (m, n): every strategy of this profile is one of these (Theorem 4.13).
+        """Return Q [D^½ Pᵀ; 0], (m, n): every strategy of this profile is one of these (Theorem 4.13).
 
         Args:
             rotation: Q, (m, m) with m ≥ n, QᵀQ = I; None for I_n.
@@ -654,16 +671,17 @@ class Spectrum:
 
 
 def spectrum(profile: ArrayLike) -> Spectrum:
-    """The spectral decomposition of a profile, and so all strategies that have it.
+    """Return the spectral decomposition of a profile, which gives all strategies of this profile.
 
     Args:
         profile: AᵀA, (n, n), symmetric and positive semidefinite.
 
     Raises:
-        WorkloadError: it is not.
+        WorkloadError: The profile is not symmetric and positive semidefinite.
 
     **Guarantees**
-        * P is orthogonal, D ≥ 0, and `strategy(Q)` has the profile for every orthogonal Q, to rounding.
+        * P is orthogonal and D ≥ 0.
+        * `strategy(Q)` has the profile for every orthogonal Q, to rounding.
 
     Source: Definitions 4.9 and 4.12, Theorem 4.13. The paper decomposes the inverse: the same vectors, inverse values.
     """
@@ -681,28 +699,28 @@ def spectrum(profile: ArrayLike) -> Spectrum:
 
 
 def coarse_root(profile: ArrayLike, coarse: int = 0) -> Floats:
-    """A square strategy of low sensitivity with the profile of H_n, Y_n or another Haar tree, in closed form, (n, n).
+    """Return a square strategy of low sensitivity with the profile of a Haar tree, such as H_n or Y_n, (n, n).
 
-    The symmetric square root on the span of the 2^r coarsest blocks, r = `coarse`, and below that the normalised rows
-    of Y_n times the roots of their eigenvalues. With n = 2^k the sensitivities are
+    It has a closed form. It is the symmetric square root on the span of the 2^r coarsest blocks, r = `coarse`. Below
+    that, it has the normalised rows of Y_n times the roots of their eigenvalues. With n = 2^k the sensitivities are
 
         Y_n: k − r + 2^(r/2)                                     for r ≥ 1 (k + 1 for r = 0),
         H_n: Σ_{j=1}^{k−r} √(1 − 2^−j) + √(2^(r+1) − 2^(r−k)).
 
-    r = 1 is the k + √2 − 1 of Appendix F.1 for Y_n, r = 3 the least, k + 2√2 − 3; for H_n r = 0 is the decomposition of
-    that appendix and r = 2 the least, which tends to k + 0.2738.
+    For Y_n, r = 1 is the k + √2 − 1 of Appendix F.1, and r = 3 the least, k + 2√2 − 3. For H_n, r = 0 is the
+    decomposition of that appendix, and r = 2 the least, which tends to k + 0.2738.
 
     Args:
         profile: AᵀA, (n, n), diagonal in the rows of Y_n.
         coarse: r, from 0 to log₂ n.
 
     Raises:
-        WorkloadError: n is no power of 2, r is out of range, or the profile has other eigenvectors.
+        WorkloadError: n is not a power of 2, r is out of range, or the profile has other eigenvectors.
 
     **Guarantees**
-        * the profile of what is returned is the one given, to rounding.
+        * The result has the given profile, to rounding.
 
-    Source: Appendix F.1 for r = 0 and 1; the family and its proof are ours.
+    Source: Appendix F.1 for r = 0 and 1; the family and its proof are from this project.
     """
     g = _square(profile)
     values, n = _haar_values(g), len(g)
@@ -725,13 +743,13 @@ def coarse_root(profile: ArrayLike, coarse: int = 0) -> Floats:
 
 
 def _normal_haar(n: int) -> Floats:
-    """The rows of Y_n divided by their norms, (n, n), orthogonal."""
+    """Return the rows of Y_n divided by their norms, (n, n), orthogonal."""
     rows = haar(n).astype(np.float64)
     return np.asarray(rows / np.sqrt((rows**2).sum(axis=1))[:, None])
 
 
 def _haar_values(profile: Array) -> Floats:
-    """The eigenvalues of a profile by the rows of Y_n, (n,)."""
+    """Return the eigenvalues of a profile by the rows of Y_n, (n,)."""
     rows = _normal_haar(len(profile))
     turned = rows @ profile @ rows.T
     values = turned.diagonal().copy()
@@ -750,16 +768,16 @@ def _haar_values(profile: Array) -> Floats:
 
 
 def equal_noise(strategy: Matrix, scales: ArrayLike) -> Floats:
-    """diag(1/b) A, (m, n): with noise of one scale it is A measured with Laplace noise of scale b_i on row i.
+    """Return diag(1/b) A, (m, n): noise of one scale on it is Laplace noise of scale b_i on row i of A.
 
-    Its sensitivity is the ε that the unequal noise spends; its rows of answers are those of A divided by b.
+    Its sensitivity is the ε that the unequal noise spends. Its rows of answers are those of A divided by b.
 
     Args:
         strategy: A, (m, n).
         scales: b, (m,), positive.
 
     Raises:
-        WorkloadError: A is no matrix of finite numbers, or there is not one positive scale for each row.
+        WorkloadError: A is not a matrix of finite numbers, or there is not one positive scale for each row.
 
     Source: Proposition A.33, with b = 1.
     """
@@ -776,20 +794,20 @@ def equal_noise(strategy: Matrix, scales: ArrayLike) -> Floats:
 
 
 def augment(strategy: Matrix) -> Array:
-    """A with its deficient columns completed: below A, the entries of diag(|A|₁ − ‖a_i‖₁) that are not 0.
+    """Return A with its deficient columns completed: below A, the entries of diag(|A|₁ − ‖a_i‖₁) that are not 0.
 
-    A record in a cell whose column is shorter than the longest pays less than the others; asking that cell once more,
-    with the difference for weight, is free.
+    A record in a cell whose column is shorter than the longest costs less than the others. A further query of that
+    cell, with the difference for weight, is free.
 
     Returns:
-        (m + deficient columns, n): whole numbers for whole numbers; a copy of A where no column is deficient.
+        (m + deficient columns, n): integers for integers; a copy of A if no column is deficient.
 
     Raises:
-        WorkloadError: A is no matrix of finite numbers.
+        WorkloadError: A is not a matrix of finite numbers.
 
     **Guarantees**
-        * every column has the L1 norm |A|₁: the sensitivity is the same;
-        * no query of the row space of A has a larger error (Theorem 5.27).
+        * Every column has the L1 norm |A|₁, so the sensitivity is unchanged.
+        * No query of the row space of A has a larger error (Theorem 5.27).
 
     Source: section 5.3.
     """
@@ -804,9 +822,9 @@ def augment(strategy: Matrix) -> Array:
 @final
 @dataclass(frozen=True, eq=False)
 class SingularValueBound:
-    """What the singular values of a workload say of its total error, at ε = 1.
+    """Bounds of the total error of a workload from its singular values, at ε = 1.
 
-    values: the singular values δ of W, (n,), rising.
+    values: The singular values δ of W, (n,), rising.
     strategy: diag(√δ) Pᵀ without its zero rows, (rank, n): the optimum of the singular value bound approximation.
     """
 
@@ -815,20 +833,20 @@ class SingularValueBound:
 
     @property
     def upper(self) -> float:
-        """2 (Σδ)²: at least the total error of `strategy`."""
+        """2 (Σδ)², at least the total error of `strategy`."""
         return 2 * float(self.values.sum()) ** 2
 
     @property
     def lower(self) -> float:
-        """2 (Σδ)²/n: at most the total error of any strategy whatever."""
+        """2 (Σδ)²/n, at most the total error of any strategy."""
         return self.upper / len(self.values)
 
 
 def singular_value_bound(workload: Matrix | None = None, *, gram: ArrayLike | None = None) -> SingularValueBound:
-    """The singular value bound approximation of a workload W: its strategy, and a bound from either side.
+    """Return the singular value bound approximation of a workload W: its strategy, and a bound from either side.
 
-    |A|₁ is at most √tr AᵀA for A = D Pᵀ (Theorem 5.23), and the least of tr(AᵀA) tr((AᵀA)⁻¹WᵀW) is (Σδ)², at
-    D = diag(√δ) and the eigenvectors P of WᵀW (Theorem 5.25). The same number over n bounds every strategy from below:
+    The sensitivity |A|₁ is at most √tr AᵀA for A = D Pᵀ (Theorem 5.23). The least of tr(AᵀA) tr((AᵀA)⁻¹WᵀW) is (Σδ)²,
+    at D = diag(√δ) and the eigenvectors P of WᵀW (Theorem 5.25). This number over n bounds every strategy from below:
     |A|₁² ≥ |A|₂² ≥ tr(AᵀA)/n.
 
     Args:
@@ -836,12 +854,13 @@ def singular_value_bound(workload: Matrix | None = None, *, gram: ArrayLike | No
         gram: WᵀW, (n, n).
 
     Raises:
-        WorkloadError: not exactly one of workload and gram is given, or it is no such matrix.
+        WorkloadError: Not exactly one of workload and gram is given, or it is not such a matrix.
 
     **Guarantees**
-        * lower ≤ total_error(any strategy, W), total_error(strategy, W) ≤ upper = n · lower (Theorem 5.26).
+        * lower ≤ total_error(any strategy, W).
+        * total_error(strategy, W) ≤ upper = n · lower (Theorem 5.26).
 
-    Source: section 5.2.2; the lower bound is ours and proves Theorem 5.26 in one line.
+    Source: section 5.2.2; the lower bound is from this project and proves Theorem 5.26 in one line.
     """
     if gram is None and workload is not None:
         w = _matrix(workload).astype(np.float64)
@@ -858,7 +877,7 @@ def singular_value_bound(workload: Matrix | None = None, *, gram: ArrayLike | No
 
 
 def _log2(n: int) -> int:
-    """The logarithm of a power of 2, exact."""
+    """Return the logarithm of a power of 2, exact."""
     checked_whole("cells", n)
     if n & (n - 1):
         raise WorkloadError(
@@ -872,12 +891,12 @@ def _log2(n: int) -> int:
 
 
 def _matrix(a: Matrix) -> Array:
-    """(m, n), of int64 or float64, finite."""
+    """Return a finite matrix (m, n) of int64 or float64."""
     return rules.dense(a) if isinstance(a, op.Operator) else op.Dense(np.asarray(a)).matrix
 
 
 def _square(a: ArrayLike) -> Floats:
-    """A symmetric matrix."""
+    """Return a symmetric matrix."""
     g = _matrix(a).astype(np.float64)
     if g.shape[0] != g.shape[1] or np.abs(g - g.T).max() > SAME * np.abs(g).max():
         raise WorkloadError(
@@ -891,7 +910,7 @@ def _square(a: ArrayLike) -> Floats:
 
 
 def _gram(workload: Matrix | None, gram: ArrayLike | None) -> Floats:
-    """WᵀW from one or the other."""
+    """Return WᵀW from one or the other."""
     if (workload is None) == (gram is None):
         raise WorkloadError(
             "workload-or-gram",
@@ -904,12 +923,12 @@ def _gram(workload: Matrix | None, gram: ArrayLike | None) -> Floats:
 
 
 def _unit(a: Array, epsilon: float) -> float:
-    """2 |A|₁²/ε², the variance of the noise on an answer to A."""
+    """Return 2 |A|₁²/ε², the variance of the noise on an answer to A."""
     return 2.0 * (float(sensitivity(a)) / checked_positive("epsilon", epsilon)) ** 2
 
 
 def _row_space(a: Array) -> tuple[Floats, Floats]:
-    """Right singular vectors, (rank, n), and singular values, (rank,)."""
+    """Return right singular vectors, (rank, n), and singular values, (rank,)."""
     # Of R in A = QR: the same, and n × n where A is long.
     r = np.linalg.qr(a.astype(np.float64), mode="r")
     _, values, directions = np.linalg.svd(r, full_matrices=False)
@@ -926,7 +945,7 @@ def _row_space(a: Array) -> tuple[Floats, Floats]:
 
 
 def _inverse(a: Array) -> Floats:
-    """(AᵀA)⁻¹, (n, n)."""
+    """Return (AᵀA)⁻¹, (n, n)."""
     directions, values = _row_space(a)
     if len(values) < a.shape[1]:
         raise _unanswered("some query", len(values), a.shape[1])
