@@ -1,10 +1,10 @@
 """The pages of the studio: handlers from a form to parts of a page. State lies in the folder, in processes, and here.
 
-    Draft ── valid ──> Priced ── certify ──> Certified (HASH, verified) ── data chosen ──> Asked (one use, ten minutes)
+    Draft ── valid ──> Priced ── certify ──> Certified (HASH, verified) ── data chosen ──> Bound (one use, ten minutes)
       ^──────────────── any edit ────────────────┘           name typed ──> Releasing ──> Released | Refused | Failed
 
-A reply to a change is a whole page, or parts of one; the script puts every element with `data-part` in the place of the
-one with its id.
+A reply to a change is a complete page, or parts of one. The script puts every element with `data-part` in the place of
+the one with its id.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ from fitnoise.reading.release import Release
 from fitnoise.request.documents import exact_number
 
 PAGES = ("protect", "describe", "tables", "prove", "release", "report", "ledger", "file")
-"""In the order of life."""
+"""The pages, in the order of work."""
 
 BUDGET = "budget.sqlite"
-"""What a new ledger is called."""
+"""The name of a new ledger."""
 
 TELL = 0.25
-"""Seconds between two looks at what may have changed."""
+"""The seconds between two checks for changes."""
 
 
 # --- handlers --------------------------------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ def _shell(
     parts: Mapping[str, Markup] | None = None,
     **given: Any,
 ) -> Response:
-    """A whole page."""
+    """Return a complete page."""
     on = on or shown
     whole = page(
         shown,
@@ -91,7 +91,7 @@ def _shell(
 
 
 def _parts(studio: Studio, shown: str, status: int = 200, *, alert: str = "") -> Response:
-    """The parts of a page that change by themselves; and what went wrong."""
+    """Return the parts of a page that change by themselves, and the problem if there is one."""
     html = Markup("\n").join(studio.parts(shown).values()) + told("alert", studio.language, why=alert)
     return HTMLResponse(html, status)
 
@@ -103,17 +103,17 @@ def _wrong(studio: Studio, error: FitnoiseError) -> Response:
 
 
 def _mistake(error: Exception) -> str:
-    """What is told of an error that is not ours: its kind, and not its text, which may hold anything."""
+    """Return the text for an error from outside fitnoise: its kind, and not its text, which can hold anything."""
     return f"There is an error inside fitnoise ({type(error).__name__}). Reload the page to see the present state."
 
 
 def _go(place: str) -> Response:
-    """The script goes there."""
+    """Send the script to a place."""
     return Response(status_code=204, headers={"x-go": place})
 
 
 def protect(studio: Studio, request: Request) -> Response:
-    """1: who is protected."""
+    """Show page 1: the unit of protection."""
     studio.wish_price()
     document = studio.document()
     fields = {".".join(p): forms.shown(document, p) for p in forms.DEFAULTS}
@@ -124,7 +124,7 @@ def protect(studio: Studio, request: Request) -> Response:
 
 
 def describe(studio: Studio, request: Request) -> Response:
-    """2: attributes."""
+    """Show page 2: attributes."""
     studio.wish_price()
     document = studio.document()
     own = forms.domain_of(document)
@@ -151,7 +151,7 @@ def describe(studio: Studio, request: Request) -> Response:
 
 
 def tables(studio: Studio, request: Request) -> Response:
-    """3: tables, with the price beside them."""
+    """Show page 3: tables, with the price next to them."""
     studio.wish_price()
     document = studio.document()
     fields = {".".join(p): forms.shown(document, p) for p in forms.DEFAULTS if p[0] == "accuracy"}
@@ -169,7 +169,7 @@ def tables(studio: Studio, request: Request) -> Response:
 
 
 def prove(studio: Studio, request: Request) -> Response:
-    """4: plan at the gap that is asked for, verify, compare."""
+    """Show page 4: plan at the requested gap, verify, compare."""
     plan, key = studio.folder.certified(), studio.folder.key(studio.folder.text())
     known = any(j.question.get("key") == key for j in studio.jobs.all)
     if plan is not None and not known:  # certified by an earlier server
@@ -182,13 +182,13 @@ def prove(studio: Studio, request: Request) -> Response:
 
 
 def file(studio: Studio, request: Request) -> Response:
-    """The draft as it is written, for all that forms do not show."""
+    """Show the draft as it is written, for all that forms do not show."""
     studio.wish_price()
     return _shell(studio, "file", text=studio.folder.text(), name=SPEC)
 
 
 def release(studio: Studio, request: Request, asked: Mapping[str, Any] | None = None) -> Response:
-    """5: choose the data, ask, release once."""
+    """Show page 5: choose the data, request, release once."""
     folder, plan = studio.folder, studio.folder.certified()
     used = [(n, _told(studio, n)) for n in studio.releases.numbers()]
     return _shell(
@@ -206,7 +206,7 @@ def release(studio: Studio, request: Request, asked: Mapping[str, Any] | None = 
 
 
 def _told(studio: Studio, number: str) -> str:
-    """What a release is called, and its state."""
+    """Return the name of a release, and its state."""
     try:
         found = studio.releases.where(number)
     except FitnoiseError:
@@ -220,12 +220,12 @@ def _free(folder: Folder, base: str, ending: str = "") -> str:
 
 
 def released(studio: Studio, request: Request) -> Response:
-    """Where one release is."""
+    """Show the state of one release."""
     return _shell(studio, "where", on=f"release/{request.path_params['number']}")
 
 
 def report(studio: Studio, request: Request) -> Response:
-    """6: the releases of the folder."""
+    """Show page 6: the releases of the folder."""
     found = [(studio.folder.number(x), x) for x in studio.folder.releases()]
     return _shell(studio, "reports", on="report", releases=found)
 
@@ -236,7 +236,7 @@ def _opened(studio: Studio, request: Request) -> tuple[str, Release]:
 
 
 def one_report(studio: Studio, request: Request) -> Response:
-    """The report of a release, with questions."""
+    """Show the report of a release, with questions."""
     name, read = _opened(studio, request)
     given = content(read, language=studio.language, totals=True)
     number = request.path_params["number"]
@@ -257,7 +257,7 @@ def one_report(studio: Studio, request: Request) -> Response:
 
 
 def question(studio: Studio, request: Request, form: Form) -> Response:
-    """Ask a release."""
+    """Answer a question about a release."""
     _, read = _opened(studio, request)
     text = form.get("question", "")
     with refused_at("question"):
@@ -272,7 +272,7 @@ def question(studio: Studio, request: Request, form: Form) -> Response:
 
 
 def written(studio: Studio, request: Request, form: Form) -> Response:
-    """Write a report or tables of a release beside it; whole tables, which take their time, as a job."""
+    """Write a report or tables of a release next to it; integer tables, which take time, as a job."""
     name, read = _opened(studio, request)
     kind, language = form.get("kind", ""), form.get("language", studio.language)
     base = Path(name).name
@@ -302,7 +302,7 @@ def written(studio: Studio, request: Request, form: Form) -> Response:
 
 
 def ledger(studio: Studio, request: Request) -> Response:
-    """What was spent."""
+    """Show the spent privacy costs."""
     folder = studio.folder
     names = folder.ledgers()
     asked = request.query_params.get("ledger", "")
@@ -326,7 +326,7 @@ def ledger(studio: Studio, request: Request) -> Response:
 
 
 def _ledger_told(studio: Studio, name: str) -> tuple[Markup, list[tuple[str, str]], list[int]]:
-    """A ledger, its accounts, and the numbers of charges of which no release lies in the folder."""
+    """Return a ledger, its accounts, and the numbers of charges without a release in the folder."""
     folder = studio.folder
     with Ledger(folder.inside(name)) as book:
         book.verify()
@@ -348,38 +348,38 @@ def _charge_of(folder: Folder, name: str) -> str:
 
 
 def set_protect(studio: Studio, request: Request, form: Form) -> Response:
-    """Who is protected."""
+    """Set the unit of protection."""
     studio.change(form, lambda d: forms.protect(d, form))
     return protect(studio, request)
 
 
 def set_tables(studio: Studio, request: Request, form: Form) -> Response:
-    """The margins; the reply waits for the price."""
+    """Set the margins; the reply waits for the price."""
     studio.change(form, lambda d: forms.margins(d, form))
     studio.price()
     return _parts(studio, "tables")
 
 
 def add_table(studio: Studio, request: Request, form: Form) -> Response:
-    """A table more."""
+    """Add a table."""
     studio.change(form, lambda d: forms.add_table(d, form))
     return tables(studio, request)
 
 
 def remove_table(studio: Studio, request: Request, form: Form) -> Response:
-    """A table less."""
+    """Remove a table."""
     studio.change(form, lambda d: forms.remove_table(d, request.path_params["place"]))
     return tables(studio, request)
 
 
 def add_attribute(studio: Studio, request: Request, form: Form) -> Response:
-    """An attribute more."""
+    """Add an attribute."""
     studio.change(form, lambda d: forms.add_attribute(d, form.get("name", "").strip(), form.get("type", "")))
     return describe(studio, request)
 
 
 def set_attribute(studio: Studio, request: Request, form: Form) -> Response:
-    """What is said of an attribute."""
+    """Set the keys of an attribute."""
     given = form.get("file", "")
     with refused_at("file"):
         files = [studio.folder.named(given, studio.folder.files(".csv"))] if given else []
@@ -389,14 +389,14 @@ def set_attribute(studio: Studio, request: Request, form: Form) -> Response:
 
 
 def remove_attribute(studio: Studio, request: Request, form: Form) -> Response:
-    """An attribute less."""
+    """Remove an attribute."""
     place = request.path_params["place"]
     studio.change(form, lambda d: forms.remove_attribute(d, forms.name_at(d, place)))
     return describe(studio, request)
 
 
 def set_file(studio: Studio, request: Request, form: Form) -> Response:
-    """The draft as it is written."""
+    """Set the text of the draft."""
     text = form.get("text", "").replace("\r\n", "\n")
     with refused_at("text"):
         forms.parse(text)
@@ -411,7 +411,7 @@ def save(studio: Studio, request: Request, form: Form) -> Response:
 
 
 def discard(studio: Studio, request: Request, form: Form) -> Response:
-    """Forget the draft."""
+    """Remove the draft."""
     studio.folder.discard()
     return _go("/protect")
 
@@ -431,20 +431,20 @@ def certify(studio: Studio, request: Request, form: Form) -> Response:
 
 
 def sweep(studio: Studio, request: Request, form: Form) -> Response:
-    """What other margins of one table would cost, as a job."""
+    """Compute the cost of other margins of one table, as a job."""
     question = {"what": "sweep", "text": studio.folder.text(), "place": form.get("place", ""), **studio.common}
     studio.jobs.add("sweep", question)
     return _parts(studio, "prove")
 
 
 def kinds(studio: Studio, request: Request, form: Form) -> Response:
-    """Pure against Gaussian noise, as a job."""
+    """Compare Laplace with Gaussian noise, as a job."""
     studio.jobs.add("kinds", {"what": "kinds", "text": studio.folder.text(), **studio.common})
     return _parts(studio, "prove")
 
 
 def stop_job(studio: Studio, request: Request, form: Form) -> Response:
-    """Give a job up."""
+    """Stop a job."""
     place = request.path_params["place"]
     studio.jobs.stop(int(place) if re.fullmatch("[0-9]{1,6}", place) else 0)  # no job has the number 0
     return _parts(studio, "prove")
@@ -562,13 +562,13 @@ def set_cap(studio: Studio, request: Request, form: Form) -> Response:
 
 
 def quit_studio(studio: Studio, request: Request, form: Form) -> Response:
-    """End the server, its cookie and its tokens."""
+    """Stop the server, its cookie and its tokens."""
     studio.closing.set()
     return HTMLResponse(told("closed", studio.language))
 
 
 async def events(studio: Studio, request: Request) -> Response:
-    """What changes by itself, as events; each has the digest of what it shows: a page that comes back resumes."""
+    """Send the parts that change by themselves, as events; each has its digest, so that a page can resume."""
     shown = request.query_params.get("on", "")
     last = request.headers.get("last-event-id", "")
 
@@ -586,12 +586,12 @@ async def events(studio: Studio, request: Request) -> Response:
 
 
 def script(studio: Studio, request: Request) -> Response:
-    """The script."""
+    """Return the script."""
     return Response(_own("studio.js"), media_type="text/javascript")
 
 
 def sheet(studio: Studio, request: Request) -> Response:
-    """The sheet of pages, and ours."""
+    """Return the style sheet of pages, and that of the studio."""
     return Response(f"{style()}\n{_own('studio.css')}", media_type="text/css")
 
 
@@ -642,7 +642,7 @@ CHANGES: Mapping[str, Callable[[Studio, Request, Form], Response]] = {
 
 
 def application(studio: Studio) -> Starlette:
-    """All routes. Handlers run in threads: they may wait."""
+    """Return all routes. Handlers run in threads, because they can wait."""
 
     def shown(handler: Handler) -> Callable[[Request], Response]:
         def answer(request: Request) -> Response:

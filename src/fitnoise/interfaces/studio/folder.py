@@ -1,11 +1,11 @@
-"""The folder that a studio works in: what lies there, by number; the specification and its draft; plans by their hash.
+"""The folder of a studio: its files by number, the specification and its draft, and plans by their hash.
 
-    FOLDER/spec.toml          the one truth: what `fitnoise plan spec.toml` would plan
+    FOLDER/spec.toml          the specification that `fitnoise plan spec.toml` would plan
     FOLDER/plans/HASH.json    certified plans, never changed
-    FOLDER/.studio/           draft.toml, what it was begun from, releases under way; for its owner only
+    FOLDER/.studio/           draft.toml, its start, and releases under way; for its owner only
 
-A page never names a file: it gives the number that this server gave it, and a name keeps its number. Whatever leads out
-of the folder, over links, is not listed, and is refused when it is opened.
+A page never names a file. It gives the number that this server gave to the file, and a name keeps its number. A path
+that leads out of the folder, over links, is not listed. It is refused when it is opened.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from fitnoise.reading.files import DESCRIPTION, read_text, replace_file
 SPEC, OWN, PLANS = "spec.toml", ".studio", "plans"
 
 MOST, DEEPEST = 2000, 3
-"""Names of the folder that are listed, and folders one within another."""
+"""The largest number of listed names of the folder, and the largest nesting of listed folders."""
 
 MOST_FILES = 100_000
-"""Names below a folder of data: of more it is not known that none leads out."""
+"""The largest number of names below a folder of data: for more, the studio cannot check that none leads out."""
 
 CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 
@@ -47,25 +47,25 @@ PARQUET = (".parquet", ".pq")
 DATA = (*CSV, *PARQUET, ".duckdb", ".ddb", ".sav", ".zsav", ".por", ".sas7bdat", ".xpt", ".dta", ".xlsx")
 
 OLD = 600.0
-"""Seconds after which a page that opened a studio is of no use."""
+"""The age in seconds after which a page that opened a studio is of no use."""
 
 BESIDE = ("env:", "spark:")
-"""How data begin that are no files of the folder."""
+"""The prefixes of data that are not files of the folder."""
 
 CODES = ("codes_file", "file", "lookup_file")
 """The keys of an attribute that name a file."""
 
 SETTLED = 2.0
-"""Seconds without which a file may be written to twice and have one time."""
+"""The seconds within which a file can be written twice with one time stamp."""
 
 _SCHEMA_READER: dict[str, Any] = {"threads": 1, "python_enable_replacements": False, "temp_directory": ""}
-"""Settings of the engine that reads schemas: it writes no file and sees no variable."""
+"""The settings of the engine that reads schemas: it writes no file and sees no variable."""
 
 _LINE = 2**20
-"""Bytes of a header line at most."""
+"""The largest number of bytes of a header line."""
 
 _NO_NAME = re.compile(r"\s*|[-+]?[\d.,\s]+(e[-+]?\d+)?\s*%?|\d{1,4}([-./])\d{1,2}\2\d{1,4}([ T].*)?", re.IGNORECASE)
-"""What heads no column: nothing, a number, a date."""
+"""Texts that head no column: nothing, a number, a date."""
 
 BEGUN = """title = ""
 
@@ -80,19 +80,19 @@ max_records = 0
 confidence = 0.95
 gap = 1e-6
 """
-"""A specification of nothing: who is protected has to be said."""
+"""An empty specification: the publisher has to state the unit of protection."""
 
 
 @final
 class Changed(FitnoiseError):
-    """Something was changed meanwhile, by another page or program."""
+    """The error of a change by another page or program in the meantime."""
 
 
 @final
 class Folder:
-    """One folder, and the numbers of what lies in it.
+    """One folder, and the numbers of its files.
 
-    others: data that are no files of the folder, as on the command line: "env:NAME", "spark:TABLE".
+    others: Data that are not files of the folder, as on the command line: "env:NAME", "spark:TABLE".
     """
 
     def __init__(self, root: Path, others: Sequence[str] = ()) -> None:
@@ -136,17 +136,17 @@ class Folder:
     # --- what lies there ----------------------------------------------------------------------------
 
     def number(self, name: str) -> int:
-        """The number of a name, now and later."""
+        """Return the number of a name, now and later."""
         with self._lock:
             if name not in self._names:
                 self._names.append(name)
             return self._names.index(name)
 
     def named(self, number: str, among: Sequence[str]) -> str:
-        """The name that a page means by a number, of those that it could choose from.
+        """Return the name that a page means by a number, among its choices.
 
         Raises:
-            ReleaseError: there is no such number, or it is none of these.
+            ReleaseError: The number is unknown, or its name is not among the choices.
         """
         with self._lock:
             known = number.isascii() and number.isdigit() and int(number[:9]) < len(self._names)
@@ -162,10 +162,10 @@ class Folder:
         return name
 
     def inside(self, name: str) -> Path:
-        """Where a name of the folder lies.
+        """Return the path of a name of the folder.
 
         Raises:
-            ReleaseError: it is not there, or leads out of the folder, or something in it does.
+            ReleaseError: The path does not exist, or it or something in it leads out of the folder.
         """
         path = self.root / name
         if not self._within(path) or (path.is_dir() and not self._all_within(path)):
@@ -196,12 +196,12 @@ class Folder:
                 yield path
 
     def files(self, *endings: str) -> list[str]:
-        """The files whose names end so, sorted."""
+        """Return the files whose names have these endings, sorted."""
         found = (p for p in self._listed() if p.is_file() and p.name.lower().endswith(endings))
         return sorted(p.relative_to(self.root).as_posix() for p in found)
 
     def data(self) -> list[str]:
-        """What a plan can be released on: data beside the folder, files, and folders of CSV or Parquet files."""
+        """Return the data for a release: data outside the folder, files, and folders of CSV or Parquet files."""
         inner = [p for p in self._listed() if p.is_file() and not self._is_release(p.parent)]
         files = [p for p in inner if p.name.lower().endswith(DATA)]
         folders = {f for p in files if p.name.lower().endswith((*CSV, *PARQUET)) for f in p.parents}
@@ -210,11 +210,11 @@ class Folder:
         return [*self._names[: self._others], *(x for x in names if not x.startswith(BESIDE))]
 
     def ledgers(self) -> list[str]:
-        """The ledgers: files of SQLite that are no data."""
+        """Return the ledgers: files of SQLite that are not data."""
         return [x for x in self.files(".sqlite", ".db") if _begins(self.root / x, b"SQLite format 3\0")]
 
     def releases(self) -> list[str]:
-        """The release directories."""
+        """Return the release directories."""
         found = (p for p in self._listed() if p.is_dir() and self._is_release(p))
         return sorted(p.relative_to(self.root).as_posix() for p in found)
 
@@ -222,10 +222,10 @@ class Folder:
         return (path / DESCRIPTION).is_file()
 
     def target(self, name: str) -> Path:
-        """A place for something new, right in the folder.
+        """Return a path for something new, directly in the folder.
 
         Raises:
-            ReleaseError: the name is none, or taken.
+            ReleaseError: The name is invalid or taken.
         """
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,99}", name) or name.endswith((".", " ")):
             raise ReleaseError(
@@ -246,17 +246,17 @@ class Folder:
         return self.root / name
 
     def headed(self) -> list[str]:
-        """The data whose columns :meth:`columns` may tell."""
+        """Return the data whose columns :meth:`columns` can list."""
         return [x for x in self.data() if not x.startswith(BESIDE) and (_lined(x) or _schemed(x))]
 
     def columns(self, name: str) -> list[str]:
-        """The columns that the first line of a CSV file names, or the schema of a Parquet file. No more is read.
+        """Return the columns in the first line of a CSV file, or in the schema of a Parquet file. No more is read.
 
-        Whether that line is a header nobody can tell for certain: it is not shown where it cannot be one, having no
-        end, or a cell that is empty, there twice, a number or a date.
+        No program can decide for certain that the line is a header. The studio refuses a line that cannot be one: it
+        has no end, or has an empty or repeated cell, a number or a date.
 
         Raises:
-            ReleaseError: another kind of file, one that cannot be read, or one without a header.
+            ReleaseError: The file is of another kind, cannot be read, or has no header.
         """
         path = self.inside(name)
         try:
@@ -272,7 +272,7 @@ class Folder:
                 with duckdb.connect(config=_SCHEMA_READER) as files:
                     rows = files.execute("SELECT name FROM parquet_schema(?)", [glob.escape(str(path))]).fetchall()
                 return [str(column) for (column,) in rows[1:]]
-        except Exception:  # noqa: S110 - whatever a damaged file makes of its reader
+        except Exception:  # noqa: S110 - a damaged file can raise anything in its reader
             pass
         raise ReleaseError(
             "columns-not-listed",
@@ -290,7 +290,7 @@ class Folder:
         return self.own / "draft.toml"
 
     def text(self) -> str:
-        """The draft; without one the specification; without that, one to begin with."""
+        """Return the draft; without a draft, the specification; without both, an empty one."""
         with self._lock:
             places = (p for p in (self._draft, self.root / SPEC) if p.exists())
             place = next(places, None)
@@ -308,14 +308,14 @@ class Folder:
             return read_text(place).removeprefix("\ufeff")
 
     def accept(self, text: str, base: str) -> None:
-        """Make a text the draft, whole or not at all.
+        """Make a text the draft, completely or not at all.
 
         Args:
-            text: the new one.
-            base: the digest of the one that it was made from.
+            text: The new draft.
+            base: The digest of the draft that the text was made from.
 
         Raises:
-            Changed: that is not the draft any more.
+            Changed: The base is not the digest of the present draft.
         """
         with self._lock:
             if digest(self.text()) != base:
@@ -334,7 +334,7 @@ class Folder:
         """Make the draft the specification.
 
         Raises:
-            Changed: spec.toml is not what the draft was begun from; it is as it was, and so is the draft.
+            Changed: spec.toml is not the one from which the draft was started. Both stay unchanged.
         """
         with self._lock:
             if not self._draft.exists():
@@ -352,16 +352,16 @@ class Folder:
             self.discard()
 
     def discard(self) -> None:
-        """Forget the draft."""
+        """Remove the draft."""
         with self._lock:
             self._draft.unlink(missing_ok=True)
 
     def drafted(self) -> bool:
-        """Whether there is a draft beside the specification."""
+        """Return True if there is a draft in addition to the specification."""
         return self._draft.exists()
 
     def moved(self) -> bool:
-        """Whether spec.toml is another than the one that the draft was begun from."""
+        """Return True if spec.toml is not the one from which the draft was started."""
         base = self.own / "base"
         return self.drafted() and (not base.exists() or base.read_text("ascii") != self._spec_digest())
 
@@ -370,7 +370,10 @@ class Folder:
         return self._digest_of(place) if place.exists() else "none"
 
     def _digest_of(self, path: Path) -> str:
-        """Of a file: it is read when it is another one, or was written to. Of what is none, "": a pipe would wait."""
+        """Return the digest of a file, read again if the file was replaced or written to; "" for anything else.
+
+        Reading a pipe would wait.
+        """
         with open(path, "rb", opener=lambda p, flags: os.open(p, flags | getattr(os, "O_NONBLOCK", 0))) as file:
             said = os.fstat(file.fileno())
             if not stat.S_ISREG(said.st_mode):
@@ -384,7 +387,7 @@ class Folder:
             return found
 
     def key(self, text: str) -> str:
-        """What a plan follows from: a text and the files of codes that it names."""
+        """Return the digest of the input of a plan: a text and the files of codes that it names."""
         parts = [digest(text)]
         for name in named_files(text):
             try:
@@ -394,7 +397,7 @@ class Folder:
         return digest(" ".join(parts))
 
     def refuse_codes(self, data: Sequence[str], codes: Sequence[str]) -> None:
-        """Raise ReleaseError where data are a file of codes as well: which codes there are would be a secret told."""
+        """Raise ReleaseError if data are also a file of codes: the set of codes would leak from the data."""
         found: list[Path] = []
         for name in data:
             path = None if name.startswith(BESIDE) else self.inside(name)
@@ -414,7 +417,7 @@ class Folder:
     # --- plans and places of its own ----------------------------------------------------------------
 
     def plan(self, plan: str) -> Path:
-        """Where the plan of a hash is, or would be."""
+        """Return the path of the plan of a hash, which need not exist."""
         if not re.fullmatch(r"[0-9a-f]{64}", plan):
             raise ReleaseError(
                 "plan-hash-invalid",
@@ -428,7 +431,7 @@ class Folder:
         return self.root / PLANS / f"{plan}.json"
 
     def certified(self) -> str | None:
-        """The hash of the plan that was certified for the draft as it is."""
+        """Return the hash of the plan that was certified for the draft in its present form."""
         try:
             said = json.loads((self.own / "certified.json").read_text("utf-8"))
             plan = str(said["plan"])
@@ -437,11 +440,11 @@ class Folder:
             return None
 
     def certify(self, key: str, plan: str) -> None:
-        """Remember which plan was certified for which specification."""
+        """Remember the plan that was certified for a specification."""
         replace_file(self.own / "certified.json", json.dumps({"key": key, "plan": plan}).encode())
 
     def page(self, text: str) -> Path:
-        """A page that only its owner can read."""
+        """Write a page that only its owner can read, and return its path."""
         for old in self.own.glob("open-*.html"):
             if time.time() - old.stat().st_mtime > OLD:
                 old.unlink(missing_ok=True)  # of a server that was killed: its code opens nothing
@@ -453,15 +456,15 @@ class Folder:
 
 
 def digest(text: str) -> str:
-    """By which a text is told from others."""
+    """Return the digest that identifies a text."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def publication_of(text: str, root: Path) -> Any:
-    """The publication that a draft means, with the files of codes that lie in the folder, and no others.
+    """Return the publication that a draft means, with files of codes from the folder only.
 
     Raises:
-        SpecError: it cannot be meant as written, or names a file that leads out of the folder.
+        SpecError: The draft cannot be meant as written, or names a file that leads out of the folder.
     """
     from fitnoise.request.documents import Spec
 
@@ -483,7 +486,7 @@ def publication_of(text: str, root: Path) -> Any:
 
 
 def named_files(text: str) -> list[str]:
-    """The files of codes that a text names; of what is no specification, none."""
+    """Return the files of codes that a text names; none if it is not a specification."""
     try:
         domain = tomllib.loads(text).get("domain")
     except (ValueError, RecursionError):
@@ -494,7 +497,7 @@ def named_files(text: str) -> list[str]:
 
 
 def checked_name(name: str) -> str:
-    """A name that an attribute may have."""
+    """Return a name that an attribute can have."""
     from fitnoise.kernel.domain import Ordered
 
     Domain({name: Ordered(0, 1)})
@@ -502,7 +505,7 @@ def checked_name(name: str) -> str:
 
 
 def _below(folder: Path, deep: int = DEEPEST, most: int = MOST) -> Iterator[Path]:
-    """What lies in a folder and in those below, but what is hidden; at most so many names, links not followed."""
+    """Yield the paths in a folder and in those below, except hidden ones, up to a number; links are not followed."""
     left = most
 
     def within(place: Path, deep: int) -> Iterator[Path]:
@@ -525,7 +528,7 @@ def _below(folder: Path, deep: int = DEEPEST, most: int = MOST) -> Iterator[Path
 
 
 def _lined(name: str) -> bool:
-    """Whether a file begins with a line that may be a header; a text may begin with anything."""
+    """Return True if a file starts with a line that can be a header; a text can start with anything."""
     return name.lower().endswith(tuple(x for x in CSV if not x.startswith(".txt")))
 
 

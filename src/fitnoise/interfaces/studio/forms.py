@@ -1,7 +1,8 @@
-"""From the fields of a form to a document, and back: what a form does not show stays as it is.
+"""Conversion of the fields of a form to a document, and back. Keys that a form does not show stay unchanged.
 
-Every change is a function of a document and a form; it returns the new document, or raises :class:`SpecError` and
-leaves the old one. What a document means, and whether it can be planned, the specification says, and not this room.
+Every change is a function of a document and a form. It returns the new document, or raises :class:`SpecError` and
+leaves the old one. The specification decides the meaning of a document and whether it can be planned; this module does
+not.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Document = dict[str, Any]
 TARGETS = ("margin", "std_error", "variance", "max_deviation", "cv")
 
 TOLD = ("sum", "mean", "count")
-"""What a table may tell of an amount."""
+"""The quantities of an amount that a table can show."""
 
 COSTS = ("rho", "epsilon", "mu")
 
@@ -51,7 +52,7 @@ DEFAULTS: Mapping[tuple[str, ...], Any] = {
     ("accuracy", "confidence"): 0.95,
     ("accuracy", "gap"): None,
 }
-"""What a specification means that does not say it, as far as forms show it."""
+"""The meaning of keys that a specification leaves out, as far as forms show them."""
 
 CHOICES: Mapping[tuple[str, ...], Sequence[str]] = {
     ("data", "outside_domain"): ("refuse", "drop"),
@@ -60,10 +61,10 @@ CHOICES: Mapping[tuple[str, ...], Sequence[str]] = {
 }
 
 DEEPEST = 50
-"""Tables and lists of a draft within one another."""
+"""The largest nesting of tables and lists in a draft."""
 
 DIGITS = 18
-"""Of a whole number."""
+"""The largest number of digits of a whole number."""
 
 _WHOLE = {("data", "max_records"), ("privacy", "max_records")}
 _CODED = {"codes", "labels", "missing", "absent", "cuts", "levels", "places", "children"}
@@ -71,10 +72,10 @@ _NUMBERS = {("data", "max_dropped"), ("privacy", "delta"), ("accuracy", "confide
 
 
 def parse(text: str) -> Document:
-    """The document that a draft is.
+    """Return the document of a draft.
 
     Raises:
-        SpecError: it is no TOML, or says what no specification means and no form can show.
+        SpecError: The draft is not TOML, or has something that no specification means and no form can show.
     """
     try:
         document = tomllib.loads(text)
@@ -95,10 +96,10 @@ def parse(text: str) -> Document:
 
 
 def write(document: Document) -> str:
-    """The text of a document.
+    """Return the text of a document.
 
     Raises:
-        SpecError: it holds what TOML cannot say, or what :func:`parse` refuses.
+        SpecError: The document has something that TOML cannot hold, or that :func:`parse` refuses.
     """
     _checked(document)
     text = toml(document)
@@ -116,7 +117,7 @@ def write(document: Document) -> str:
 
 
 def _checked(document: Document) -> None:
-    """Refuse what is deep, long, or a date among codes: what reads it would not end well."""
+    """Refuse a document that is too deep or too long, or has a date among codes: its readers would fail."""
     left: list[tuple[Any, int, bool]] = [(document, 1, False)]
     while left:
         x, depth, coded = left.pop()
@@ -146,23 +147,23 @@ def _checked(document: Document) -> None:
 
 
 def shown(document: Mapping[str, Any], path: tuple[str, ...]) -> str:
-    """A field as a form shows it: what the document says, or what it means without saying."""
+    """Return a field as a form shows it: the value in the document, or the one that it means by default."""
     found = at(document, path)
     said = DEFAULTS[path] if found is None else found
     if path == ("privacy", "max_records") and said == 0:
-        return ""  # of a specification to begin with: it has to be said
+        return ""  # a starter specification has 0, and the publisher has to state it
     return "" if said is None else number_text(said) if isinstance(said, float) else str(said)
 
 
 def at(document: Any, path: Sequence[str]) -> Any:
-    """What is said at a place of a document; None where nothing is."""
+    """Return the value at a place of a document; None if it is empty."""
     for key in path:
         document = document.get(key) if isinstance(document, Mapping) else None
     return document
 
 
 def put(document: Document, path: Sequence[str], value: Any) -> None:
-    """Say something at a place of a document; None says nothing there."""
+    """Set the value at a place of a document; None removes it."""
     *above, last = path
     inner: Any = document
     for key in above:
@@ -183,17 +184,17 @@ def put(document: Document, path: Sequence[str], value: Any) -> None:
 
 
 def number_text(x: float) -> str:
-    """A number that reads back as the same."""
+    """Return the text of a number that reads back as this number."""
     if not math.isfinite(x):
         return str(x)
     return repr(int(x)) if x == int(x) and abs(x) < 1e15 else repr(x)
 
 
 def real(text: str, what: str) -> float:
-    """A positive number.
+    """Return a positive number.
 
     Raises:
-        SpecError: it is none.
+        SpecError: The text is not a positive number.
     """
     x = _read(text)
     if not (math.isfinite(x) and x > 0):
@@ -208,10 +209,10 @@ def real(text: str, what: str) -> float:
 
 
 def signed(text: str, what: str) -> float:
-    """A number.
+    """Return a number.
 
     Raises:
-        SpecError: it is none.
+        SpecError: The text is not a number.
     """
     x = _read(text)
     if not math.isfinite(x):
@@ -226,16 +227,16 @@ def signed(text: str, what: str) -> float:
 
 
 def _read(text: str) -> float:
-    """What a text says; NaN where it is no number."""
+    """Return the number of a text; NaN if the text is not a number."""
     result = number(text) if len(text.strip()) <= 40 else None
     return math.nan if result is None else result
 
 
 def whole(text: str, what: str) -> int:
-    """A whole number.
+    """Return a whole number.
 
     Raises:
-        SpecError: it is none.
+        SpecError: The text is not a whole number.
     """
     if not re.fullmatch(r"-?[0-9]{1,18}", text.strip()):
         raise SpecError(
@@ -266,11 +267,11 @@ def _chosen(form: Form, name: str, among: Sequence[str]) -> str:
     return value
 
 
-# --- 1 Protect, and what is said of accuracy -------------------------------------------------------------------------
+# --- 1 Protect, and the accuracy -------------------------------------------------------------------------------------
 
 
 def protect(document: Document, form: Form) -> Document:
-    """Who is protected, of which data, and at which δ."""
+    """Set the unit of protection, the data, and δ."""
     out = copy.deepcopy(document)
     with Refusals() as refusals:
         for path in DEFAULTS:
@@ -285,9 +286,9 @@ def protect(document: Document, form: Form) -> Document:
 
 
 def merge_of(document: Mapping[str, Any]) -> tuple[list[str], list[str]] | None:
-    """The amounts that may be added up for each unit, and those that are; None where what is said is no list of names.
+    """Return the amounts that each unit can merge, and those that it merges; None if the key is not a list of names.
 
-    What is said to be added up and is no amount is among the first, so that it can be taken back.
+    A merged name that is not an amount is among the first, so that it can be removed.
     """
     said = at(document, ("privacy", "merge"))
     if said is None:
@@ -332,7 +333,7 @@ def _field(out: Document, path: tuple[str, ...], form: Form) -> None:
 
 
 def cost_shown(document: Mapping[str, Any], path: Sequence[str]) -> tuple[str, str]:
-    """A cost as a form shows it: what it is of, and its number; two empty texts where there is none."""
+    """Return a cost as a form shows it: its measure and its number; two empty texts if there is no cost."""
     said = at(document, path)
     for kind in COSTS:
         found = at(said, (kind,))
@@ -387,7 +388,7 @@ KINDS = ("categorical", "ordered", "binned", "amount", "hierarchy")
 
 
 def add_attribute(document: Document, name: str, kind: str) -> Document:
-    """An attribute of which nothing is said yet but its kind."""
+    """Add an attribute with no key except its kind."""
     out = copy.deepcopy(document)
     known = out.setdefault("domain", {})
     with Refusals() as refusals:
@@ -416,15 +417,15 @@ def add_attribute(document: Document, name: str, kind: str) -> Document:
 
 
 def domain_of(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The attributes of a document."""
+    """Return the attributes of a document."""
     found = document.get("domain")
     return found if isinstance(found, Mapping) else {}
 
 
 def fields_of(own: Any) -> dict[str, Any]:
-    """What is said of an attribute, as a form shows it; of what is no table of keys, nothing.
+    """Return the keys of an attribute as a form shows them; empty if the attribute is not a table of keys.
 
-    Numbers and ceilings that are said by a rule, such as one for each class, are None: the form has no field for them.
+    Numbers and ceilings given by a rule, such as one for each class, are None: the form has no field for them.
     """
     said = own if isinstance(own, Mapping) else {}
     codes, children = codes_text(said), said.get("children")
@@ -446,10 +447,10 @@ def fields_of(own: Any) -> dict[str, Any]:
 
 
 def name_at(document: Mapping[str, Any], place: str) -> str:
-    """The attribute at a place of the domain.
+    """Return the attribute at a place of the domain.
 
     Raises:
-        SpecError: there is none.
+        SpecError: The place has no attribute.
     """
     names = [*domain_of(document)]
     i = _place(place, len(names), "attribute")
@@ -466,14 +467,14 @@ def _place(text: str, most: int, what: str) -> int:
 
 
 def remove_attribute(document: Document, name: str) -> Document:
-    """Without an attribute."""
+    """Remove an attribute."""
     out = copy.deepcopy(document)
     del out["domain"][name]
     return out
 
 
 def describe(document: Document, name: str, form: Form, files: Sequence[str] = ()) -> Document:
-    """What is said of an attribute. files: the name of the file of codes or places that was chosen, if one was."""
+    """Set the keys of an attribute. files: the name of the chosen file of codes or places, if any."""
     out = copy.deepcopy(document)
     own = out["domain"][name]
     if not isinstance(own, dict):
@@ -500,18 +501,18 @@ def describe(document: Document, name: str, form: Form, files: Sequence[str] = (
 
 
 def _text(x: Any) -> str:
-    """A value of a document as a field shows it."""
+    """Return a value of a document as a field shows it."""
     return "" if x is None else number_text(x) if isinstance(x, float) else str(x)
 
 
 def number_shown(own: Mapping[str, Any], key: str) -> str | None:
-    """A number of an attribute as a form shows it; None where it is said by a rule, which forms do not write."""
+    """Return a number of an attribute as a form shows it; None for a rule, which forms do not write."""
     said = own.get(key)
     return None if isinstance(said, Mapping | list) else _text(said)
 
 
 def _changed(own: Mapping[str, Any], form: Form, key: str) -> bool:
-    """Whether a form says another number than a document, in a field that it had for it."""
+    """Return True if a form has another number than the document, in a field that it had for it."""
     shown = number_shown(own, key)
     return shown is not None and form.get(key, shown) != shown
 
@@ -533,7 +534,7 @@ def _binned(own: Document, form: Form, _files: Sequence[str]) -> None:
 
 
 def _numbers(text: str, what: str) -> list[float]:
-    """Numbers that are separated by commas, semicolons or blanks."""
+    """Return numbers that are separated by commas, semicolons or blanks."""
     return [signed(x, what) for x in re.split(r"[,;\s]+", text.strip()) if x]
 
 
@@ -595,7 +596,7 @@ def _codes(own: Document, form: Form, files: Sequence[str]) -> None:
 
 
 def codes_text(own: Mapping[str, Any]) -> str:
-    """Codes as they are pasted: a line each, with `= label` where tables show something else."""
+    """Return codes as they are pasted: a line each, with `= label` where tables show a label."""
     codes, labels = own.get("codes") or [], own.get("labels")
     if not isinstance(codes, list):
         return ""
@@ -605,7 +606,7 @@ def codes_text(own: Mapping[str, Any]) -> str:
 
 
 def code_text(code: Any) -> str:
-    """A code as a form shows it: quoted where it would read as another."""
+    """Return a code as a form shows it, quoted if it would read as another."""
     if not isinstance(code, str):
         return json.dumps(code)
     return code if _plain(code) and _code(code) == code else _quoted(code)
@@ -628,7 +629,7 @@ _LINE = re.compile(r'\s*(?P<code>"(?:[^"\\]|\\.)*"|.+?)(?:\s+=\s+(?P<label>"(?:[
 
 
 def _listed(text: str) -> tuple[list[Any], list[str] | None]:
-    """Codes, and labels if there are any."""
+    """Return codes, and labels if there are any."""
     codes, labels = [], []
     for line in filter(str.strip, text.split("\n")):
         found = _LINE.fullmatch(line)
@@ -676,13 +677,13 @@ def _unquoted(text: str) -> str:
 
 
 def cuts_text(own: Mapping[str, Any]) -> str:
-    """Cuts as a form shows them."""
+    """Return cuts as a form shows them."""
     cuts = own.get("cuts")
     return ", ".join(map(_text, cuts)) if isinstance(cuts, list) else ""
 
 
 def ceilings_text(own: Mapping[str, Any]) -> str | None:
-    """Ceilings as a form shows them; None where what is said is no list of numbers."""
+    """Return ceilings as a form shows them; None if the key is not a list of numbers."""
     said = own.get("ceilings")
     if said is None:
         return ""
@@ -691,7 +692,7 @@ def ceilings_text(own: Mapping[str, Any]) -> str | None:
 
 
 def missing_text(own: Mapping[str, Any]) -> str:
-    """Cells for what is no value, a line each: `cell = code, code`."""
+    """Return the missing-value categories, a line each: `cell = code, code`."""
     said = own.get("missing")
     if not isinstance(said, Mapping):
         return ""
@@ -741,13 +742,13 @@ def _missing(text: str) -> dict[str, list[Any]]:
 
 
 def tables_of(document: Mapping[str, Any]) -> list[Any]:
-    """The tables of a document."""
+    """Return the tables of a document."""
     found = document.get("tables")
     return found if isinstance(found, list) else []
 
 
 def target_of(table: Any) -> tuple[str, str | None]:
-    """The kind of a table's target, and its number as a form shows it; None where it is a rule, or several numbers."""
+    """Return the kind of a table's target, and its number as a form shows it; None for a rule or several numbers."""
     for kind in TARGETS:
         said = at(table, (kind,))
         if said is not None:
@@ -756,7 +757,7 @@ def target_of(table: Any) -> tuple[str, str | None]:
 
 
 def margins(document: Document, form: Form) -> Document:
-    """The numbers that tables ask for, their confidence, and whether a budget is spent instead."""
+    """Set the targets of tables, their confidence, and the choice to spend a budget instead."""
     out = copy.deepcopy(document)
     with Refusals() as refusals:
         for i, table in enumerate(tables_of(out)):
@@ -772,7 +773,7 @@ def margins(document: Document, form: Form) -> Document:
 
 
 def _margin(table: Any, i: int, form: Form) -> None:
-    """Write the target of a table as a form has it."""
+    """Write the target of a table from a form."""
     kind, number = target_of(table)
     text, chosen = form.get(f"number.{i}"), form.get(f"kind.{i}", kind)
     unchanged = text is None or number is None or (text.strip(), chosen) == (number, kind)
@@ -793,7 +794,7 @@ def _margin(table: Any, i: int, form: Form) -> None:
 
 
 def add_table(document: Document, form: Form) -> Document:
-    """A table, or all tables of a pattern of the attributes that are not shown beside it."""
+    """Add a table, or all tables of a pattern of the attributes that are not shown in each of them."""
     out = copy.deepcopy(document)
     names, prefix = [str(x) for x in domain_of(out)] + levels_of(out), form.get("prefix", "")
     shown = [x for x in form.all("show") if x != prefix]
@@ -836,7 +837,7 @@ def add_table(document: Document, form: Form) -> Document:
 
 
 def _of_amount(new: Document, form: Form, names: Sequence[str]) -> None:
-    """What a table tells of an amount, instead of how many records there are."""
+    """Set the quantity of an amount that a table shows, in place of the number of records."""
     told, amount = form.get("told", ""), form.get("amount", "")
     ceiling, reference = form.get("ceiling", "").strip(), form.get("reference", "").strip()
     with Refusals() as refusals:
@@ -878,30 +879,30 @@ def _of_amount(new: Document, form: Form, names: Sequence[str]) -> None:
 
 
 def summed_of(document: Mapping[str, Any]) -> list[str]:
-    """The attributes that can be added up: amounts, and whole numbers."""
+    """Return the attributes that can be summed: amounts, and whole numbers."""
     own = [(str(name), at(said, ("type",))) for name, said in domain_of(document).items()]
     return [name for kind in ("amount", "ordered") for name, found in own if found == kind]
 
 
 def shown_of(document: Mapping[str, Any]) -> list[str]:
-    """The attributes that a table can show by their values, which amounts are not; and levels of places."""
+    """Return the attributes that a table can show by value, which amounts are not; and levels of places."""
     own = (str(name) for name, said in domain_of(document).items() if at(said, ("type",)) != "amount")
     return [*own, *levels_of(document)]
 
 
 def _tidy(x: float) -> float:
-    """The same number, without a point where it is whole."""
+    """Return this number, as an integer if it is a whole number."""
     return int(x) if x == int(x) and abs(x) < 1e15 else x
 
 
 def levels_of(document: Mapping[str, Any]) -> list[str]:
-    """The levels of nested places, which tables name like attributes."""
+    """Return the levels of nested places, which tables name like attributes."""
     found = (at(own, ("levels",)) for own in domain_of(document).values())
     return [str(x) for levels in found if isinstance(levels, list) for x in levels]
 
 
 def remove_table(document: Document, place: str) -> Document:
-    """Without a table."""
+    """Remove a table."""
     out = copy.deepcopy(document)
     listed = tables_of(out)
     del listed[_place(place, len(listed), "table")]
@@ -909,7 +910,7 @@ def remove_table(document: Document, place: str) -> Document:
 
 
 def table_words(table: Any) -> str:
-    """What a table shows, in words; of what forms do not write, its keys."""
+    """Return the content of a table in words; for keys that forms do not write, the keys."""
     if not isinstance(table, Mapping):
         return "?"
     if table.get("name"):
@@ -923,5 +924,5 @@ def table_words(table: Any) -> str:
 
 
 def _names(said: Any) -> list[str]:
-    """Names, however they are written: one, several, or keys."""
+    """Return names, in any of their forms: one, several, or keys."""
     return [] if said is None else [str(x) for x in said] if isinstance(said, list | Mapping) else [str(said)]

@@ -1,22 +1,24 @@
-"""Who may ask the studio, and for what. Every request passes here first, every reply last.
+"""The guard of the studio: every request passes here first, and every reply last.
 
-Against another web site in the same browser, and another user of the machine. In this order:
+It protects against other web sites in the same browser, and against other users of the machine. In this order:
 
-1. `Host` is exactly ours: a name that was rebound to this machine is refused (421).
-2. A change (whatever is not GET or HEAD) has our `Origin` (403); only the opening page, a file, has none ("null").
-3. The address lies below the root, 256 random bits, and the cookie is ours; both compared in constant time (403). Only
-   `/open` does without: it takes the one-use code, and its answer alone says where the root is.
+1. `Host` is exactly the studio's: a name that was rebound to this machine is refused (421).
+2. A change (any method except GET and HEAD) has the studio's `Origin` (403). Only the opening page, a file, has none
+("null").
+3. The address lies below the root, 256 random bits, and the cookie is the studio's (403). Both are compared in constant
+time. Only `/open` needs neither: it takes the one-use code, and its answer alone names the root.
 4. A change carries the header `X-Studio: 1`, which no form of another site can set (403).
-5. A body, of which nothing was read until here, is a form as browsers encode it, never a file (415); it has at most
-   :data:`LARGEST` bytes, or, at `/open`, :data:`SHORT` (413), and is there within :data:`WAIT` seconds (408).
+5. A body is a form as browsers encode it, never a file (415). No byte was read before this step. It has at most
+:data:`LARGEST` bytes, or, at `/open`, :data:`SHORT` (413). It arrives within :data:`WAIT` seconds (408).
 6. The form has the token of its address (403).
 
-Browsers send a cookie to every port of a machine, and take all its ports for one site: without more, whoever listens
-at another port and is visited in the same browser would be given ours. So the cookie is for paths below the root, which
-nobody else knows, and no request to another server has such a path.
+Browsers send a cookie to every port of a machine, and treat all its ports as one site. Without more, another server on
+the machine, visited in the same browser, would receive the cookie. The cookie is therefore for paths below the root.
+Only the studio and its browser know the root, and no request to another server has such a path.
 
-Replies carry :data:`HEADERS`, word for word, whatever they are; but those of uvicorn itself, which come before this
-room, carry none: to what is no HTTP (400), and while too many are connected (503). They hold nothing of ours.
+Replies carry :data:`HEADERS`, word for word. Only the replies of uvicorn itself, which come before this module, carry
+none. These are to requests that are not HTTP (400), and to requests above the limit of connections (503). They hold
+nothing of the studio.
 """
 
 from __future__ import annotations
@@ -39,19 +41,19 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LARGEST = 10**6
-"""Bytes of a body."""
+"""The largest number of bytes of a body."""
 
 SHORT = 1000
-"""Bytes of a body that has a code, from whoever has no cookie yet."""
+"""The largest number of bytes of a body with a code, from a browser without a cookie."""
 
 WAIT = 10.0
-"""Seconds within which a body is there."""
+"""The seconds within which a body arrives."""
 
 MOST_FIELDS = 10_000
-"""Fields of a form."""
+"""The largest number of fields of a form."""
 
 PATIENCE = 300.0
-"""Seconds for which the code opens the studio."""
+"""The seconds for which the code opens the studio."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -66,10 +68,10 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-"""Of every reply."""
+"""The headers of every reply."""
 
 OPEN = "/open"
-"""Where the code is posted: the only place that asks for no cookie."""
+"""The address to which the code is posted: the only one that needs no cookie."""
 
 _SAFE = ("GET", "HEAD")
 
@@ -78,7 +80,9 @@ _SAFE = ("GET", "HEAD")
 class Session:
     """The secrets of one server: a code that opens it once, the cookie that the browser then has, tokens of forms.
 
-    port: where the server listens. clock: seconds, for tests. home: the path of its pages, once it is open.
+    port: The port of the server.
+    clock: Seconds, for tests.
+    home: The path of its pages, once it is open.
     """
 
     def __init__(self, port: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -94,18 +98,18 @@ class Session:
         self._until = 0.0
 
     def code(self) -> str:
-        """A new code of 256 bits, for one use within five minutes; the one before is void."""
+        """Return a new code of 256 bits, for one use within five minutes; the one before is void."""
         with self._lock:
             self._code, self._until = secrets.token_urlsafe(32), self._clock() + PATIENCE
             return self._code
 
     @property
     def shown(self) -> str:
-        """The code, to be shown to whoever started the server; empty when there is none."""
+        """The code, shown to the person who started the server; empty if there is no code."""
         return self._code or ""
 
     def opens(self, code: str) -> bool:
-        """Whether this is the code, in time and not yet used. It then is."""
+        """Return True if this is the code, in time and unused. The code is then used."""
         with self._lock:
             known, self_code = self._clock() < self._until, self._code
             if self_code is None or not known or not _same(code, self_code):
@@ -114,20 +118,20 @@ class Session:
             return True
 
     def admits(self, cookies: Mapping[str, str]) -> bool:
-        """Whether the cookie is ours."""
+        """Return True if the cookie is the studio's."""
         return _same(cookies.get(self.cookie, ""), self._value)
 
     def admit(self, reply: Response) -> Response:
-        """Give the cookie to the browser, for this session of it."""
+        """Give the cookie to the browser, for its present session."""
         reply.set_cookie(self.cookie, self._value, httponly=True, samesite="strict", path=self.home)
         return reply
 
 
 @final
 class Tokens:
-    """The tokens of forms, by the address that they post to, as it is called below the root.
+    """The tokens of forms, by the address that they post to, below the root.
 
-    root: what every address of a page begins with.
+    root: The start of every address of a page.
     """
 
     def __init__(self) -> None:
@@ -135,7 +139,7 @@ class Tokens:
         self._key = secrets.token_bytes(32)
 
     def __call__(self, action: str) -> str:
-        """Of the form that posts there."""
+        """Return the token of the form that posts there."""
         return hmac.new(self._key, action.encode(), hashlib.sha256).hexdigest()
 
 
@@ -144,22 +148,22 @@ def _same(one: str, other: str) -> bool:
 
 
 class Form(dict[str, str]):
-    """The fields of a form: of those that are there more than once, :meth:`all` has every value."""
+    """The fields of a form; :meth:`all` has every value of a repeated field."""
 
     def __init__(self, fields: Iterable[tuple[str, str]] = ()) -> None:
         self.fields = list(fields)
         super().__init__(self.fields)
 
     def all(self, name: str) -> list[str]:
-        """Every value of a field."""
+        """Return every value of a field."""
         return [value for key, value in self.fields if key == name]
 
 
 def form_of(body: bytes) -> Form:
-    """The fields of a body, as browsers encode them.
+    """Return the fields of a body, as browsers encode them.
 
     Raises:
-        ValueError: it is not encoded so, is no UTF-8, or has too many fields.
+        ValueError: The body is encoded otherwise, is not UTF-8, or has too many fields.
     """
     return Form(
         parse_qsl(
@@ -174,13 +178,13 @@ def form_of(body: bytes) -> Form:
 
 @final
 class Guard:
-    """The studio behind its door, as pure ASGI: handlers find the fields of a form in `scope["form"]`."""
+    """The studio behind its guard, as pure ASGI: handlers find the fields of a form in `scope["form"]`."""
 
     def __init__(self, app: ASGIApp, session: Session, opened: Callable[[], None] = lambda: None) -> None:
         self._app, self._session, self._opened = app, session, opened
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse a request, or let it through; the reply carries our headers."""
+        """Refuse a request, or let it through; the reply carries the headers."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -201,7 +205,7 @@ class Guard:
             await reply(scope, receive, guarded)
 
     async def _refusal(self, scope: Scope, receive: Receive) -> Response | None:
-        """What a request gets instead of an answer; None where it is let through."""
+        """Return the reply to a refused request; None if the request is let through."""
         own, asked = self._session, Headers(scope=scope)
         if asked.getlist("host") != [own.host]:
             return _refused(421, "This is not the address of the studio.")
@@ -219,7 +223,7 @@ class Guard:
         return await self._change(scope, receive, asked) if changes else None
 
     async def _change(self, scope: Scope, receive: Receive, asked: Headers) -> Response | None:
-        """What a change gets that is not of a page of ours."""
+        """Return the reply to a change that does not come from a page of the studio."""
         foreign = _refused(403, "The change does not come from a page of the studio. Nothing was changed.")
         if asked.getlist("x-studio") != ["1"]:
             return foreign
@@ -238,7 +242,7 @@ class Guard:
 
 
 async def _body(scope: Scope, receive: Receive, asked: Headers, most: int) -> Response | None:
-    """Read the fields of a form into the scope; or why not."""
+    """Read the fields of a form into the scope, or return a refusal."""
     if asked.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
         return _refused(415, "The studio takes forms, and no files. Nothing was changed.")
     body, more = bytearray(), True
@@ -265,7 +269,7 @@ def _refused(status: int, why: str) -> Response:
 
 
 def _entry(status: int, *, wrong: bool = False) -> Response:
-    """The page of whoever has no cookie: the code can be pasted."""
+    """Return the page for a browser without a cookie, where the code can be pasted."""
     return HTMLResponse(_ENTRY.format(told=_WRONG if wrong else ""), status)
 
 
@@ -292,7 +296,10 @@ _ENTRY = _PAGE.format(
 
 
 def opening_page(session: Session) -> str:
-    """The page, a file that only its owner can read, which posts a code: addresses show in lists of processes."""
+    """Return the page that posts a code, a file that only its owner can read.
+
+    Addresses would show in lists of processes.
+    """
     script = "document.forms[0].submit()"
     digest = hashlib.sha256(script.encode()).digest()
     policy = f"default-src 'none'; script-src 'sha256-{_base64(digest)}'; form-action {session.origin}"

@@ -1,7 +1,7 @@
-"""A process that plans, proves and compares for the studio; it reads no data. Lines of JSON come and go.
+"""A process that plans, proves and compares for the studio. It reads no data, and communicates by lines of JSON.
 
-A question that is followed by another is given up: the newest wins. What runs is stopped by raising from its
-`progress`; what does not call that is ended by the studio, with the process.
+A newer question replaces an older one. The process stops a computation by raising from its `progress`. If a computation
+does not call it, the studio ends the process.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ LIVE = 1e-2
 """The gap of a price that is shown while margins move."""
 
 OFTEN = 0.2
-"""Seconds between two lines of progress."""
+"""The seconds between two lines of progress."""
 
 
 @final
 class Stopped(BaseException):
-    """Another question came. No Exception: nothing on the way may take it for a failure of its own."""
+    """The signal of another question. It is not an Exception, so that no code takes it for a failure of its own."""
 
 
 Tell = Callable[[str], None]
 
 
 def price(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
-    """What a draft costs, at a coarse gap where the draft asks for a finer one."""
+    """Return the cost of a draft, at a coarse gap if the draft requires a finer one."""
     publication = publication_of(asked["text"], root)
     gap = publication.gap
     live = replace(publication, gap=None if gap is None else max(gap, LIVE))
@@ -66,14 +66,14 @@ def price(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
 
 
 def proven(plan: Plan) -> int:
-    """How many digits of the price the gap proves; of a plan without one number for it, four."""
+    """Return the number of digits of the price that the gap proves; four for a plan without one gap."""
     if len(plan.groups) != 1 or not plan.gap > 0:
         return 4
     return next((d for d in range(1, 7) if plan.gap > 10.0**-d), 7)
 
 
 def _left(asked: dict[str, Any], root: Path, plan: Plan) -> tuple[float, float] | None:
-    """What is left of the cap after a release, and the cap, both as ρ; None where there is none, or no ledger."""
+    """Return the rest of the cap after a release, and the cap, both as ρ; None without a cap or a ledger."""
     if not asked.get("ledger"):
         return None
     with Ledger(root / asked["ledger"]) as ledger:
@@ -85,7 +85,7 @@ def _left(asked: dict[str, Any], root: Path, plan: Plan) -> tuple[float, float] 
 
 
 def certify(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
-    """Plan at the gap that is asked for, verify what was written, and keep it by its hash."""
+    """Plan at the requested gap, verify the written plan, and keep it by its hash."""
     folder = Folder(root)
     key = folder.key(asked["text"])
     publication = publication_of(asked["text"], root)
@@ -118,7 +118,7 @@ def certify(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
 
 
 def proof(plan: Plan, checks: Any, language: str) -> str:
-    """A plan with its checks, its curve, and what is free beside it."""
+    """Return a plan with its checks, its curve, and its free tables."""
     curve = [(d, plan.epsilon(d)) for d in (1e-12, 1e-9, 1e-7, 1e-6, 1e-5, 1e-3)]
     free = free_report(plan)
     return told(
@@ -134,7 +134,7 @@ def proof(plan: Plan, checks: Any, language: str) -> str:
 
 
 def show(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
-    """A plan that was certified before."""
+    """Return a plan that was certified before."""
     place = Folder(root).plan(asked["plan"])
     tell("")
     plan = Plan.from_json(place.read_text(encoding="utf-8"))
@@ -142,7 +142,7 @@ def show(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
 
 
 def sweep(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
-    """What the publication would cost with other margins of one table."""
+    """Return the cost of the publication with other margins of one table."""
     publication: Publication = publication_of(asked["text"], root)
     plan = make_plan(publication, progress=lambda i, g: tell(f"{i}, {g:.1e}"))
     names, place = [t.name for t in plan.summaries], str(asked["place"])
@@ -159,7 +159,7 @@ def sweep(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
 
 
 def kinds(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
-    """Pure against Gaussian noise."""
+    """Compare Laplace with Gaussian noise."""
     publication: Publication = publication_of(asked["text"], root)
     given = replace(publication, gap=None, cap=None)
     found = compare(given, progress=lambda i, g: tell(f"{i}, {g:.4g}"))
@@ -167,7 +167,7 @@ def kinds(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
 
 
 def make_whole(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
-    """Whole tables of a release, beside it."""
+    """Write integer tables of a release next to it."""
     folder = Folder(root)
     tell("")
     found = whole(Release.read(folder.inside(asked["release"])))
@@ -187,7 +187,7 @@ TASKS: dict[str, Callable[[dict[str, Any], Tell, Path], dict[str, Any]]] = {
 
 
 def answered(asked: dict[str, Any], tell: Tell) -> dict[str, Any]:
-    """The answer to a question, whatever it is."""
+    """Return the answer to a question, or the error that it raised."""
     try:
         return {"kind": "done", **TASKS[asked["what"]](asked, tell, Path(asked["folder"]))}
     except FitnoiseError as error:
@@ -212,7 +212,7 @@ def _lines(stream: TextIO) -> Iterator[dict[str, Any]]:
 def main() -> None:
     """Answer questions until there are no more."""
     out = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever prints does not break the lines
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a print does not break the lines
     waiting: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 
     def say(**document: Any) -> None:

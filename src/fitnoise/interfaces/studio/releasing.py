@@ -1,10 +1,10 @@
-"""Releasing, once: what was asked is bound to a plan, data and a place; a process of its own does it; the ledger says.
+"""One-time releases: a request binds a plan, data and a place; a process runs it; the ledger states the result.
 
-An intent is a folder, `.studio/releases/ID`, and making it is its one use: whoever asks again finds it, and is shown
-where the release is. The process holds the folder's lock as long as it lives, and writes how far it is; what it says of
-data goes to the operator through a pipe, and is not stored.
+An intent is a folder, `.studio/releases/ID`. Creating this folder is the only use of the intent: a repeated request
+finds it, and its reply shows the state of the release. The process holds the folder's lock while it lives, and writes
+its progress. Its notices about data go to the operator through a pipe, and are not stored.
 
-Whether anything was charged is never taken from the process: it is read in the ledger.
+The studio never takes the fact of a charge from the process. It reads the charge in the ledger.
 """
 
 from __future__ import annotations
@@ -32,24 +32,30 @@ from fitnoise.publishing import charged_before, release
 from fitnoise.reading.files import DESCRIPTION, read_text, replace_file, to_json
 
 VALID = 600.0
-"""Seconds within which an intent is used."""
+"""The seconds within which an intent can be used."""
 
 PROGRAM = "fitnoise.interfaces.studio.releasing"
 
 COUNTED = "writing the tables"
-"""The stage that comes after the charge: from it on nothing is stopped."""
+"""The stage after the charge: from this stage on, nothing is stopped."""
 
 
 @final
 @dataclass(frozen=True)
 class Intent:
-    """What is asked for: one release.
+    """The request for one release.
 
-    plan: its hash. data: names, of files of the folder or beside it. seen: of each what it was when asked, as a digest
-    with `salt`: a size may be a number of records. codes: names of the files of codes. table: of a database. ledger,
-    out: names in the folder. source: what has to be typed. head: the last entry of the ledger. book: which ledger it
-    is, and the digest of that entry. finishes: the digest of an earlier charge whose release is finished; empty, if a
-    charge is made. again: whether that is a second charge for the plan.
+    plan: The hash of the plan.
+    data: Names of files of the folder or outside it.
+    seen: For each of them, a digest with `salt` of its state at the request. A plain size could be a number of records.
+    codes: Names of the files of codes.
+    table: The table of a database.
+    ledger, out: Names in the folder.
+    source: The text that the operator has to type.
+    head: The last entry of the ledger.
+    book: The identity of the ledger, and the digest of that entry.
+    finishes: The digest of an earlier charge whose release is finished; empty if a charge is made.
+    again: True if the charge is a second one for the plan.
     """
 
     plan: str
@@ -68,7 +74,7 @@ class Intent:
 
 
 def seen(folder: Folder, name: str, salt: str) -> str:
-    """What a file is, without reading it: changed when it is another one, or was written to."""
+    """Return the state of a file without reading it: it changes when the file is replaced or written to."""
     if name.startswith(BESIDE):
         return name
     path = folder.inside(name)
@@ -78,10 +84,10 @@ def seen(folder: Folder, name: str, salt: str) -> str:
 
 
 def head_of(folder: Folder, ledger: str) -> tuple[int, str]:
-    """The number of the last entry, and what tells this ledger as it is from others; of one that is to be made, 0.
+    """Return the number of the last entry, and the identity of this ledger in its present state; 0 for a new one.
 
     Raises:
-        ReleaseError: it leads out of the folder, or none can be made there. LedgerError: it cannot be read.
+        ReleaseError: The path leads out of the folder, or no ledger can be made there. LedgerError: It cannot be read.
     """
     if not os.path.lexists(folder.root / ledger):
         folder.target(ledger)
@@ -94,10 +100,10 @@ def head_of(folder: Folder, ledger: str) -> tuple[int, str]:
 
 
 def released_before(folder: Folder, ledger: str, plan: Plan) -> tuple[Entry | None, bool]:
-    """Return the charge of a plan that a ledger has, and whether its release waits to be finished.
+    """Return the charge of a plan in a ledger, and True if its release waits to be finished.
 
     Raises:
-        LedgerError: the ledger cannot be read.
+        LedgerError: The ledger cannot be read.
     """
     if not os.path.lexists(folder.root / ledger):
         return None, False
@@ -110,12 +116,14 @@ def released_before(folder: Folder, ledger: str, plan: Plan) -> tuple[Entry | No
 @final
 @dataclass(frozen=True)
 class Where:
-    """Where a release is.
+    """The state of a release.
 
     state: "releasing", "released", "refused" (nothing was charged), or "failed" (charged, and no release there).
-    stage: the last one that was told. entry: by which it was charged, as the ledger says. told: whether its process
-    came to its end. text: what it said then, of this server's releases only. stopping: whether somebody asked to stop
-    it.
+    stage: The last reported stage.
+    entry: The entry of its charge, from the ledger.
+    `told`: True if its process came to its end.
+    text: Its last report, of this server's releases only.
+    stopping: True if the operator requested a stop.
     """
 
     id: str
@@ -151,7 +159,7 @@ def ledger_changed() -> Changed:
 
 @final
 class Releases:
-    """Intents and releases of a folder. clock: seconds, for tests."""
+    """The intents and releases of a folder. clock: seconds, for tests."""
 
     def __init__(self, folder: Folder, clock: Callable[[], float] = time.monotonic) -> None:
         self._folder, self._clock = folder, clock
@@ -165,10 +173,10 @@ class Releases:
     def ask(
         self, plan: Plan, data: tuple[str, ...], codes: Sequence[str], table: str | None, ledger: str, out: str
     ) -> str:
-        """An intent to release, to be confirmed within ten minutes.
+        """Make an intent to release, to be confirmed within ten minutes, and return its number.
 
         Raises:
-            ReleaseError: the place is taken, the data are not there, or are one of the files of codes.
+            ReleaseError: The place is taken, or the data do not exist or are one of the files of codes.
         """
         self._folder.target(out)
         if not data:
@@ -198,7 +206,7 @@ class Releases:
             return number
 
     def asked(self, number: str) -> Intent | None:
-        """An intent that can still be used."""
+        """Return an intent that can still be used."""
         with self._lock:
             intent, until = self._asked.get(number, (None, 0.0))
             return intent if intent is not None and self._clock() < until else None
@@ -207,13 +215,13 @@ class Releases:
         """Use an intent: start its release.
 
         Args:
-            number: of the intent.
-            typed: what was typed as the name of the source.
-            certified: the plan that is certified now.
+            number: The number of the intent.
+            typed: The text typed as the name of the source.
+            certified: The plan that is certified now.
 
         Raises:
-            Changed: the draft was edited, or the ledger changed, since it was asked.
-            ReleaseError: the intent is unknown or too old, another name was typed, or another release is under way.
+            Changed: The draft was edited, or the ledger changed, since the request.
+            ReleaseError: The intent is unknown or too old, another name was typed, or another release is under way.
         """
         with self._lock:
             if self.known(number):
@@ -268,14 +276,14 @@ class Releases:
         said = to_json(asdict(intent)).encode()
         replace_file(place / "intent.json", said, 0o600)  # known from here on, and held already
         try:
-            process = subprocess.Popen(  # noqa: S603 - ours
+            process = subprocess.Popen(  # noqa: S603 - a program of fitnoise
                 command(PROGRAM, str(self._folder.root), number),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 text=True,
                 encoding="utf-8",
                 errors="replace",
-                start_new_session=True,  # whatever ends the studio does not end it
+                start_new_session=True,  # the end of the studio does not end it
                 pass_fds=() if handle is None else (handle,),
             )
         finally:
@@ -293,20 +301,20 @@ class Releases:
             self.where(number)  # settles which charges are its own, before there are more
 
     def stop(self, number: str) -> None:
-        """Ask a release to stop, which it does until the ledger is charged."""
+        """Request a stop of a release, which stops until the ledger is charged."""
         if self.known(number):
             (self._places / number / "stop").touch()
 
     def known(self, number: str) -> bool:
-        """Whether this intent was used."""
+        """Return True if this intent was used."""
         return number in self.numbers()
 
     def numbers(self) -> list[str]:
-        """All intents that were used."""
+        """Return all intents that were used."""
         return sorted(p.name for p in self._places.iterdir() if (p / "intent.json").is_file())
 
     def running(self) -> str | None:
-        """The release that is under way."""
+        """Return the release that is under way."""
         return next(filter(self._lives, self.numbers()), None)
 
     def _lives(self, number: str) -> bool:
@@ -325,18 +333,18 @@ class Releases:
         return False
 
     def where(self, number: str) -> Where:
-        """Where a release is, as its ledger says.
+        """Return the state of a release, as its ledger shows it.
 
         Raises:
-            ReleaseError: there is no such release.
-            LedgerError: its ledger cannot be read.
+            ReleaseError: The release is unknown.
+            LedgerError: Its ledger cannot be read.
         """
         if not self.known(number):
             raise ReleaseError(
                 "release-unknown", "The studio knows no such release.", "", "Reload the page.", "Nothing was opened."
             )
         place = self._places / number
-        lives = self._lives(number)  # first: what a process that is gone has told is all there will be
+        lives = self._lives(number)  # first, because a dead process reports nothing more
         document: dict[str, Any] = json.loads(read_text(place / "intent.json"))
         lists = {k: tuple(document[k]) for k in ("data", "seen", "codes")}
         intent = Intent(**(document | lists))
@@ -364,7 +372,7 @@ class Releases:
         )
 
     def _until(self, place: Path, intent: Intent) -> int:
-        """The last entry of the ledger when its process was first found to have ended."""
+        """Return the last entry of the ledger when its process was first found to have ended."""
         settled = place / "until"
         if not settled.exists():
             if sys.platform == "win32" and place.name not in self._processes:
@@ -373,7 +381,7 @@ class Releases:
         return int(settled.read_text("ascii"))
 
     def _charges(self, intent: Intent, until: int | None) -> list[Entry]:
-        """The charges for the plan since it was confirmed, while its process lived."""
+        """Return the charges for the plan since its confirmation, while its process lived."""
         place = self._folder.root / intent.ledger
         if not place.exists():
             return []
@@ -384,7 +392,7 @@ class Releases:
         return finished + [e for e in since if until is None or e.sequence <= until]
 
     def _is_there(self, intent: Intent, entry: Entry) -> bool:
-        """Whether the whole release of a charge lies in its place."""
+        """Return True if the complete release of a charge is in its place."""
         try:
             said = json.loads(read_text(self._folder.root / intent.out / DESCRIPTION))
             return bool(said["plan"] == intent.plan and said["ledger"]["digest"] == entry.digest)
@@ -393,7 +401,7 @@ class Releases:
 
 
 def _lines(place: Path) -> list[dict[str, Any]]:
-    """What a process told, but for a line that it did not end."""
+    """Return the reports of a process, except for a line that it did not end."""
     try:
         text = place.read_text("utf-8")
     except OSError:
@@ -410,11 +418,11 @@ def _lines(place: Path) -> list[dict[str, Any]]:
 
 @final
 class Stopped(FitnoiseError):
-    """The operator stopped it."""
+    """The error of a stop by the operator."""
 
 
 def run(root: Path, number: str) -> None:
-    """Release what an intent says, and tell how it went."""
+    """Release by an intent, and report the result."""
     folder = Folder(root)
     place = folder.own / "releases" / number
     intent = json.loads(read_text(place / "intent.json"))
@@ -436,13 +444,13 @@ def run(root: Path, number: str) -> None:
                 "Nothing was measured and nothing was charged.",
             )
         kind = name.partition(",")[0] if name.startswith("counting, ") and name.endswith("%") else name
-        with contextlib.suppress(OSError):  # a full disk does not end a release that is paid for
+        with contextlib.suppress(OSError):  # a full disk does not end a charged release
             if kind != said[-1]:
                 tell(stage=kind)
         said.append(kind)
 
     def notice(text: str) -> None:
-        """Show the operator a sentence, through the pipe: it may be of the data."""
+        """Show the operator a sentence, through the pipe: it can be about the data."""
         with contextlib.suppress(OSError):  # the studio may be gone
             sys.stdout.write(f"{text}\n")
             sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""What one server knows of its folder: draft, price, jobs, releases; and the parts of pages that tell it."""
+"""The state of one server: draft, price, jobs and releases of its folder, and the parts of pages that show them."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from fitnoise.interfaces.studio.wording import told
 from fitnoise.interfaces.studio.workers import Jobs, Replaced, Worker
 
 PATIENT = 2.0
-"""Seconds for which a page shows the price of before; then it shows how far planning is."""
+"""The seconds for which a page shows the last price; after them it shows the progress of planning."""
 
 
 @final
 class Studio:
-    """A folder with its processes, and what the pages of one server know.
+    """A folder with its processes, and the knowledge of the pages of one server.
 
     Args:
-        folder: where everything lies.
-        session: the secrets of the server.
+        folder: The folder of all files.
+        session: The secrets of the server.
         language: "en" or "de".
-        clock: seconds, for tests.
+        clock: The clock in seconds, for tests.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Studio:
         self._turn = 0
 
     def close(self) -> None:
-        """End the processes that plan; a release goes on."""
+        """Stop the processes that plan; a release goes on."""
         self.closing.set()
         self.planner.close()
         self.jobs.close()
@@ -58,16 +58,16 @@ class Studio:
     # --- the draft ----------------------------------------------------------------------------------
 
     def document(self) -> forms.Document:
-        """The draft; what is no TOML is no document."""
+        """Return the document of the draft. Raise SpecError if the draft is not TOML."""
         return forms.parse(self.folder.text())
 
     def change(self, form: Form, make: Callable[[forms.Document], forms.Document]) -> None:
-        """Change the draft, whole or not at all.
+        """Change the draft, completely or not at all.
 
         Raises:
-            SpecError: it cannot be changed so.
-            Changed: the page does not show the draft as it is; another one changed it.
-            Replaced: a later change of the same page came first.
+            SpecError: The draft cannot be changed in this way.
+            Changed: The page does not show the present draft, because another page changed it.
+            Replaced: A later change of the same page came first.
         """
         self.write(form, lambda text: _rewritten(text, make))
 
@@ -89,14 +89,14 @@ class Studio:
                 self._tabs[tab] = order, digest(new)
 
     def base(self) -> str:
-        """Of what a page shows: by which the draft that it was made of is told from others; "" of one that is lost."""
+        """Return the digest of the draft that a page shows; "" for a lost draft."""
         try:
             return digest(self.folder.text())
         except FitnoiseError:
             return ""
 
     def tab(self) -> str:
-        """A name for a page that is shown."""
+        """Return a name for a page that is shown."""
         with self._lock:
             self._made += 1
             return str(self._made)
@@ -108,10 +108,10 @@ class Studio:
         return found[0] if len(found) == 1 else None
 
     def price(self) -> None:
-        """Ask what the draft costs, and wait for it.
+        """Compute the cost of the draft, and wait for it.
 
         Raises:
-            Replaced: a newer question came.
+            Replaced: A newer question came.
         """
         text = self.folder.text()
         key = self.folder.key(text)
@@ -134,17 +134,17 @@ class Studio:
                 self._price, self._pending = (key, found), None
 
     def _wait_for(self, key: str) -> int:
-        """Remember which price is waited for; who waits for it, as a number, the last one of whom is told."""
+        """Remember the price that is waited for, and return the waiter's number; only the last one gets the price."""
         self._pending, self._since, self._turn = key, self.clock(), self._turn + 1
         return self._turn
 
     @property
     def common(self) -> dict[str, str]:
-        """What every question says."""
+        """The keys of every question."""
         return {"folder": str(self.folder.root), "language": self.language}
 
     def wish_price(self) -> None:
-        """Ask what the draft costs, if nobody did, and do not wait."""
+        """Start to compute the cost of the draft, unless it is known or under way, and do not wait."""
         key = self.folder.key(self.folder.text())
         with self._lock:
             if self._pending == key or (self._price is not None and self._price[0] == key):
@@ -159,7 +159,7 @@ class Studio:
             return
 
     def price_part(self) -> Markup:
-        """The price as it is known."""
+        """Return the price as it is known."""
         with self._lock:
             known, pending, waited = self._price, self._pending, self.clock() - self._since
         if known is not None and (waited < PATIENT if pending else known[0] == self.folder.key(self.folder.text())):
@@ -170,11 +170,11 @@ class Studio:
 
     @property
     def form(self) -> dict[str, Any]:
-        """What forms need."""
+        """The data that forms need."""
         return {"token": self.session.token}
 
     def state_part(self) -> Markup:
-        """Which state the specification is in."""
+        """Return the state of the specification."""
         return told(
             "state",
             self.language,
@@ -186,12 +186,12 @@ class Studio:
         )
 
     def jobs_part(self, *names: str) -> Markup:
-        """The jobs, of some names or all: what is done, how far it is, what waits."""
+        """Return the jobs, of some names or all: those done, the progress, and those that wait."""
         found = [j for j in self.jobs.all if not names or j.name in names]
         return told("jobs", self.language, jobs=found[-6:][::-1], step=self.jobs.step, **self.form)
 
     def where_part(self, number: str) -> Markup:
-        """Where a release is."""
+        """Return the state of a release."""
         try:
             found = self.releases.where(number)
         except FitnoiseError as error:
@@ -200,7 +200,7 @@ class Studio:
         return told("where", self.language, found=found, place=place, **self.form)
 
     def parts(self, shown: str) -> dict[str, Markup]:
-        """The parts of a page that change by themselves. shown: its name, or `release/ID`."""
+        """Return the parts of a page that change by themselves. shown: its name, or `release/ID`."""
         try:
             found = {"state": self.state_part()}
         except FitnoiseError as error:
@@ -217,7 +217,7 @@ class Studio:
 
 
 def _rewritten(text: str, make: Callable[[forms.Document], forms.Document]) -> str:
-    """A draft, changed: of one that means the same as before, not a letter."""
+    """Return a changed draft; if its meaning is unchanged, its text is too."""
     before = forms.parse(text)
     after = make(before)
     return text if after == before else forms.write(after)

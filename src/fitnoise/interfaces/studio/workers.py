@@ -1,4 +1,7 @@
-"""Processes that plan, seen from the studio: asked from any thread, stopped by newer questions, replaced if silent."""
+"""Processes that plan for the studio: any thread asks, newer questions stop older ones, silent ones are ended.
+
+The studio starts a new process in place of one that was ended.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,14 @@ from fitnoise import errors
 from fitnoise.errors import FitnoiseError
 
 SILENCE = 5.0
-"""Seconds after which a process that does not turn to a newer question is ended."""
+"""The seconds after which a process that does not turn to a newer question is ended."""
 
 PLANNER = "fitnoise.interfaces.studio.planner"
 
 
 @final
 class Replaced(FitnoiseError):
-    """A newer question came before the answer."""
+    """The error of a newer question before the answer."""
 
 
 def error_document(error: FitnoiseError) -> dict[str, Any]:
@@ -39,17 +42,17 @@ def error_of(document: Mapping[str, Any]) -> FitnoiseError:
 
 
 def command(module: str, *arguments: str) -> list[str]:
-    """A program of ours; -P: no file of the folder that one is in is taken for a library."""
+    """Return a command that runs a program of fitnoise; -P takes no file of the current folder for a library."""
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
 @final
 class Process:
-    """One process, and what it said."""
+    """One process, and its replies."""
 
     def __init__(self, heard: threading.Condition) -> None:
         self._heard = heard
-        self._process = subprocess.Popen(  # noqa: S603 - ours
+        self._process = subprocess.Popen(  # noqa: S603 - a program of fitnoise
             command(PLANNER),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -66,7 +69,7 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """The id of the process."""
         return self._process.pid
 
     def _listen(self) -> None:
@@ -91,14 +94,14 @@ class Process:
             self._heard.notify_all()
 
     def ask(self, **question: Any) -> None:
-        """Send a question; of a process that is gone, nothing is heard."""
+        """Send a question; a process that has ended sends no reply."""
         assert self._process.stdin is not None  # noqa: S101 - it is a pipe
         with contextlib.suppress(OSError, ValueError):
             self._process.stdin.write(json.dumps(question) + "\n")
             self._process.stdin.flush()
 
     def end(self) -> None:
-        """End it."""
+        """Stop the process."""
         self._process.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
@@ -108,7 +111,7 @@ class Process:
 
 @final
 class Worker:
-    """A process that answers one question at a time, the newest; and, if wanted, a spare one that is already there."""
+    """A process that answers one question at a time, the newest; on request with a spare process ready."""
 
     def __init__(self, *, spare: bool = False) -> None:
         self._heard = threading.Condition()
@@ -119,7 +122,7 @@ class Worker:
         self._closed = False
 
     def start(self) -> None:
-        """Start what is not there."""
+        """Start the processes that are missing."""
         with self._heard:
             self._started()
 
@@ -136,20 +139,20 @@ class Worker:
 
     @property
     def pid(self) -> int | None:
-        """Of the process that answers."""
+        """The id of the process that answers."""
         return None if self._process is None else self._process.pid
 
     @property
     def step(self) -> str:
-        """How far the newest question is."""
+        """The progress of the newest question."""
         return "" if self._process is None else self._process.steps.get(self._newest, "")
 
     def ask(self, **question: Any) -> dict[str, Any]:
-        """The answer to a question.
+        """Return the answer to a question.
 
         Raises:
-            Replaced: a newer one came, or it was stopped.
-            FitnoiseError: it was refused, or the process ended over it twice.
+            Replaced: A newer question came, or this one was stopped.
+            FitnoiseError: The question was refused, or the process ended over it twice.
         """
         with self._heard:
             self._newest = n = self._newest + 1
@@ -175,7 +178,7 @@ class Worker:
         return answer
 
     def _awaited(self, process: Process, n: int) -> dict[str, Any] | None:
-        """The answer; None where the process is gone, or silent."""
+        """Return the answer; None if the process has ended or is silent."""
         asked = time.monotonic()
         while n not in process.answers:
             if self._newest != n:
@@ -197,7 +200,7 @@ class Worker:
         process.end()
 
     def stop(self) -> None:
-        """Give up the question that is being answered."""
+        """Stop the question that is being answered."""
         with self._heard:
             process = self._process
             self._newest += 1
@@ -206,7 +209,7 @@ class Worker:
                 process.ask(n=self._newest, what="stop")
 
     def close(self) -> None:
-        """End the processes."""
+        """Stop the processes."""
         with self._heard:
             self._closed = True
             processes = [p for p in (self._process, self._spare) if p is not None]
@@ -218,7 +221,7 @@ class Worker:
 @final
 @dataclass
 class Job:
-    """A question that is answered while nobody waits. state: waiting, running, done, stopped or refused."""
+    """A question that is answered in the background. state: waiting, running, done, stopped or refused."""
 
     number: int
     name: str
@@ -240,7 +243,7 @@ class Jobs:
         threading.Thread(target=self._work, daemon=True).start()
 
     def add(self, name: str, question: dict[str, Any]) -> Job:
-        """A new job, behind those that wait."""
+        """Add a new job behind those that wait."""
         with self._some:
             job = Job(len(self.all) + 1, name, question)
             self.all.append(job)
@@ -276,11 +279,11 @@ class Jobs:
 
     @property
     def step(self) -> str:
-        """How far that is."""
+        """The progress of the running job."""
         return self._worker.step
 
     def stop(self, number: int) -> None:
-        """Give a job up; of one that is done nothing changes."""
+        """Stop a job; a job that is done does not change."""
         with self._some:
             job = next((j for j in self.all if j.number == number), None)
             if job is not None and job.state == "waiting":
@@ -291,7 +294,7 @@ class Jobs:
         self._worker.stop()
 
     def close(self) -> None:
-        """End the process."""
+        """Stop the process."""
         self._closed = True
         with self._some:
             for job in self.all:
