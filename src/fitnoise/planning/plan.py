@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import Any, Self, final
 
 from fitnoise.errors import FitnoiseError, PlanError, ReleaseError
-from fitnoise.kernel.arguments import checked
+from fitnoise.kernel.arguments import checked, shown
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs.questions import Mechanism
 from fitnoise.kernel.losses import Loss, rounded_up
@@ -39,12 +39,8 @@ from fitnoise.request.publication import Publication, Setting
 from fitnoise.solving.certificates import Certificate, Evidence, Terms
 from fitnoise.solving.sectors import Decomposition
 
-FORMAT, FORMAT_OF_PARTS = 2, 3
-"""Versions of the plan document.
-
-The first is for tables of one mechanism, with or without questions. The second is for all other plans, part by part. A
-reader refuses an unknown version.
-"""
+FORMAT = 3
+"""The version of the plan document. A reader refuses every other version."""
 
 
 @final
@@ -492,10 +488,7 @@ class Plan(Displayed):
         spec = Spec.of(self.publication).document()
         answers = [p.document() for p in self.questions]
         said = [{"mechanism": p.mechanism.name, **t} for p, t in zip(self.groups, tables, strict=True)]
-        if len(said) != 1:
-            return {"fitnoise_plan": FORMAT_OF_PARTS, "spec": spec, "tables": said, "finite": answers}
-        head = {"fitnoise_plan": FORMAT, "mechanism": self.mechanism, "spec": spec}
-        return {**head, **said[0], **({"finite": answers} if answers else {})}
+        return {"fitnoise_plan": FORMAT, "spec": spec, "tables": said, "finite": answers}
 
     def to_json(self) -> str:
         """Return canonical JSON: equal plans give equal texts.
@@ -544,17 +537,17 @@ class Plan(Displayed):
                 place="fitnoise_plan",
             )
         version = document["fitnoise_plan"]
-        if type(version) is not int or version not in (FORMAT, FORMAT_OF_PARTS):
+        if type(version) is not int or version != FORMAT:
             raise PlanError(
                 "plan-version",
-                f"The plan has the version {version!r}.",
-                f"This fitnoise reads the versions {FORMAT} and {FORMAT_OF_PARTS}.",
-                "Use the fitnoise version that wrote the plan, or plan again.",
+                f"The plan has the version {shown(version)}.",
+                f"This fitnoise reads version {FORMAT} alone.",
+                "Plan again from the specification.",
                 "Nothing was measured.",
                 place="fitnoise_plan",
             )
         try:
-            plan, bounds = cls._read(document, [document] if version == FORMAT else document["tables"])
+            plan, bounds = cls._read(document)
             implied = plan._document([p.document(b) for p, b in zip(plan.groups, bounds, strict=True)])
             odd = disagreements(document, implied)
         except FitnoiseError:
@@ -586,11 +579,11 @@ class Plan(Displayed):
         return plan
 
     @classmethod
-    def _read(cls, document: Mapping[str, Any], tables: Any) -> tuple[Self, list[float]]:
+    def _read(cls, document: Mapping[str, Any]) -> tuple[Self, list[float]]:
         """Return the plan, and the bounds that its document states, part by part."""
+        tables, finite = document["tables"], document["finite"]
         mechanisms = [named(t["mechanism"]) for t in tables]
         publication = Spec.parse(document["spec"]).publication()
-        finite = document.get("finite", [])
         if not isinstance(finite, list) or len(finite) != len(publication.finite):
             raise other_question_count()
         if len(mechanisms) != len(publication.groups):
