@@ -1,1 +1,1 @@
-"""What is said of plans, releases, comparisons and ledgers: of each one report, for people and for programs."""
+"""The reports of plans, releases, comparisons and ledgers: one for each, for people and for programs."""

@@ -1,4 +1,4 @@
-"""What is said of alternatives: kinds of noise, settings for small databases, mechanisms for questions."""
+"""The reports of alternatives: kinds of noise, settings for small databases, mechanisms for questions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fitnoise.request.publication import Publication, Setting
 
 
 def comparison_report(publication: Publication, found: Comparison, delta: float) -> Report:
-    """Both kinds of noise for the same tables, Gaussian noise at δ; and the mechanisms for questions."""
+    """Return both kinds of noise for the same tables, Gaussian noise at δ; and the mechanisms for questions."""
     budget = publication.budget
     columns = (
         Column("privacy", "privacy"),
@@ -56,7 +56,7 @@ def comparison_report(publication: Publication, found: Comparison, delta: float)
 
 
 def by_hand(found: Comparison) -> Section:
-    """What budgets of levels that are chosen by hand would cost; nothing where that is not known."""
+    """Return the cost of manually chosen budgets of levels; empty if it is unknown."""
     own, others = found.gaussian.rho, budgets.by_hand(found.gaussian)
     columns = (
         Column("way", "of levels by hand"),
@@ -68,7 +68,7 @@ def by_hand(found: Comparison) -> Section:
 
 
 def answers_report(plan: Plan, answers: Sequence[Made]) -> Report:
-    """The mechanisms for questions alone."""
+    """Return the mechanisms for questions alone."""
     return Report(
         plan.publication.title,
         (Section("", values=(Value("hash", plan.hash),)), *choices(plan.publication.finite, answers)),
@@ -76,7 +76,7 @@ def answers_report(plan: Plan, answers: Sequence[Made]) -> Report:
 
 
 def settings_report(plan: Plan, setting: Setting, choice: Choice | None, answers: Sequence[Made]) -> Report:
-    """What was simulated for a small database, and what was chosen; and the mechanisms for questions."""
+    """Return the simulated settings of a small database and the chosen one, and the mechanisms for questions."""
     publication = plan.publication
     return Report(
         publication.title,

@@ -1,4 +1,4 @@
-"""How a cost is said: as ρ with its ε at δ, or, where all noise is pure, as ε alone."""
+"""The wording of a cost: as ρ with its ε at δ, or, if all noise is pure, as ε alone."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from fitnoise.reporting import Kind, Value
 @final
 @dataclass(frozen=True)
 class Said:
-    """Sentences of a cost, to be filled with values of the report.
+    """The sentences of a cost, to be filled with values of the report.
 
-    whole: of all that a plan costs. part: of a part, with its tables. charged: of what was. measure: by what costs are
-    compared. epsilon: what kind of number ε is. by_cell: whether it is told what records of different cells cost.
-    pure: ε where all is pure, exact and to be spoken.
+    `whole`: For the total of a plan.
+    part: For a part, with its tables.
+    charged: For a charge.
+    measure: The measure by which costs are compared.
+    epsilon: The kind of number of ε.
+    by_cell: True if the costs of records in different cells are reported.
+    pure: The ε of a pure cost, exact and to be spoken.
     """
 
     whole: tuple[str, ...]
@@ -54,7 +58,7 @@ _PURE = Said(
 
 
 def said(loss: Loss) -> Said:
-    """How a loss is said."""
+    """Return the wording of a loss."""
     exact = loss.epsilon
     if exact is None:
         return _CONCENTRATED

@@ -1,4 +1,4 @@
-"""What is said of a ledger: what every account has spent, and the entries."""
+"""The report of a ledger: the spent cost of every account, and the entries."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from fitnoise.reporting import Column, Kind, Plain, Report, Section, Table, Valu
 def ledger_report(
     entries: Sequence[Entry], balances: Sequence[Quote], head: tuple[int, str], left: Sequence[str] = ()
 ) -> Report:
-    """The accounts and the entries of a ledger, with the sequence and digest of the last.
+    """Return the accounts and the entries of a ledger, with the sequence and digest of the last.
 
-    left: the names of what killed processes left beside it.
+    left: The names of files that killed processes left next to the ledger.
     """
     pure = any(e.epsilon is not None for e in entries)
     columns = (
@@ -55,7 +55,7 @@ def ledger_report(
 
 
 def _series(entries: Sequence[Entry]) -> Iterator[Section]:
-    """What is assumed between the draws of the series that were charged, for every unit."""
+    """Yield the assumption between the draws of the charged series, for every unit."""
     begun = [e for e in entries if e.kind == "charge" and e.drawn is not None and e.drawn.period == 1]
     said = dict.fromkeys(e.account.unit.between_draws for e in begun)
     for i, assumption in enumerate(said):
@@ -65,7 +65,7 @@ def _series(entries: Sequence[Entry]) -> Iterator[Section]:
 
 
 def balance_section(name: str, balance: Quote, place: tuple[str | int, ...] = ("balance",)) -> Section:
-    """What an account has spent, and what is left of its cap."""
+    """Return the spent cost of an account, and the rest of its cap."""
     cap, spent, limit = balance.cap, balance.epsilon_spent, balance.epsilon_cap
     unspent = balance.remaining
     told = "more than any rho spent" if balance.spent is None else "rho {spent} spent"
@@ -101,7 +101,7 @@ def balance_section(name: str, balance: Quote, place: tuple[str | int, ...] = ("
 
 
 def _warned(balance: Quote) -> tuple[list[str], tuple[Value, ...]]:
-    """Return the warnings about what an account has spent and about its cap, and the best guesses that they name.
+    """Return the warnings about the spent cost of an account and about its cap, and the best guesses that they name.
 
     A cap on ρ is judged by the Gaussian release that fits it, μ² = 2ρ: such a release reaches its best guess.
     """
@@ -123,9 +123,10 @@ def _warned(balance: Quote) -> tuple[list[str], tuple[Value, ...]]:
 
 
 def more_section(quote: Quote, loss: Loss, delta: float) -> Section:
-    """How many releases of a plan fit under the cap in force, and under a cap of another kind that promises the same.
+    """Return the number of releases of a plan under the cap in force, and under an equivalent cap of another kind.
 
-    loss: what one costs. delta: at which the caps promise the same ε.
+    loss: The cost of one release.
+    delta: The δ at which the caps promise the same ε.
     """
     if quote.more is None:
         none = Value("more", None)
@@ -148,9 +149,9 @@ def more_section(quote: Quote, loss: Loss, delta: float) -> Section:
 
 
 def together(balances: Sequence[Quote], told: Mapping[Account, float | str], delta: float) -> Iterator[Section]:
-    """ε at δ of everything that each account released; and what that is worth where plans are chosen on the way.
+    """Yield ε at δ of all releases of each account, and its meaning if plans are chosen on the way.
 
-    told: ε of every account, or why it is not known.
+    `told`: ε of every account, or the reason why it is unknown.
     """
     for i, balance in enumerate(balances):
         whom = (Value("source", balance.account.source), Value("privacy_unit", balance.account.sentence))
@@ -171,7 +172,7 @@ def together(balances: Sequence[Quote], told: Mapping[Account, float | str], del
 
 
 def _instead(quote: Quote, loss: Loss, delta: float) -> tuple[float, float, int] | None:
-    """ε at δ that a cap on ρ, or μ, promises, as much of the other, and how many releases that leaves room for."""
+    """Return the ε at δ of a cap on ρ or μ, the equivalent cap of the other kind, and its number of releases."""
     spent, mu_spent, mu_squared = quote.spent, quote.mu_squared_spent, loss.mu_squared
     if quote.epsilon_cap is not None or quote.cap is None or None in (spent, mu_spent, mu_squared):
         return None

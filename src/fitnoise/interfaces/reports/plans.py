@@ -1,6 +1,6 @@
-"""What is said of a plan: what is promised of every table and question, at which price, and what proves it.
+"""The report of a plan: the accuracy of every table and question, the cost, and the proof.
 
-What only one mechanism has to say stands in `mechanisms/*/report.py`.
+The sentences of single mechanisms are in `mechanisms/*/report.py`.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from fitnoise.request.publication import Goal
 from fitnoise.request.workloads import Family
 
 NEGLIGIBLE = 1e-12
-"""A change of queries per record that is the rounding of any sum, and is not told."""
+"""The change of queries per record that is the rounding of any sum, and is not reported."""
 
 
 def plan_report(plan: Plan) -> Report:
-    """What a plan promises, costs and proves: of tables of several parts, part by part; of a series, of all of it."""
+    """Return the accuracy, cost and proof of a plan: of several parts, part by part; of a series, of all of it."""
     parts = (plan.whole or plan).groups
     promised = (tables(plan.summaries, *_promised(plan.groups)), _questions(plan))
     own = Section("", values=(Value("hash", plan.hash),), tables=(*promised, *_levels(plan)))
@@ -61,25 +61,25 @@ def plan_report(plan: Plan) -> Report:
 
 
 def warned(plan: Plan) -> Iterator[Section]:
-    """Return the warnings about a plan: that it protects almost no one, or that a range may cut off much."""
+    """Yield the warnings about a plan: that it protects almost no one, or that a range can cut off much."""
     yield from protection.warnings(plan)
     yield from ranges.warnings(plan)
 
 
 def warning_sections(plan: Plan) -> Iterator[Section]:
-    """Return the warnings about a plan, and their list for documents."""
+    """Yield the warnings about a plan, and their list for documents."""
     told = [*warned(plan)]
     yield from told
     yield Section("", values=(Value("warnings", [sentence for section in told for sentence in section.words]),))
 
 
 def free_report(plan: Plan) -> Report:
-    """What else could be asked about the same records for nothing more; nothing, where all records pay the same."""
+    """Return further tables of the same records without cost; none if all records cost the same."""
     return Report("", tuple(_free(plan)))
 
 
 def _of_tables(part: TablePart) -> Iterator[Section]:
-    """What is said of tables: what their targets mean, how they are answered, and what proves it."""
+    """Yield the sections of tables: the meaning of their targets, their mechanism, and the proof."""
     yield _targets(part)
     by_cell = said(part.loss).by_cell
     yield gaussian.profile(part.profile, part.slack, part.publication.unit, told=by_cell, alike=part.mechanism.alike)
@@ -93,7 +93,7 @@ def _of_tables(part: TablePart) -> Iterator[Section]:
 
 
 def _of_several(i: int, part: TablePart) -> Iterator[Section]:
-    """What is said of the tables of one part of several, in a place of its own: also what it costs."""
+    """Yield the sections of one part of several, in a place of its own, with its cost."""
     place = ("parts", i)
     values = (
         Value("tables", [s.name for s in part.summaries]),
@@ -109,14 +109,14 @@ def _of_several(i: int, part: TablePart) -> Iterator[Section]:
 def tables(
     summaries: Iterable[TableSummary], *columns: Column, more: Mapping[str, Mapping[str, Any]] | None = None
 ) -> Table:
-    """A row for each table or pattern of tables, with its name and what else is asked of its summary, or said of it."""
+    """Return a row for each table or pattern of tables: name, further columns of its summary, and further values."""
     names = (Column("name"), Column("tables", kind=Kind.COUNT), Column("called", "table", spoken=True))
     rows = ({"called": called(s.name, s.tables), **vars(s), **(more or {}).get(s.name, {})} for s in summaries)
     return Table.of("tables", (*names, Column("numbers", "numbers", Kind.COUNT), *columns), rows)
 
 
 def called(name: str, tables: int) -> str:
-    """A table by its name; a pattern in words, with the number of its tables."""
+    """Return a table by its name; a pattern in words, with the number of its tables."""
     return name if tables == 1 else f"{name} ({tables:,} tables)"
 
 
@@ -133,9 +133,9 @@ def _promised(parts: Sequence[TablePart]) -> Iterator[Column]:
 
 
 def _levels(plan: Plan) -> Iterator[Table]:
-    """Of nested places, where several tables show places of one level: what each level promises and costs.
+    """Yield the accuracy and cost of each level of nested places, if several tables show places of one level.
 
-    Nothing of tables in several parts, of which each has a price of its own.
+    Tables in several parts have no such table, because each part has a price of its own.
     """
     domain = plan.publication.domain
     part = plan.groups[0] if len(plan.groups) == 1 else None
@@ -178,7 +178,7 @@ def _levels(plan: Plan) -> Iterator[Table]:
 
 
 def _questions(plan: Plan) -> Table:
-    """What is promised of each question with finitely many answers."""
+    """Return the accuracy of each question with finitely many answers."""
     columns = (
         Column("name", "question"),
         Column("question"),
@@ -199,7 +199,7 @@ def _questions(plan: Plan) -> Table:
 
 
 def _targets(part: TablePart) -> Section:
-    """What the targets mean, where they are not simply met one by one."""
+    """Return the meaning of the targets, if they are not simply met one by one."""
     objective, relaxation = part.publication.objective, 1.0
     total, told = objective.goal is Goal.TOTAL_ERROR, ""
     if part.publication.budget is not None:
@@ -225,7 +225,7 @@ def _targets(part: TablePart) -> Section:
 
 
 def _price(plan: Plan) -> Section:
-    """What all of it costs, and whom it protects."""
+    """Return the total cost, and the unit that it protects."""
     publication, words, paid = plan.publication, said(plan.loss), sum(plan.finite_epsilons)
     what = "one finite answer" if len(plan.finite) == 1 else "{questions} finite answers"
     of_it = (f"of it {what}: epsilon = {{paid}}, pure",) if plan.finite else ()
@@ -247,7 +247,7 @@ def _price(plan: Plan) -> Section:
 
 
 def whom(plan: Plan, *, every: bool = True) -> Section:
-    """Return which records are counted, the values that each table leaves out, how values are coded, who is dropped.
+    """Return the counted records, the values that each table leaves out, the coding of values, and dropped records.
 
     every: Name the data, too, for tables that count all records.
     """
@@ -297,7 +297,7 @@ def whom(plan: Plan, *, every: bool = True) -> Section:
 
 
 def means(plan: Plan) -> Section:
-    """For how many records margins of means are."""
+    """Return the numbers of records to which margins of means refer."""
     told = [
         f"{called(s.name, s.tables)} {t.averaged[1].reference:,.15g}"
         for s, t in ranges.asked(plan)
@@ -308,7 +308,7 @@ def means(plan: Plan) -> Section:
 
 
 def _amounts(plan: Plan) -> Section:
-    """Margins of sums and means in records at the largest amount there is (κ), by which a range is chosen."""
+    """Return margins of sums and means in records at the largest amount (κ), by which a range is chosen."""
     rows = [
         {
             "table": called(k.summary.name, k.summary.tables) if k.label is None else f"{k.summary.name}: {k.label}",
@@ -330,13 +330,13 @@ def _amounts(plan: Plan) -> Section:
 
 
 def records(plan: Plan) -> Section:
-    """How it is kept that units have no more records than they are priced for."""
+    """Return the ways in which units are kept to the number of records that they are priced for."""
     told = list(dict.fromkeys(filter(None, (kept(plan, unit) for unit, _ in _charged_for(plan)))))
     return Section("records", tuple(told), (Value("records_of_units", told),) if told else ())
 
 
 def charged_to(plan: Plan) -> Iterator[Section]:
-    """The account of a plan as a ledger prints it, where a pattern is promised: its digits stand for the cells."""
+    """Yield the account of a plan as a ledger prints it, for a plan with a pattern: its digits stand for the cells."""
     account = plan.order.account
     if account.digits is not None:
         told = "{account}; the digits stand for the cells that the promise is about"
@@ -344,7 +344,7 @@ def charged_to(plan: Plan) -> Iterator[Section]:
 
 
 def _series(plan: Plan) -> Iterator[Section]:
-    """That it is released period by period, where it is."""
+    """Yield the statement that a plan is released period by period, for a series."""
     if plan.periods:
         told = "{count} periods of {attribute}, from {first} to {last}, released one by one; all charged with the first"
         values = (
@@ -357,7 +357,7 @@ def _series(plan: Plan) -> Iterator[Section]:
 
 
 def bounds_section(plans: Sequence[Plan]) -> Section:
-    """What the same costs for units of other numbers of records; with a budget, how much wider margins are."""
+    """Return the costs for units of other numbers of records; with a budget, the factor of the margins."""
     columns = (
         Column("max_records", "records of one", Kind.COUNT),
         Column("rho", "rho", Kind.COST),
@@ -379,12 +379,12 @@ def bounds_section(plans: Sequence[Plan]) -> Section:
 
 
 def _charged_for(plan: Plan) -> tuple[tuple[PrivacyUnit, Loss], ...]:
-    """The units that pay, that which is protected first."""
+    """Return the units with a charge, the protected unit first."""
     return ((plan.publication.unit, plan.loss), *plan.other_losses)
 
 
 def units(plan: Plan) -> Iterator[Section]:
-    """What it costs the other units, where there are any: the first in the table is the one that is protected."""
+    """Yield the costs of the other units, if any; the first in the table is the protected one."""
     columns = (
         Column("privacy_unit", "costs"),
         Column("rho", "rho", Kind.COST),
@@ -409,7 +409,7 @@ def units(plan: Plan) -> Iterator[Section]:
 
 
 def _cap(plan: Plan) -> Section:
-    """What the plan may cost at most, where it says so, and what that does not limit."""
+    """Return the cap of the plan, if it has one, and the limits of this cap."""
     cap = plan.publication.cap
     said = {k: float(v) for k in ("rho", "mu", "epsilon", "delta") if (v := getattr(cap, k, None)) is not None}
     if not said:
@@ -440,7 +440,7 @@ def _beside(plan: Plan) -> Section:
 
 
 def _free(plan: Plan) -> Iterator[Section]:
-    """What else could be asked about the same records for nothing more."""
+    """Yield further tables of the same records without cost."""
     confidence = plan.publication.confidence
     told = (
         "{count} of {size} values of {attribute} have privacy paid for and not used: counts of their records cost "
@@ -465,7 +465,7 @@ def _free(plan: Plan) -> Iterator[Section]:
 
 
 def _found(part: TablePart) -> Section:
-    """How the search ended, and what was found."""
+    """Return the reason why the search ended, and its result."""
     values = (
         Value("cost_squared", rounded_up(part.exact_cost), Kind.OPTIMUM),
         Value("status", part.status, Kind.WORDS),
@@ -476,7 +476,7 @@ def _found(part: TablePart) -> Section:
 
 
 def _otherwise(part: TablePart) -> Section:
-    """What the usual alternative would cost."""
+    """Return the cost of the usual alternative."""
     told = "noise added to each number on its own would cost {measure} = {separate}"
     if part.publication.objective.goal is Goal.TOTAL_ERROR:
         told = "noise added to each number on its own, to its own target, would cost {measure} = {separate}"

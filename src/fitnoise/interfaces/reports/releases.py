@@ -1,4 +1,4 @@
-"""What is said of a release: when it is made, when it is read, and when it is checked."""
+"""The reports of a release: when it is made, when it is read, and when it is checked."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from fitnoise.request.workloads import Table as Asked
 from fitnoise.request.workloads import Tables
 
 NAMED = 12
-"""Tables and patterns that one line names; of more, the first."""
+"""The number of tables and patterns that one line names; if there are more, the first."""
 
 LOOKED_AT = 1_000
-"""Tables of which the widest margin is looked for."""
+"""The largest number of tables for which the widest margin is computed."""
 
 
 def receipt_report(
@@ -45,15 +45,15 @@ def receipt_report(
     rise: Fraction,
     balance: Quote | None,
 ) -> Report:
-    """What was released and charged.
+    """Return the released and charged quantities.
 
     Args:
-        plan: what was measured.
-        answers: to questions with finitely many results.
-        directory: where the release is.
-        written: names of the tables that have files.
-        rise: by how much more is spent than before.
-        balance: what is spent and left; None where the ledger could not be read.
+        plan: The plan that was measured.
+        answers: The answers to questions with finitely many results.
+        directory: The directory of the release.
+        written: The names of the tables that have files.
+        rise: The increase of the spent cost.
+        balance: The spent cost and the rest; None if the ledger could not be read.
     """
     known = sum(len(p.workload.tables) for p in plan.publication.groups)
     every = len(written) == known
@@ -92,7 +92,7 @@ def receipt_report(
 
 
 def periods_report(plan: Plan, periods: Sequence[PeriodStatus]) -> Report:
-    """What became of each period of a series."""
+    """Return the state of each period of a series."""
     columns = (
         Column("period", "period"),
         Column("sequence", "entry", Kind.COUNT),
@@ -132,9 +132,9 @@ def periods_report(plan: Plan, periods: Sequence[PeriodStatus]) -> Report:
 
 
 def release_report(release: Release, *, every: bool = False) -> Report:
-    """The tables and the finite answers of a release; `every`: tables of patterns one by one."""
+    """Return the tables and the finite answers of a release; with `every`, the tables of patterns one by one."""
     summaries = release.plan.tables if every else release.plan.summaries
-    varied = any(" to " in s.target for s in summaries)  # then one margin does not tell those of all numbers
+    varied = any(" to " in s.target for s in summaries)  # then one margin is not that of all numbers
     columns = (
         *(Column("target", "target"),) * varied,
         Column("achieved_moe", "margin ± nearest to it" if varied else "margin ±", Kind.PEOPLE),
@@ -156,7 +156,7 @@ def release_report(release: Release, *, every: bool = False) -> Report:
 
 
 def _widest(release: Release, summaries: Sequence[TableSummary]) -> Iterator[tuple[str, dict[str, float | None]]]:
-    """By name the widest margin of tables and patterns; of more tables than are gone through for it None."""
+    """Yield by name the widest margin of tables and patterns; None if there are too many tables."""
 
     def widest(t: TableSummary) -> float:
         return float(release.plan.group(t.name).table_margins(t.name).max()) if " to " in t.target else t.achieved_moe
@@ -175,9 +175,9 @@ def asked_report(
     *,
     simultaneous: bool,
 ) -> Report:
-    """What a reader asked, and the numbers with their intervals, as of `frame`.
+    """Return the answer to a reader's question: the numbers of `frame` with their intervals.
 
-    Numbers that nothing tells (of a denominator that is estimated as 0), and ends that are open, are None.
+    Numbers without information (over a denominator that is estimated as 0), and ends that are open, are None.
     """
     table = found.table(frame)
     open_ones = any(x is None for row in table.rows for x in row)
@@ -207,7 +207,7 @@ def asked_report(
 
 
 def whole_report(found: Whole, directory: Path) -> Report:
-    """What was made whole, how near it is, and how often it was simulated."""
+    """Return the integer tables, their distance from the release, and the number of simulations."""
     numbers = sum(len(found.nearest(name).ravel()) for name in found)
     values = (
         Value("directory", str(directory)),
@@ -229,7 +229,7 @@ def whole_report(found: Whole, directory: Path) -> Report:
 
 
 def combination_report(found: Combination, directory: Path | None) -> Report:
-    """The tables of several releases as one, and how much narrower they are than in the best of these."""
+    """Return the tables of several releases as one, with the gain in width over the best of these."""
     rows = []
     for name in found:
         own = found[name]
@@ -255,7 +255,7 @@ def combination_report(found: Combination, directory: Path | None) -> Report:
 
 
 def verification_report(checked: Verification) -> Report:
-    """What was checked, and what was found."""
+    """Return the checks and their results."""
     columns = (Column("holds", "", Kind.CHECK), Column("claim", "claim"), Column("found", "found"))
     table = Table.of("checks", columns, map(vars, checked.checks))
     left = Section("unchecked", checked.unchecked, (Value("unchecked", list(checked.unchecked)),))
@@ -263,7 +263,7 @@ def verification_report(checked: Verification) -> Report:
 
 
 def tables_line(groups: Sequence[Tables]) -> str:
-    """Tables in a line, patterns in words; of many, the first and how many there are."""
+    """Return tables in a line, patterns in words; of many, the first and the number of all."""
     words = [t.name if isinstance(t, Asked) else called(t.describe(), len(t)) for g in groups for t in g.parts]
     return (
         ", ".join(words) if len(words) <= NAMED else f"{', '.join(words[:NAMED])}, … ({sum(map(len, groups)):,} in all)"
@@ -288,7 +288,7 @@ def _answers(answers: Iterable[FiniteAnswer]) -> Table:
 
 
 def _charged(plan: Plan, rise: Fraction) -> Section:
-    """What was charged; and by what the balance rose, where that is something else."""
+    """Return the charge, and the reason for another rise of the balance."""
     publication, words = plan.publication, said(plan.loss)
     sentences = [words.charged]
     if plan.whole is not None:
