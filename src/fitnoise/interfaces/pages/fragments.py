@@ -1,7 +1,7 @@
-"""Parts of pages, each a piece of HTML that is whole by itself: of a report's sections, of a plan, of a table, a chart.
+"""Parts of pages, each a complete piece of HTML: of a report's sections, of a plan, of a table, of a chart.
 
-Whatever is put into them is escaped, by Jinja2, and what cannot be shown is spelled out. They hold no script, and no
-style but the classes of one sheet, so that any page may show them under a policy that allows nothing else.
+Jinja2 escapes every inserted text, and characters that cannot be shown are spelled out. The parts hold no script, and
+no style except the classes of one sheet. Any page can show them under a policy that allows nothing else.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
     from fitnoise.planning.plan import Plan
 
 MARKS = {Band.RELIABLE: "", Band.CARE: "†", Band.WIDE: "‡"}
-"""What stands beside a number of each band."""
+"""The mark next to a number of each band."""
 
 FIGURE = "\u2007"
-"""A space as wide as a digit: what is before the margins of a column, so that all of them are as wide."""
+"""A space as wide as a digit: padding before the margins of a column, so that all of them are equally wide."""
 
 PLAIN_HEADINGS = ("each", "query", "ranges", "recode", "count", "sum", "mean")
 """Views whose columns are headed by the attribute's name alone: their labels say the rest."""
 
 CODES = 8
-"""Codes of a condition that are told in words."""
+"""The largest number of codes of a condition that are written out."""
 
 WRITTEN = "fitnoise.interfaces.pages"
 
@@ -57,9 +57,9 @@ WRITTEN = "fitnoise.interfaces.pages"
 @final
 @dataclass(frozen=True)
 class Cell:
-    """A number as people read it: its margin where the table's caption does not say it, its band where there is one.
+    """A number as people read it: its margin if the table's caption does not have it, and its band if there is one.
 
-    margin: with its sign; or an interval, from where to where.
+    margin: The margin with its sign, or an interval with its ends.
     """
 
     text: str
@@ -70,7 +70,7 @@ class Cell:
 @final
 @dataclass(frozen=True)
 class Group:
-    """Rows under what they have in common: all their labels but the last."""
+    """Rows that share all their labels except the last."""
 
     over: tuple[Label, ...]
     rows: tuple[tuple[Label, tuple[Cell, ...]], ...]
@@ -79,7 +79,11 @@ class Group:
 @final
 @dataclass(frozen=True)
 class Shown:
-    """A table as a page shows it. caption: what its numbers are. notes: which records they count, and how."""
+    """A table as a page shows it.
+
+    caption: The meaning of its numbers.
+    notes: The records that they count, and how.
+    """
 
     place: int
     layout: Layout
@@ -91,14 +95,14 @@ class Shown:
 
 @cache
 def environment(language: str, also: str = "") -> Environment:
-    """The templates, in a language.
+    """Return the templates, in a language.
 
     Args:
         language: "en" or "de".
-        also: a package with templates, and words, beside those of pages.
+        also: A package with templates, and words, in addition to those of pages.
 
     Raises:
-        ReleaseError: Jinja2 is not installed, or no such language.
+        ReleaseError: Jinja2 is not installed, or the language is unknown.
     """
     told = words(language, also)
     try:
@@ -131,17 +135,17 @@ def environment(language: str, also: str = "") -> Environment:
 
 
 def of_records(plan: Plan) -> list[TableSummary]:
-    """What a plan promises of tables that count records, and not of sums and means."""
+    """Return the tables of a plan that count records, without sums and means."""
     return [s for s, table in asked(plan) if not table.summed and table.averaged is None]
 
 
 def references(plan: Plan) -> dict[str, float]:
-    """For how many records the margins of means are, by table."""
+    """Return the numbers of records to which the margins of means refer, by table."""
     return {s.name: table.averaged[1].reference for s, table in asked(plan) if table.averaged is not None}
 
 
 def _plain(x: object) -> object:
-    """What is put in: of texts what can be shown, and the spaces of ours."""
+    """Return an inserted value; texts with the characters that can be shown, and the spaces of fitnoise."""
     return re.sub("[^\u00a0\u2007\u202f]+", lambda found: readable(found[0]), x) if type(x) is str else x
 
 
@@ -150,7 +154,7 @@ def _type(x: object) -> str:
 
 
 def heading(told: Words, heading: Heading) -> str:
-    """What stands above a column of labels."""
+    """Return the heading of a column of labels."""
     name, n = heading.name, told.number(heading.steps)
     match heading.view:
         case "prefix":
@@ -178,7 +182,7 @@ def _unknown_view(heading: Heading) -> ReleaseError:
 
 
 def meaning(told: Words, heading: Heading) -> str:
-    """What the rows of a column count; nothing of those that show value by value."""
+    """Return the meaning of the rows of a column; empty for one that shows value by value."""
     name, n = heading.name, told.number(heading.steps)
     match heading.view:
         case "prefix":
@@ -201,7 +205,7 @@ def meaning(told: Words, heading: Heading) -> str:
 
 
 def pattern(told: Words, given: Pattern) -> str:
-    """What records of one unit have in common; nothing where nothing is known."""
+    """Return the pattern of the records of one unit; empty if none is known."""
 
     def named(*names: str) -> str:
         return f" {told.tell('and')} ".join(told.tell('"{name}"', name=name) for name in names)
@@ -214,7 +218,7 @@ def pattern(told: Words, given: Pattern) -> str:
 
 
 def merged(told: Words, unit: PrivacyUnit) -> str:
-    """Which records of one unit are one, where amounts are added up."""
+    """Return the rule by which records of one unit are merged, if amounts are added up."""
     names = f" {told.tell('and')} ".join(told.tell('"{name}"', name=a) for a in unit.merge)
     return told.tell(
         "records of one {unit} alike in all else are one, with their {names} added up", unit=unit.name, names=names
@@ -222,7 +226,7 @@ def merged(told: Words, unit: PrivacyUnit) -> str:
 
 
 def condition(told: Words, given: Condition) -> str:
-    """What records meet that are counted, as a language says it; values as the specification has them."""
+    """Return the condition of counted records in a language; values as the specification has them."""
     ways = {
         "at_least": told.tell("at least"),
         "above": told.tell("above"),
@@ -239,15 +243,15 @@ def condition(told: Words, given: Condition) -> str:
 
 
 def fragment(name: str, language: str = "en", **given: Any) -> Markup:
-    """One of the fragments, filled in.
+    """Return one of the fragments, filled in.
 
     Args:
-        name: of a macro in fragments.html.
+        name: The name of a macro in fragments.html.
         language: "en" or "de".
-        given: its arguments.
+        given: Its arguments.
 
     Raises:
-        ReleaseError: as :func:`environment`.
+        ReleaseError: :func:`environment` refuses the language, or Jinja2 is not installed.
     """
     made = environment(language).get_template("fragments.html")
     return getattr(made.module, name)(**given)  # type: ignore[no-any-return]  # macros return what is escaped
@@ -255,25 +259,25 @@ def fragment(name: str, language: str = "en", **given: Any) -> Markup:
 
 @cache
 def style() -> Markup:
-    """The sheet that all fragments share; its rules are for what lies in an element of class "fitnoise"."""
+    """Return the sheet that all fragments share; its rules are for elements of class "fitnoise"."""
     from markupsafe import Markup
 
     text = (resources.files(WRITTEN) / "templates" / "style.css").read_text(encoding="utf-8")
-    return Markup(text.strip())  # noqa: S704 - ours, and without anything put in
+    return Markup(text.strip())  # noqa: S704 - a file of fitnoise, without anything put in
 
 
 def digest(text: str) -> str:
-    """As a content security policy names a text in the page that it allows."""
+    """Return the digest by which a content security policy names a text that it allows."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def labelled(label: Label, told: Words) -> str:
-    """A label without its code."""
+    """Return a label without its code."""
     return told.tell("Total") if label.text is None else readable(label.text)
 
 
 def shown(table: Layout, told: Words, of: Tabled, place: int = 0, bands: Bands | None = None) -> Shown:
-    """A table with its numbers as people read them, and what is to be said of them."""
+    """Return a table with its numbers as people read them, its caption and its notes."""
     return Shown(
         place=place,
         layout=table,
@@ -285,7 +289,7 @@ def shown(table: Layout, told: Words, of: Tabled, place: int = 0, bands: Bands |
 
 
 def caption(table: Layout, told: Words) -> str:
-    """What the numbers of a table are."""
+    """Return the meaning of the numbers of a table."""
     if table.biased:
         return told.tell("Estimated numbers of records, biased; ± is their simulated error, which is no margin")
     level, what = told.kind(Kind.LEVEL, table.confidence), _what(table, told)
@@ -306,7 +310,7 @@ def caption(table: Layout, told: Words) -> str:
 
 
 def _what(table: Layout, told: Words) -> str:
-    """What the numbers of a table are, without their margins."""
+    """Return the meaning of the numbers of a table, without their margins."""
     changes = any(h.view == "change" for h in (*table.stubs, *([table.across] if table.across else ())))
     names = readable(" × ".join(table.summed))
     if table.averaged is not None:
@@ -334,17 +338,17 @@ def numbers(table: Layout, told: Words) -> str:
 
 
 def title(of: Tabled) -> str:
-    """Of the publication; of several releases that of the first."""
+    """Return the title of the publication; for several releases that of the first."""
     return releases(of)[0].plan.publication.title
 
 
 def hashes(of: Tabled, digits: int = 64) -> str:
-    """The plans of which it is, by so many digits of their SHA-256."""
+    """Return the plans of the tables, by this many digits of their SHA-256."""
     return ", ".join(f"plan {r.plan.hash[:digits]}" for r in releases(of))
 
 
 def notes(table: Layout, told: Words, of: Tabled, bands: Bands | None) -> Iterator[str]:
-    """Below a table: which records it counts, how it was made, what its signs mean."""
+    """Yield the notes below a table: the records that it counts, its origin, the meaning of its signs."""
     release = releases(of)[0]
     plan = release.plan
     workload, source = publication_of(of, table.name).workload, plan.publication.source.name
@@ -429,7 +433,7 @@ def listed(values: ValueList, told: Words) -> str:
 
 
 def beside(table: Layout, told: Words, i: int, j: int, width: int = 0) -> str:
-    """What stands beside a number: its margin, made so wide, or its interval; nothing where the caption says it.
+    """Return the margin of a number, padded to a width, or its interval; empty if the caption has it.
 
     Ends are rounded outwards, as margins are rounded up.
     """
@@ -456,5 +460,5 @@ def _groups(table: Layout, told: Words) -> Iterator[Group]:
 
 
 def report(found: Report, language: str = "en") -> Markup:
-    """Any report: what the command line says, as a list of sentences and tables."""
+    """Return any report as a list of sentences and tables, as on the command line."""
     return fragment("told", language, report=found)

@@ -1,4 +1,4 @@
-"""What notebooks show of plans, releases, what readers ask of them, and comparisons: fragments of the pages."""
+"""Notebook views of plans, releases, answers to readers, and comparisons: fragments of the pages."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from fitnoise.reading.tables import Made
 from fitnoise.reporting import NOTHING
 
 ROWS = 60
-"""Rows of numbers that a notebook shows at most of what is asked, or of a table too large: of more, the first."""
+"""The largest number of rows that a notebook shows of an answer or of a large table; if there are more, the first."""
 
 TABLES = 20
-"""Tables that a notebook shows at most, all but the first folded."""
+"""The largest number of tables that a notebook shows; all except the first are folded."""
 
 NUMBERS = 5_000
-"""And numbers in them."""
+"""The largest number of numbers in these tables."""
 
 
 def html(thing: object) -> str | None:
-    """A thing in a notebook; None where Jinja2 is not installed, and its text is shown."""
+    """Return the HTML of a thing in a notebook; None if Jinja2 is not installed, and its text is shown."""
     try:
         environment("en")
     except ReleaseError:
@@ -45,7 +45,7 @@ def html(thing: object) -> str | None:
 
 @singledispatch
 def _inner(thing: object) -> str:
-    """As it was escaped: what is no text but HTML."""
+    """Return HTML that is escaped already."""
     raise TypeError(f"notebooks show no {type(thing).__name__}")
 
 
@@ -76,7 +76,7 @@ def _(found: Made) -> str:
 
 
 def _tables(of: Tabled) -> str:
-    """The first tables, all but one folded, as long as they are not too many numbers, and the names of all."""
+    """Return the first tables, all except one folded, up to a number of numbers, and the names of all."""
     views, numbers = [], 0
     for name in islice(of, TABLES):
         publication = publication_of(of, name)
@@ -93,7 +93,7 @@ def _tables(of: Tabled) -> str:
 
 
 def _numbers(frame: pd.DataFrame, names: list[str], confidence: float, what: str, records: str) -> str:
-    """Numbers with their intervals, a row each. records: what they are of."""
+    """Return numbers with their intervals, a row each. records: the records that they count."""
     rows = frame.head(ROWS)
     low, high = _ends(rows)
     numbers = low.dtype == np.float64
@@ -120,7 +120,7 @@ def _numbers(frame: pd.DataFrame, names: list[str], confidence: float, what: str
 
 
 def _ends(rows: pd.DataFrame) -> tuple[Any, Any]:
-    """Of intervals: of estimates, what their margins make them."""
+    """Return the ends of intervals; for estimates, from their margins."""
     if "moe" in rows:
         return (rows["value"] - rows["moe"]).to_numpy(), (rows["value"] + rows["moe"]).to_numpy()
     return rows["low"].to_numpy(), rows["high"].to_numpy()

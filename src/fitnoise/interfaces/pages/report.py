@@ -32,18 +32,18 @@ from fitnoise.reading.whole import Whole
 from fitnoise.reporting import Report
 
 MOST_TABLES = 100
-"""Tables of a report where none are named."""
+"""The number of tables of a report if none are named."""
 
 MOST_NUMBERS = 100_000
-"""Numbers of a report: some ten megabytes."""
+"""The largest number of numbers of a report: some ten megabytes."""
 
 ASKED = ("language", "bands", "totals", "tables")
-"""What a report was asked for, as it says itself; of tables made of releases also what they are, as `of`."""
+"""The arguments of a report, as it states them; for tables made of releases also their kind, as `of`."""
 
 CLAIM = "the report is that of what was verified"
 
 KNOWN = ("price", "records", "counted")
-"""Sections of a plan's report that a page tells in its own words."""
+"""The sections of a plan's report that a page states in its own words."""
 
 
 @checked(ReleaseError, "No file was written.")
@@ -56,29 +56,31 @@ def report(
     totals: bool = False,
     tables: str | Iterable[str] | None = None,
 ) -> Path:
-    """Write a report of a plan, a release, or what is made of some: one HTML file that holds no script.
+    """Write a report of a plan, a release, or tables made of releases: one HTML file without script.
 
-    It says how accurate the numbers are and what that costs, who is protected, how to read and check them, and has the
+    It states the accuracy of the numbers and its cost, the protected unit, and how to read and check them. It has the
     tables of a release with charts. Needs the extra `fitnoise[report]`.
 
     Args:
-        what: the plan, the release, whole tables, or a combination.
-        path: where to; the name ends in .html. There must be no such file.
+        what: The plan, the release, integer tables, or a combination.
+        path: The path of the new file; its name ends in .html.
         language: "en" or "de".
-        bands: the rule by which numbers of a release are called reliable, to be used with care, or too wide.
-        totals: whether tables of a release have sums over columns that are shown value by value, with their margins.
-        tables: names of those to show, or the name of one; default all, of many the first 100.
+        bands: The rule by which numbers of a release are called reliable, to be used with care, or too wide.
+        totals: True if tables of a release have sums over columns that are shown value by value, with their margins.
+        tables: The names of the tables to show, or the name of one; default all, of many the first 100.
 
     Returns:
         The path.
 
     Raises:
-        ReleaseError: no Jinja2, no such language or table, too many numbers, or a place that cannot be written.
+        ReleaseError: Jinja2 is not installed, the language or a table is unknown, there are too many numbers, or the
+        place cannot be written.
 
     **Guarantees**
-        * nothing in it depends on the data but the noisy answers, and it is the same file whenever it is written;
-        * texts of a specification are escaped: none can add to the page, or be taken for a part of it;
-        * it is written whole or not at all.
+        * Nothing in the report depends on the data except the noisy answers.
+        * The report is the same file at every time of writing.
+        * Texts of a specification are escaped: none can add to the page, or be taken for a part of it.
+        * The file is written completely or not at all.
     """
     place = Path(path)
     if place.suffix != ".html":
@@ -104,7 +106,7 @@ def page(
     totals: bool = False,
     tables: str | Iterable[str] | None = None,
 ) -> str:
-    """The text of a report; arguments and errors as for :func:`report`."""
+    """Return the text of a report; arguments and errors as for :func:`report`."""
     given = content(what, language=language, bands=bands, totals=totals, tables=tables)
     return environment(language).get_template("made.html" if isinstance(what, Made) else "report.html").render(**given)
 
@@ -117,13 +119,13 @@ def content(
     totals: bool = False,
     tables: str | Iterable[str] | None = None,
 ) -> dict[str, Any]:
-    """What the template of a report is given; arguments and errors as for :func:`report`."""
+    """Return the input of the template of a report; arguments and errors as for :func:`report`."""
     chosen = None if tables is None else [tables] if isinstance(tables, str) else list(tables)
     rule = None if bands is None else [bands.reliable, bands.care]
     told = words(language)
 
     def beside() -> dict[str, Any]:
-        """What every page has, once its tables are known to be there."""
+        """Return the input of every page, once its tables are known to exist."""
         said = dict(zip(ASKED, (language, rule, totals, chosen), strict=True)) | _made(what)
         asked = json.dumps(said)
         return {"version": __version__, "sheet": style(), "digest": digest(style()), "asked": asked, "bands": bands}
@@ -157,15 +159,15 @@ def content(
 
 
 def _made(what: Plan | Release | Made) -> dict[str, str]:
-    """What a report of tables that were made of releases says of them more than others."""
+    """Return the kind of tables that were made of releases; empty for others."""
     return {"of": what.called} if isinstance(what, Made) else {}
 
 
 def written(text: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """How a report says that it was asked for: the arguments of :func:`page`, and what it says that it is of.
+    """Return the arguments of :func:`page` that a report states, and the kind of its tables.
 
     Raises:
-        ReleaseError: it does not say so.
+        ReleaseError: The text does not state them.
     """
     try:
         (found,) = re.findall(r'^<meta name="fitnoise-report" content="([^"]*)">$', text, re.MULTILINE)
@@ -188,7 +190,7 @@ def written(text: str) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def same(verified: Sequence[Plan | Release | Made], path: str | os.PathLike[str]) -> Check:
-    """Whether a file is the report of one of some things, byte for byte: it is written again, as it was asked for."""
+    """Return the check that a file is the report of one of some things, byte for byte, by writing it again."""
     try:
         text = read_text(Path(path))
         asked, of = written(text)
@@ -217,7 +219,7 @@ def _views(of: Tabled, names: list[str], told: Words, bands: Bands | None, *, to
 
 
 def _names(of: Tabled, given: list[str] | None) -> list[str]:
-    """The tables to show: those that are named, or the first of all."""
+    """Return the tables to show: those that are named, or the first of all."""
     if given is not None and len(set(given)) < len(given):
         raise repeated_table(UNWRITTEN)
     out, numbers = [], 0

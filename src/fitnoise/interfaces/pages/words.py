@@ -1,4 +1,4 @@
-"""The languages of pages: English is written in the templates, and others say the same in a catalogue beside them."""
+"""The languages of pages: English is in the templates, and others translate it in a catalogue in the same folder."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from fitnoise.reporting import Kind, Plain, Section, Value
 _PAGES = "fitnoise.interfaces.pages"
 
 _SIGNS: dict[str, dict[str, str]] = {"en": {"-": "−"}, "de": {"-": "−", ",": "\u202f", ".": ","}}
-"""How numbers are written, from how Python writes them: German groups digits by a narrow space (DIN 1333)."""
+"""The signs of written numbers, from Python's: German groups digits by a narrow space (DIN 1333)."""
 
 LANGUAGES = tuple(_SIGNS)
-"""What they are called."""
+"""The codes of the languages."""
 
 
 @final
@@ -37,8 +37,9 @@ class Said:
 class Words:
     """One language.
 
-    code: as of BCP 47. catalogue: of pages, by the English text, but for English itself. sentences: of reports,
-    likewise, as they are before values are put in.
+    code: The code of BCP 47.
+    catalogue: The texts of pages by the English text; empty for English.
+    sentences: The sentences of reports by the English text, before values are put in.
     """
 
     code: str
@@ -46,12 +47,12 @@ class Words:
     sentences: Mapping[str, str]
 
     def tell(self, text: str, **values: object) -> str:
-        """A text of ours in this language, with values in its braces."""
+        """Return a text of fitnoise in this language, with values in its braces."""
         said = text if self.code == "en" else self.catalogue[text]
         return said.format_map(values) if values else said
 
     def sentence(self, text: str, values: Sequence[Value] = ()) -> Said:
-        """A sentence of a report with its values; in English where this language does not have all of its words."""
+        """Return a sentence of a report with its values; in English if this language lacks some of its words."""
         try:
             told = {v.key: self._given(v) for v in values if f"{{{v.key}}}" in text}
             return Said(self._known(text).format_map(told), self.code)
@@ -59,14 +60,14 @@ class Words:
             return Said(Section("", (text,), tuple(values)).words[0], "en")
 
     def phrase(self, text: str) -> Said:
-        """Words of ours that are filled in already: the name of a section, how a plan came about or values are read."""
+        """Return words that are filled in already: the name of a section, the origin of a plan, the code of values."""
         try:
             return Said(self._phrase(text), self.code)
         except KeyError:
             return Said(text, "en")
 
     def section(self, section: Section) -> tuple[Said, ...]:
-        """The sentences of a section of a report, with their values."""
+        """Return the sentences of a section of a report, with their values."""
         return tuple(self.sentence(text, section.values) for text in section.sentences)
 
     def _given(self, value: Value) -> str:
@@ -78,7 +79,7 @@ class Words:
         return text if self.code == "en" else self.sentences[text]
 
     def _phrase(self, text: str) -> str:
-        """Clause by clause. Numbers in it stand for what is in braces in the catalogue."""
+        """Return a phrase clause by clause. Numbers in it stand for the braces in the catalogue."""
         return text if self.code == "en" else "; ".join(map(self._clause, text.split("; ")))
 
     def _clause(self, text: str) -> str:
@@ -91,17 +92,17 @@ class Words:
         raise KeyError(text)
 
     def number(self, x: float, decimals: int = 0) -> str:
-        """A number to so many decimals."""
+        """Return a number with this many decimals."""
         text = f"{x:,.{decimals}f}"
         return self.written(text[1:] if text.startswith("-") and not text.strip("-0.,") else text)
 
     def kind(self, kind: Kind, given: Plain) -> str:
-        """A value of a report, as people read it."""
+        """Return a value of a report, as people read it."""
         number = is_plain(given) and kind.numeric
         return self.written(kind.words(given)) if number else kind.words(given)
 
     def written(self, digits: str) -> str:
-        """A number as Python writes it, as this language does: 1.7e-07 as 1.7 · 10⁻⁷."""
+        """Return a number of Python's form in the form of this language: 1.7e-07 as 1.7 · 10⁻⁷."""
         whole = re.sub(r" ?%", "\u202f%", digits).translate({ord(sign): own for sign, own in _SIGNS[self.code].items()})
         return re.sub(r"(?:(?<!\d)1|(\d[\d.,]*))e([+−]?)0*(\d+)", _powered, whole)
 
@@ -117,7 +118,7 @@ _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 @cache
 def _numbered(text: str) -> re.Pattern[str]:
-    """What a text of the catalogue is, with numbers as Python writes them in its braces."""
+    """Return the pattern of a text of the catalogue, with numbers of Python's form in its braces."""
     return re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>-?[0-9][0-9.,]*(?:e[+-]?[0-9]+)?)", re.escape(text)))
 
 
@@ -128,10 +129,10 @@ def _catalogue(package: str, name: str) -> dict[str, str]:
 
 
 def words(language: str, also: str = "") -> Words:
-    """A language by its code. also: a package with a catalogue beside that of pages.
+    """Return a language by its code. also: a package with a catalogue in addition to that of pages.
 
     Raises:
-        ReleaseError: pages do not speak it.
+        ReleaseError: Pages have no such language.
     """
     if language not in LANGUAGES:
         raise ReleaseError(
