@@ -1,4 +1,4 @@
-"""Queries with finitely many results: their graphs, and the mechanism of tight constraints on them."""
+"""Queries with finitely many results: their graphs, and their mechanisms."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How good the answers of a finite mechanism are, whatever kind it is: post-processing of public numbers.
+"""Accuracy of the answers of a finite mechanism, for every kind of mechanism: post-processing of public numbers.
 
-An answer by ranks is as good as the data let it be: for it there is :func:`rank_margin <.ranks.rank_margin>`. For the
-other three kinds :func:`accuracy` gives how often an answer is right, how far off it is, and what it tells a reader
-with a prior of his own.
+The accuracy of an answer by ranks depends on the data: :func:`rank_margin <.ranks.rank_margin>` covers it. For the
+other three kinds :func:`accuracy` returns the probability of a right answer, its errors, and its leakage to a reader
+with a prior.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from fitnoise.mechanisms.finite.priors import checked_prior
 from fitnoise.request.targets import checked_confidence
 
 _TIE = 1e-12
-"""Guesses whose gains differ by a smaller part are equally good."""
+"""Relative difference of gains below which guesses are equally good."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class TableAccuracy:
-    """How good a mechanism with a table of probabilities is. of: the mechanism."""
+    """The accuracy of a mechanism with a table of probabilities. `of`: The mechanism."""
 
     of: FiniteMechanism
 
     def remap(self, prior: npt.ArrayLike, gain: npt.ArrayLike | None = None) -> Integers:
-        """The best guess for every output, positions of results, (outputs,).
+        """Return the best guess for every output, as indices of results, (outputs,).
 
-        It maximises Σ_i π_i P(o | i) g(i, guess). Ties, that is gains that differ by a part of 10⁻¹² of the largest
-        size, go to the answer that the output has without a remap, else to the first result.
+        It maximises Σ_i π_i P(o | i) g(i, guess). Ties are gains that differ by a part of 10⁻¹² of the largest size.
+        They go to the answer that the output has without a remap, otherwise to the first result.
 
         Args:
             prior: π, (n,).
-            gain: g, (n, guesses), what a guess is worth; None: 1 if right, else 0.
+            gain: g, (n, guesses), the gain of each guess; None for 1 if the guess is right, and 0 otherwise.
 
         Raises:
-            WorkloadError: the prior or the gain are none.
+            WorkloadError: The prior or the gain is not valid.
         """
         joint = checked_prior(self.of.graph.n, prior)[:, None] * self.of.probabilities()
         scores = joint.T if gain is None else joint.T @ checked_gain(self.of.graph.n, gain)
@@ -79,20 +79,20 @@ class TableAccuracy:
         return own.astype(np.int64)
 
     def expected_gain(self, prior: npt.ArrayLike, gain: npt.ArrayLike | None = None) -> float:
-        """Σ_o max_g Σ_i π_i P(o | i) g(i, guess): what the best remap gets.
+        """Return Σ_o max_g Σ_i π_i P(o | i) g(i, guess): the expected gain of the best remap.
 
         Raises:
-            WorkloadError: the prior or the gain are none.
+            WorkloadError: The prior or the gain is not valid.
         """
         joint = checked_prior(self.of.graph.n, prior)[:, None] * self.of.probabilities()
         scores = joint.T if gain is None else joint.T @ checked_gain(self.of.graph.n, gain)
         return float(scores.max(axis=1).sum())
 
     def hits(self, guesses: npt.ArrayLike | None = None) -> Floats:
-        """The probability of a right guess for every result, (n,): the diagonal of X R.
+        """Return the probability of a right guess for every result, (n,): the diagonal of X R.
 
         Args:
-            guesses: a remap, (outputs,); None: the answers.
+            guesses: A remap, (outputs,); None for the answers.
         """
         read = self._guesses(guesses)
         return np.asarray(
@@ -100,14 +100,14 @@ class TableAccuracy:
         )
 
     def hit_rate(self, prior: npt.ArrayLike, guesses: npt.ArrayLike | None = None) -> float:
-        """The probability of a right guess under a prior."""
+        """Return the probability of a right guess under a prior."""
         return float(checked_prior(self.of.graph.n, prior) @ self.hits(guesses))
 
     def absolute_errors(self, guesses: npt.ArrayLike | None = None) -> Floats:
-        """E |guess − truth| for every result, (n,); for tuples of numbers the sum over their places.
+        """Return E |guess − truth| for every result, (n,); for tuples of numbers the sum over their components.
 
         Raises:
-            WorkloadError: the labels are no numbers, or the remap is none.
+            WorkloadError: The labels are not numbers, or the remap is not valid.
         """
         x = self._points()
         read = x[self._guesses(guesses)]
@@ -116,10 +116,10 @@ class TableAccuracy:
         )
 
     def squared_errors(self, guesses: npt.ArrayLike | None = None) -> Floats:
-        """E (guess − truth)² for every result, (n,); for tuples of numbers the sum over their places.
+        """Return E (guess − truth)² for every result, (n,); for tuples of numbers the sum over their components.
 
         Raises:
-            WorkloadError: the labels are no numbers, or the remap is none.
+            WorkloadError: The labels are not numbers, or the remap is not valid.
         """
         x = self._points()
         read = x[self._guesses(guesses)]
@@ -128,29 +128,30 @@ class TableAccuracy:
         )
 
     def mae(self, prior: npt.ArrayLike, guesses: npt.ArrayLike | None = None) -> float:
-        """The mean absolute error under a prior."""
+        """Return the mean absolute error under a prior."""
         return float(checked_prior(self.of.graph.n, prior) @ self.absolute_errors(guesses))
 
     def rmse(self, prior: npt.ArrayLike, guesses: npt.ArrayLike | None = None) -> float:
-        """The root of the mean squared error under a prior."""
+        """Return the root of the mean squared error under a prior."""
         return math.sqrt(checked_prior(self.of.graph.n, prior) @ self.squared_errors(guesses))
 
     def margin(self, confidence: float, guesses: npt.ArrayLike | None = None) -> float:
-        """The smallest h such that the guess is within h of the truth with this probability, whatever the truth.
+        """Return the smallest h such that the guess is within h of every truth with this probability.
 
-        For tuples of numbers all places are within h at once: h is the largest of their errors.
+        For tuples of numbers all components are within h jointly: h is the largest of their errors.
 
         Args:
-            confidence: a number above 0 and below 1.
-            guesses: a remap, (outputs,); None: the answers.
+            confidence: A number above 0 and below 1.
+            guesses: A remap, (outputs,); None for the answers.
 
         Raises:
-            WorkloadError: the confidence is none, the labels are no numbers, or the remap is none.
+            WorkloadError: The confidence is out of range, the labels are not numbers, or the remap is not valid.
 
         **Guarantees**
 
-        - P(|guess − truth| ≤ h | i) ≥ confidence for every result i. Rounding is on the safe side: h is the smallest
-          one for some confidence that is larger by at most (outputs + 16) 2⁻⁵³, below 10⁻¹² for up to 4,096 outputs.
+        - P(|guess − truth| ≤ h | i) ≥ confidence for every result i.
+        - Rounding is on the safe side: h is the smallest one for some confidence that is larger by at most
+          (outputs + 16) 2⁻⁵³. This excess is below 10⁻¹² for up to 4,096 outputs.
         """
         wanted = checked_confidence(confidence)
         x = self._points()
@@ -160,7 +161,7 @@ class TableAccuracy:
         for own, row in zip(x, self.of.probabilities(), strict=True):
             away = np.abs(read - own).max(axis=1)[row > 0]
             order = np.argsort(away)
-            beyond = np.cumsum(row[row > 0][order][::-1])[::-1]  # of this error or a larger one
+            beyond = np.cumsum(row[row > 0][order][::-1])[::-1]  # the probability of this error or a larger one
             kept = max(1, int((beyond > missed).sum()))
             worst = max(worst, float(away[order[kept - 1]]))
         return worst
@@ -178,33 +179,33 @@ class TableAccuracy:
         return found
 
     def posteriors(self, prior: npt.ArrayLike) -> Floats:
-        """P(i | o) under a prior, (outputs, n); a row of zeros for an output that never occurs.
+        """Return P(i | o) under a prior, (outputs, n); a row of zeros for an output that never occurs.
 
         Raises:
-            WorkloadError: the prior is none.
+            WorkloadError: The prior is not valid.
         """
         joint = (checked_prior(self.of.graph.n, prior)[:, None] * self.of.probabilities()).T
         whole = joint.sum(axis=1, keepdims=True)
         return np.asarray(np.divide(joint, whole, out=np.zeros_like(joint), where=whole > 0))
 
     def posterior(self, prior: npt.ArrayLike, output: int) -> Floats:
-        """P(i | o) of one output under a prior, (n,)."""
+        """Return P(i | o) of one output under a prior, (n,)."""
         return np.asarray(self.posteriors(prior)[output])
 
     def leakage(self, prior: npt.ArrayLike) -> float:
-        """Min-entropy leakage about the result, in bits: log2(Σ_o max_i π_i P(o | i) / max π).
+        """Return the min-entropy leakage about the result, in bits: log2(Σ_o max_i π_i P(o | i) / max π).
 
         Raises:
-            WorkloadError: the prior is none.
+            WorkloadError: The prior is not valid.
 
-        Source: proposition 5.
+        **Source.** Proposition 5.
         """
         pi = checked_prior(self.of.graph.n, prior)
         return math.log2(self.expected_gain(pi) / pi.max())
 
 
 def points(results: Sequence[object]) -> Floats | None:
-    """Labels as points, (n, places), if they are numbers or tuples of numbers of one length; else None."""
+    """Return labels as points, (n, components), if they are numbers or tuples of numbers of one length; else None."""
     listed = [r if isinstance(r, tuple) else (r,) for r in results]
     numbers = all(is_real(x) for r in listed for x in r)
     if not numbers or len({len(r) for r in listed}) != 1:
@@ -213,10 +214,10 @@ def points(results: Sequence[object]) -> Floats | None:
 
 
 def checked_gain(n: int, gain: npt.ArrayLike) -> Floats:
-    """A gain matrix as floats, (n, guesses).
+    """Return a gain matrix as floats, (n, guesses).
 
     Raises:
-        WorkloadError: it has no n rows of one length, or a number that is not finite.
+        WorkloadError: The matrix does not have n rows of one length, or has a number that is not finite.
     """
     try:
         own = np.asarray(gain, dtype=np.float64)
@@ -238,7 +239,7 @@ def _means(table: Floats, values: Floats) -> Floats:
 
 
 Accuracy = TableAccuracy | BoxAccuracy | StaircaseAccuracy
-"""How good some mechanism is: `hit_rate`, `mae`, `rmse`, `margin`, `posterior`, `leakage`."""
+"""The accuracy of a mechanism: `hit_rate`, `mae`, `rmse`, `margin`, `posterior`, `leakage`."""
 
 
 @overload
@@ -250,10 +251,10 @@ def accuracy(mechanism: Mechanism) -> Accuracy: ...
 
 
 def accuracy(mechanism: Mechanism) -> Accuracy:
-    """How good a mechanism is, by the kind it is of.
+    """Return the accuracy of a mechanism, by its kind.
 
     Raises:
-        WorkloadError: it answers by ranks: what its answers are like does not follow from the true answer.
+        WorkloadError: The mechanism answers by ranks: the true answer does not determine its accuracy.
     """
     if isinstance(mechanism, RankMechanism):
         raise WorkloadError(

@@ -1,7 +1,7 @@
-"""Finite mechanisms without a table, made and judged: for sums and counts with millions of results.
+"""Finite mechanisms without a table, for sums and counts with millions of results: construction and accuracy.
 
-What keeps them private stands in :mod:`fitnoise.kernel.designs.lazy` and `clamped` beside it; here is what only
-costs accuracy: whether tight constraints exist, the weights that are tried, and how good the answers are.
+**Trust.** The proofs of privacy are in :mod:`fitnoise.kernel.designs.lazy` and `clamped`. A mistake here costs accuracy
+only: the existence of tight constraints, the weights of the search, and the accuracy of the answers.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from fitnoise.mechanisms.finite.similarity import Similarity
 from fitnoise.request.targets import checked_confidence
 
 BAND_LIMIT = 2**26
-"""Most results times the step, on one axis: what solving for the weights holds, about 2 GB at the limit."""
+"""Most results times the step, on one axis: the solver for the weights needs about 2 GB at the limit."""
 
 MARGIN_ERROR = 1e-12
-"""A coverage that is above a confidence by less is taken to be below it."""
+"""Excess of a coverage over a confidence that is treated as a shortfall."""
 
 _WEIGHT_BITS = 58
 
@@ -57,49 +57,49 @@ _ROUNDS = 4
 _RESERVE = Fraction(1, 2**46)
 
 _RESERVE_SLOW = Fraction(1, 2**55)
-"""What is kept of ε for what bounds of rows leave open: the first, and the second over the smaller of ε and 1."""
+"""Parts of ε reserved for the bounds of rows: the first, and the second over the smaller of ε and 1."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class BoxAccuracy:
-    """How good a mechanism P(o | i) ∝ α^d(i,o) Z_o is. of: the mechanism."""
+    """The accuracy of a mechanism P(o | i) ∝ α^d(i,o) Z_o. `of`: The mechanism."""
 
     of: LazyMechanism
 
     def hits(self) -> Floats:
-        """The probability of the right answer for every result, (n,): Z_i / N_i, each within a part of 10⁻¹³."""
+        """Return the probability of the right answer for every result, (n,): Z_i / N_i, each within a part of 10⁻¹³."""
         return np.asarray((self.of.weights / self.of.sums).ravel())
 
     def hit_rate(self, prior: npt.ArrayLike) -> float:
-        """The probability of the right answer under a prior.
+        """Return the probability of the right answer under a prior.
 
         Raises:
-            WorkloadError: the prior is none.
+            WorkloadError: The prior is not valid.
         """
         return float(checked_prior(self.of.graph.n, prior) @ self.hits())
 
     def absolute_errors(self) -> Floats:
-        """E |answer − truth| for every result, (n,), in units of the axes; for several axes the sum over them.
+        """Return E |answer − truth| for every result, (n,), in units of the axes; for several axes the sum over them.
 
-        By Fourier transform, with an error of some 10⁻¹² of the largest.
+        A Fourier transform computes it, with an error of about 10⁻¹² of the largest value.
         """
         return self._mean(np.abs)
 
     def squared_errors(self) -> Floats:
-        """E (answer − truth)² for every result, (n,), in units of the axes; for several axes the sum over them."""
+        """Return E (answer − truth)² for every result, (n,), in units of the axes; for several axes the sum."""
         return self._mean(np.square)
 
     def mae(self, prior: npt.ArrayLike) -> float:
-        """The mean absolute error under a prior."""
+        """Return the mean absolute error under a prior."""
         return float(checked_prior(self.of.graph.n, prior) @ self.absolute_errors())
 
     def rmse(self, prior: npt.ArrayLike) -> float:
-        """The root of the mean squared error under a prior."""
+        """Return the root of the mean squared error under a prior."""
         return math.sqrt(checked_prior(self.of.graph.n, prior) @ self.squared_errors())
 
     def _mean(self, of: Callable[[Integers], Integers]) -> Floats:
-        """Σ_o α^d(i,o) Z_o Σ_k of(i_k − o_k) / N_i: a convolution, made a ring that is long enough."""
+        """Return Σ_o α^d(i,o) Z_o Σ_k of(i_k − o_k) / N_i: a convolution, on a ring that is long enough."""
         sizes = [fft.next_fast_len(2 * s - 1, real=True) for s in self.of.weights.shape]
         far: Any = 0
         size: Any = 0
@@ -115,10 +115,10 @@ class BoxAccuracy:
         return np.asarray((inside / (self.of.sums / float(self.of.top))).ravel())
 
     def posterior(self, prior: npt.ArrayLike, output: int) -> Floats:
-        """P(i | o) of one output under a prior, (n,); zeros for an output that never occurs.
+        """Return P(i | o) of one output under a prior, (n,); zeros for an output that never occurs.
 
         Raises:
-            WorkloadError: the prior is none.
+            WorkloadError: The prior is not valid.
         """
         pi = checked_prior(self.of.graph.n, prior)
         far = self.of.box.distances_from(np.array([range(self.of.graph.n)[output]]))[0]
@@ -129,15 +129,15 @@ class BoxAccuracy:
         return np.asarray(joint / whole if whole > 0 else joint)
 
     def leakage(self, prior: npt.ArrayLike) -> float:
-        """Min-entropy leakage about the result, in bits: log2(Σ_o max_i π_i P(o | i) / max π).
+        """Return the min-entropy leakage about the result, in bits: log2(Σ_o max_i π_i P(o | i) / max π).
 
-        The largest π_i α^d(i,o) / N_i of all i are passed on from neighbour to neighbour until none changes, or what
-        changes is below a part of 10⁻¹⁸.
+        The largest π_i α^d(i,o) / N_i of all i spread from neighbour to neighbour. The iteration ends when nothing
+        changes, or when the changes are below a part of 10⁻¹⁸.
 
         Raises:
-            WorkloadError: the prior is none.
+            WorkloadError: The prior is not valid.
 
-        Source: proposition 5.
+        **Source.** Proposition 5.
         """
         from scipy.ndimage import maximum_filter  # takes as long as a small plan
 
@@ -152,15 +152,15 @@ class BoxAccuracy:
                 return math.log2(float((best * (self.of.weights / float(self.of.top))).sum() / pi.max()))
 
     def margin(self, confidence: float) -> int:
-        """The smallest h such that the answer is within h of the truth with this probability, whatever the truth.
+        """Return the smallest h such that the answer is within h of every truth with this probability.
 
-        For several axes all of them are within h at once: h is the largest of their errors. In units of the axes.
+        For several axes all of them are within h jointly: h is the largest of their errors. In units of the axes.
 
         Args:
-            confidence: a number above 0 and below 1.
+            confidence: A number above 0 and below 1.
 
         Raises:
-            WorkloadError: the confidence is none.
+            WorkloadError: The confidence is out of range.
 
         **Guarantees**
 
@@ -170,14 +170,14 @@ class BoxAccuracy:
         wanted = checked_confidence(confidence)
         box = self.of.box
         missed = _Tails(box, self.of.alpha, self.of.weights, self.of.bounds) if len(box.shape) == 1 else self._beyond
-        least, most = -1, max(box.shape) - 1  # nothing is beyond the most
+        least, most = -1, max(box.shape) - 1  # no error exceeds `most`
         while most - least > 1:
             middle = min(2 * least + 2, (least + most) // 2)
             least, most = (least, middle) if missed(middle) + MARGIN_ERROR <= 1 - wanted else (middle, most)
         return most
 
     def _beyond(self, h: int) -> float:
-        """At least the largest probability of an error above h on some axis."""
+        """Return an upper bound on the probability of an error above h on some axis."""
         near, whole = layers(self.of.box, self.of.alpha, self.of.weights, h), self.of.bounds
         low = np.ldexp((near.values - near.off).astype(np.float64), -near.unit)
         return float((1 - low / np.ldexp((whole.values + whole.off).astype(np.float64), -whole.unit)).max())
@@ -186,7 +186,7 @@ class BoxAccuracy:
 @final
 @dataclass(frozen=True, eq=False)
 class _Tails:
-    """The largest probability of an error above h, but for rounding, which is 10⁻¹⁴ or less.
+    """The largest probability of an error above h, up to rounding of at most 10⁻¹⁴.
 
     With q = ⌊h/v⌋ and e = (q + 1) v, the sum of α^d(i,o) Z_o over all o > i + h is
 
@@ -224,9 +224,9 @@ class _Tails:
 @final
 @dataclass(frozen=True, eq=False)
 class StaircaseAccuracy:
-    """How good clamped staircase noise is, by sums over m of uniform noises (:mod:`fitnoise.kernel.designs.clamped`).
+    """The accuracy of clamped staircase noise, by sums over uniform noises (:mod:`fitnoise.kernel.designs.clamped`).
 
-    of: the mechanism.
+    `of`: The mechanism.
     """
 
     of: ClampedMechanism
@@ -239,7 +239,7 @@ class StaircaseAccuracy:
         return np.asarray(weights / (weights @ self._product(range(len(self.of.steps)))))
 
     def _product(self, axes: range | list[int]) -> Floats:
-        """Π (2 m v_k + 1) over some axes, for every m."""
+        """Return Π (2 m v_k + 1) over some axes, for every m."""
         m = np.arange(self.of.terms)
         out = np.ones(len(m))
         for k in axes:
@@ -247,14 +247,14 @@ class StaircaseAccuracy:
         return out
 
     def _single(self, k: int) -> Floats:
-        """P(|x_k| = t) / (1 if t = 0 else 2) of one axis, t = 0 …, as far as its results go."""
+        """Return P(|x_k| = t) / (1 if t = 0 else 2) of one axis, for t = 0 … up to its last result."""
         rest = self._series * self._product([j for j in range(len(self.of.steps)) if j != k])
         tails = np.append(np.cumsum(rest[::-1])[::-1], 0.0)
         t = np.arange(self.of.shape[k])
         return np.asarray(tails[np.minimum(-(-t // self.of.steps[k]), len(tails) - 1)])
 
     def hits(self) -> Floats:
-        """The probability of the right answer for every result, (n,): larger at the ends, which gather."""
+        """Return the probability of the right answer for every result, (n,): larger at the ends, due to clamping."""
         m = np.arange(self.of.terms)
         out = np.ones(())
         classes = [np.zeros(s, dtype=np.intp) for s in self.of.shape]
@@ -271,16 +271,16 @@ class StaircaseAccuracy:
         return np.asarray(out.ravel())
 
     def hit_rate(self, prior: npt.ArrayLike) -> float:
-        """The probability of the right answer under a prior."""
+        """Return the probability of the right answer under a prior."""
         return float(checked_prior(self.of.graph.n, prior) @ self.hits())
 
     def margin(self, confidence: float) -> int:
-        """An h such that P(every axis of the answer is within h of the truth | i) ≥ confidence for every result i.
+        """Return h with P(every axis of the answer is within h of the truth | i) ≥ confidence for every result i.
 
-        The smallest, unless every result is within h of an end of its range; clamping helps there.
+        It is the smallest such h, unless every result is within h of an end of its range: clamping helps there.
 
         Raises:
-            WorkloadError: the confidence is not strictly between 0 and 1.
+            WorkloadError: The confidence is not strictly between 0 and 1.
         """
         wanted = checked_confidence(confidence) + MARGIN_ERROR
         m = np.arange(self.of.terms)
@@ -298,15 +298,15 @@ class StaircaseAccuracy:
         return high
 
     def mae(self, prior: npt.ArrayLike) -> float:
-        """The mean absolute error under a prior; for several axes the sum over them."""
+        """Return the mean absolute error under a prior; for several axes the sum over them."""
         return self._mean(prior, lambda t: np.ones(len(t)))
 
     def rmse(self, prior: npt.ArrayLike) -> float:
-        """The root of the mean squared error under a prior."""
+        """Return the root of the mean squared error under a prior."""
         return math.sqrt(self._mean(prior, lambda t: 2.0 * t - 1))
 
     def _mean(self, prior: npt.ArrayLike, growth: Callable[[Floats], Floats]) -> float:
-        """Σ_i π_i Σ_k E f(|clamped x_k|), f(0) = 0 and f(t) − f(t − 1) = growth(t)."""
+        """Return Σ_i π_i Σ_k E f(|clamped x_k|), f(0) = 0 and f(t) − f(t − 1) = growth(t)."""
         pi = checked_prior(self.of.graph.n, prior).reshape(self.of.shape)
         total = 0.0
         for k, size in enumerate(self.of.shape):
@@ -319,10 +319,10 @@ class StaircaseAccuracy:
         return total
 
     def leakage(self, prior: npt.ArrayLike) -> float:
-        """Min-entropy leakage about the result in bits, where all results are equally likely: log2(n · hit rate).
+        """Return the min-entropy leakage about the result in bits, for the uniform prior: log2(n · hit rate).
 
         Raises:
-            WorkloadError: the prior is another.
+            WorkloadError: The prior is not uniform.
         """
         pi = checked_prior(self.of.graph.n, prior)
         if pi.max() - pi.min() > 1e-12 / self.of.graph.n:
@@ -336,7 +336,7 @@ class StaircaseAccuracy:
         return math.log2(float(self.hits().sum()))
 
     def posterior(self, prior: npt.ArrayLike, output: int) -> Floats:
-        """P(i | o) of one output under a prior, (n,)."""
+        """Return P(i | o) of one output under a prior, (n,)."""
         pi = checked_prior(self.of.graph.n, prior)
         m = np.arange(self.of.terms)
         at = np.unravel_index(output, self.of.shape)
@@ -356,27 +356,28 @@ class StaircaseAccuracy:
 
 
 def lazy_tight_constraints(graph: QueryGraph, epsilon: float | Fraction) -> LazyMechanism:
-    """The mechanism of tight constraints on a box of up to RESULTS_LIMIT results, without a table.
+    """Return the mechanism of tight constraints on a box of up to RESULTS_LIMIT results, without a table.
 
-    It is made for an ε′ below ε by some 10⁻¹⁴, for which existence is decided; privacy is proven for ε.
+    It is constructed for an ε′ below ε by about 10⁻¹⁴, for which existence is decided; privacy is proven for ε.
 
     Args:
-        graph: the graph of a sum, of counts that do not restrict each other, or of another box.
+        graph: The graph of a sum, of independent counts, or of another box.
         epsilon: ε.
 
     Returns:
         The mechanism; draw with `fitnoise.kernel.noise.by_distance`.
 
     Raises:
-        PlanError: the results are no box, or too many; the mechanism does not exist at this ε, or existence is not
-            proven; privacy could not be proven; or drawing would take too many tries. Nothing is clipped.
-        WorkloadError: ε is no number of its range.
+        PlanError: The results are not a box, or too many. The mechanism does not exist at this ε, or no proof
+            decides its existence. Privacy is not proven, or a draw would take too many attempts. No weight is clipped.
+        WorkloadError: ε is out of range.
 
     **Guarantees**
 
-    - ε-private, exactly; probabilities are those of `tight_constraints` to about 1e-12, entry by entry.
+    - The mechanism is ε-private, exactly. Its probabilities are those of `tight_constraints` to about 1e-12, entry by
+      entry.
 
-    Source: definition 7, section 5.
+    **Source.** Definition 7, section 5.
     """
     exact = rational(epsilon)
     inner = exact - _RESERVE - _RESERVE_SLOW / min(exact, Fraction(1))
@@ -417,14 +418,15 @@ def lazy_tight_constraints(graph: QueryGraph, epsilon: float | Fraction) -> Lazy
 
 
 def _existing(graph: QueryGraph, epsilon: Fraction) -> Floats:
-    """A z ≥ 0 with Φ z = 1 but for rounding, or the refusal that says why not."""
+    """Return a z ≥ 0 with Φ z = 1 up to rounding, or raise with the reason against one."""
     decision = existence(graph, epsilon)
     z = decision.weights
     if decision.verdict is Verdict.NO:
         raise without_tight_constraints(epsilon, None if z is None else float(z.min()))
     if decision.verdict is Verdict.UNDECIDED or z is None:
         raise tight_constraints_undecided(epsilon, decision.reason)
-    # An entry that is proven to be at least 0 may be computed as less, by its error; it is 0 then, to that error.
+    # An entry that is proven to be at least 0 may be computed as less, by its error. It is then set to 0, within that
+    # error.
     z = np.where((z < 0) & (z >= -decision.radius), 0.0, z)
     if z.min() < 0:
         raise certificate_contradicted()
@@ -432,16 +434,16 @@ def _existing(graph: QueryGraph, epsilon: Fraction) -> Floats:
 
 
 def _wholes(z: Floats, bits: int) -> Integers:
-    """Whole numbers in proportion to z, the largest of them 2^bits."""
+    """Return integers in proportion to z, the largest of them 2^bits."""
     return np.asarray(np.rint(np.ldexp(z / z.max(), bits)), dtype=np.int64)
 
 
 def clamped_staircase(graph: QueryGraph, epsilon: float | Fraction) -> ClampedMechanism:
-    """Staircase noise for a box of up to RESULTS_LIMIT results, at every ε whose errors can be summed up.
+    """Return staircase noise for a box of up to RESULTS_LIMIT results, at every ε for which errors can be summed.
 
     Raises:
-        PlanError: the results are no box, or too many, or ε is too small.
-        WorkloadError: ε is no number of its range.
+        PlanError: The results are not a box, or too many, or ε is too small.
+        WorkloadError: ε is out of range.
     """
     exact = rational(epsilon)
     return ClampedMechanism(graph, exact, alpha_just_above(exact))

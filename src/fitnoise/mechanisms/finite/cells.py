@@ -1,15 +1,16 @@
-"""Cells: results that look alike from everywhere, so that one number stands for all of them.
+"""Cells: an equitable partition of results, so that one number stands for all results of a cell.
 
-Let Φ be a symmetric matrix whose entries depend on distances, and let the results be split into cells such that every
-result of a cell sees equally many results of every cell at every distance (an *equitable* partition). With
+**Statement.** Let Φ be a symmetric matrix whose entries depend on distances. Let the results be split into cells: an
+*equitable* partition, in which all results of a cell have equally many results of every cell at every distance. With
 
     B_CD = Σ_{j in D} Φ_ij    for any i in C
 
-and a right-hand side b that is constant on cells: if B w = b, then z_i = w_{cell(i)} solves Φ z = b; and if Φ z = b,
-the averages of z over the cells solve B w = b. So a non-negative z exists iff a non-negative w does, whether Φ is
-singular or not. Orbits of symmetries of the graph are such cells; so are coarser ones found by refinement.
+and a right-hand side b that is constant on cells: if B w = b, then z_i = w_{cell(i)} solves Φ z = b. If Φ z = b, the
+averages of z over the cells solve B w = b. So a non-negative z exists if and only if a non-negative w does, for a
+singular or regular Φ. Orbits of symmetries of the graph are such cells, and refinement finds coarser ones.
 
-Source: the averages: |C| B_CD = |D| B_DC by symmetry, hence Σ_{i in C} (Φ z)_i / |C| = Σ_D B_CD · average of z over D.
+**Proof** for the averages: |C| B_CD = |D| B_DC by symmetry, hence Σ_{i in C} (Φ z)_i / |C| = Σ_D B_CD · average of z
+over D.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from fitnoise.kernel.arrays import Integers
 from fitnoise.kernel.designs.graphs import Box, Complete, Cycle, QueryGraph, Simplex
 
 REFINED_LIMIT = 2500
-"""Most results for which cells are found by refinement."""
+"""Most results for which refinement finds cells."""
 
 ENTRIES_LIMIT = 40_000_000
-"""Most distances from representatives to results that are held."""
+"""Most distances from representatives to results in memory."""
 
 
 @final
@@ -36,8 +37,8 @@ class Cells:
     """An equitable partition.
 
     Attributes:
-        of: the cell of every result, (n,), counted from 0 in the order of first results.
-        first: the first result of every cell, (m,).
+        of: The cell of every result, (n,), counted from 0 in the order of first results.
+        first: The first result of every cell, (m,).
     """
 
     of: Integers
@@ -50,15 +51,16 @@ class Cells:
 
 
 def cells(graph: QueryGraph, colours: NDArray[Any] | None = None) -> Cells:
-    """An equitable partition, as coarse as can be found at once.
+    """Return an equitable partition, as coarse as this function can find.
 
     Args:
-        graph: the graph.
-        colours: whole numbers, (n,): results of different colour are kept apart. None: all have one colour.
+        graph: The graph.
+        colours: Integers, (n,): results of different colour are in different cells. None for one colour.
 
     **Guarantees**
-        * equitable for the distances of the graph, and as fine as the colours: always, whatever the size;
-        * the same cells for the same graph; with no colours, one cell for a ring or a complete graph.
+        * The partition is equitable for the distances of the graph, and at least as fine as the colours, for any size.
+        * The function returns the same cells for the same graph. With no colours, a ring or a complete graph is one
+          cell.
     """
     n, structure = graph.n, graph.structure
     if colours is None and isinstance(structure, Cycle | Complete):
@@ -73,7 +75,7 @@ def cells(graph: QueryGraph, colours: NDArray[Any] | None = None) -> Cells:
 
 
 def _folded(box: Box) -> Integers:
-    """Orbits under reflecting every axis and exchanging axes that are alike."""
+    """Return orbits under reflections of all axes and exchanges of axes of equal size and step."""
     kinds = list(zip(box.shape, box.steps, strict=True))
     folded = [
         np.minimum(x, s - 1 - x) for x, s in zip(np.unravel_index(np.arange(box.n), box.shape), box.shape, strict=True)
@@ -87,7 +89,7 @@ def _folded(box: Box) -> Integers:
 
 
 def _refined(graph: QueryGraph, colour: Integers) -> Integers:
-    """Split cells by what they see until nothing changes."""
+    """Split cells by their distances to cells until no cell changes."""
     d = graph.distances()
     steps = np.where(np.isfinite(d), d, graph.n).astype(np.int64)
     count = int(colour.max()) + 1
@@ -100,7 +102,7 @@ def _refined(graph: QueryGraph, colour: Integers) -> Integers:
 
 
 def _rows(matrix: NDArray[Any]) -> Integers:
-    """The same number for equal rows, from 0."""
+    """Return equal numbers for equal rows, from 0."""
     return np.asarray(np.unique(matrix, axis=0, return_inverse=True)[1], dtype=np.int64).ravel()
 
 

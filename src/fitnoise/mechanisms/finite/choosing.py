@@ -1,4 +1,4 @@
-"""The mechanism for a question: what is tried, without data, and what is taken."""
+"""The choice of the mechanism for a question, without data."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from fitnoise.mechanisms.finite.priors import checked_prior, uniform
 from fitnoise.mechanisms.finite.ranks import by_ranks
 
 NEGLIGIBLE = 0.02
-"""Part of the best hit rate that is given up for a smaller mean squared error. Below the ε of tight constraints, a
-residual column is right most often, and now and then far off."""
+"""Part of the best hit rate that may be lost for a smaller mean squared error. Below the ε of tight constraints, a
+residual column has the best hit rate, with rare large errors."""
 
 SLOW = 800
-"""Most results for which every mechanism is tried; beyond, those that take minutes are left out."""
+"""Most results for which all mechanisms are compared; above it, those that take minutes are left out."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Made:
-    """A mechanism for a question, and what it was chosen from.
+    """A mechanism for a question, and the comparison behind it.
 
-    mechanism: its answers are the best readings of its outputs under the prior. why: one or two sentences. choice: the
-    comparison; None where there are too many results for one, or where the true answer is not all that is looked at.
+    mechanism: Its answers are the best guesses for its outputs under the prior. why: One or two sentences. choice: The
+    comparison; None if there are too many results, or if the mechanism uses more than the true answer.
     """
 
     mechanism: Mechanism
@@ -45,14 +45,14 @@ class Made:
 
 
 def choose(query: FiniteQuery, domain: Domain, of: Adjacency) -> Made:
-    """The mechanism for a question, with the best reading of its outputs. Data-free, and the same every time.
+    """Choose the mechanism for a question, with the best guesses for its outputs. Reads no data; always the same.
 
-    Medians and quantiles are answered by ranks; with a prior of the answer, or another aim on average over it, by the
-    true answer alone, like all others.
+    Medians and quantiles are answered by ranks. If the question has a prior of the answer, or another aim on average
+    over a prior, its answer uses the true answer alone. The answers to all other questions do so too.
 
     Raises:
-        WorkloadError: the question, or its prior, cannot be used.
-        PlanError: no mechanism could be made.
+        WorkloadError: The question, or its prior, cannot be used.
+        PlanError: No mechanism exists.
     """
     query.check(domain)
     ranks = query.ranks(of)

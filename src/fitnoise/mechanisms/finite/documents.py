@@ -1,15 +1,16 @@
-"""Mechanisms as plain JSON values: the integers that are drawn from, as short as their form allows.
+"""Mechanisms as plain JSON values: their integers, in the shortest form that the mechanism allows.
 
-| form | what is written | for |
+| form | content | mechanisms |
 |---|---|---|
 | `distance` | a value for every distance, and a column for every output | tight constraints, residual column |
-| `formula` | nothing: graph and ε say all | staircase, geometric, randomised response |
-| `rows` | every row | what a linear program found, and the rest, for few results |
+| `formula` | empty: graph and ε determine it | staircase, geometric, randomised response |
+| `rows` | every row | linear program and others, for few results |
 | `box` | α, and a weight for every result, runs of equal ones as one | tight constraints without a table |
 | `clamped` | α | staircase noise without a table |
 | `ranks` | α | medians and quantiles by ranks |
 
-Who reads one trusts nothing in it: the mechanism is made again from these integers, and its privacy proven again.
+**Trust.** The reader trusts no content: it constructs the mechanism again from these integers, and proves its privacy
+again.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from fitnoise.mechanisms.finite import families
 from fitnoise.mechanisms.finite.exact import hops
 
 ROWS_LIMIT = 128
-"""Most results whose rows are written out."""
+"""Most results for the form `rows`."""
 
 _FORMULAS: dict[str, Callable[[QueryGraph, Fraction], FiniteMechanism]] = {
     "staircase": families.staircase,
@@ -50,10 +51,10 @@ _WHOLE = re.compile(r"\d{1,400}", re.ASCII)
 
 
 def document(mechanism: Mechanism) -> dict[str, Any]:
-    """The mechanism as plain JSON values; integers beyond 2⁵³ are written as texts.
+    """Return the mechanism as plain JSON values; integers beyond 2⁵³ become strings.
 
     Raises:
-        PlanError: it has no short form, and more than ROWS_LIMIT results.
+        PlanError: The mechanism has no short form, and more than ROWS_LIMIT results.
 
     **Guarantees**
 
@@ -91,12 +92,12 @@ def document(mechanism: Mechanism) -> dict[str, Any]:
 
 
 def read(graph: QueryGraph, epsilon: Fraction, given: Mapping[str, Any], ranks: Ranks | None = None) -> Mechanism:
-    """The mechanism of a document, made and proven anew.
+    """Return the mechanism of a document, constructed and proven again.
 
-    ranks: how values are scored, of a question that can be answered by ranks.
+    ranks: The scores of values, for a question that can be answered by ranks.
 
     Raises:
-        PlanError: the document is none, or not ε-private for the graph.
+        PlanError: The document is not valid, or its mechanism is not ε-private for the graph.
     """
     form, family = given["form"], given["family"]
     odd = (form, family) in (("clamped", "tight constraints"), ("box", "staircase"))
@@ -183,7 +184,7 @@ def _lazy(graph: QueryGraph, epsilon: Fraction, family: str, given: Mapping[str,
 
 
 def _by_distance(mechanism: FiniteMechanism) -> dict[str, Any] | None:
-    """The short form of values that depend on the distance only; None where they do not."""
+    """Return the short form of values that depend on the distance only; None for other values."""
     w, n = mechanism.weights, mechanism.graph.n
     if w.codes.shape[1] not in (n, n + 1) or len(w.values) > n + 1:
         return None
@@ -229,7 +230,7 @@ def _same(a: Weights, b: Weights) -> bool:
 
 
 def _runs(numbers: Sequence[int], step: int = 0) -> list[list[int | str]]:
-    """[first, length] of every run in which each number is the one before and `step`."""
+    """Return [first, length] of every run in which each number is the previous number plus `step`."""
     x = np.array(numbers, dtype=object if max(map(abs, numbers), default=0) >= 2**62 else np.int64)
     breaks = np.flatnonzero(np.diff(x) != step) + 1
     starts = np.r_[0, breaks].astype(np.int64)
@@ -273,7 +274,7 @@ def _listed(given: Any) -> list[Any]:
 
 
 def _short(x: int) -> int | str:
-    """JSON readers keep whole numbers up to 2⁵³."""
+    """Return x, as a string from 2⁵³ on: JSON readers keep smaller integers exactly."""
     return x if abs(x) < 2**53 else str(x)
 
 

@@ -1,16 +1,18 @@
-"""Proven solutions of linear systems: fixed-point whole numbers, exact fractions, and rounding that is accounted for.
+"""Proven solutions of linear systems: fixed-point integers, exact fractions, and bounds on rounding.
 
-A number is held as a whole number x that stands for x · 2⁻¹⁹². Let R be a floating-point inverse of B, β ≥ ‖I − R B‖
-in the row-sum norm with every rounding error added, and w̃ any vector with the residual r = b − B w̃. If β < 1 then B is
-not singular, and the true solution w of B w = b has
+A number is stored as an integer x that stands for x · 2⁻¹⁹².
+
+**Statement.** Let R be a floating-point inverse of B. Let β ≥ ‖I − R B‖ in the row-sum norm, with every rounding error
+added. Let w̃ be any vector, with the residual r = b − B w̃. If β < 1 then B is not singular, and the true solution w of
+B w = b has
 
     |w − w̃|_∞ ≤ |R r|_∞ / (1 − β).
 
-The residual is computed in whole numbers and w̃ is refined until it is some 50 digits small, so that the sign of w_i is
-known whenever |w_i| is above that. Nothing here is a tolerance: a sign is proven or it is not.
+The residual is computed in integers, and w̃ is refined until the residual is below some 50 digits. So the sign of w_i
+is known if |w_i| is above that. The module uses no tolerance: a sign is proven or it is not.
 
-Source: Rump: Verification methods: rigorous results using floating-point arithmetic, Acta Numerica 19, 2010, section
-10; elimination without fractions: Bareiss, Mathematics of Computation 22, 1968.
+**Source.** Rump: Verification methods: rigorous results using floating-point arithmetic, Acta Numerica 19, 2010,
+section 10; elimination without fractions: Bareiss, Mathematics of Computation 22, 1968.
 """
 
 from __future__ import annotations
@@ -39,10 +41,10 @@ UNIT = 2.0**-53
 """Largest relative error of one operation in floating point."""
 
 LARGEST_EPSILON = 1000
-"""Beyond it e^(−ε) is 0 in most arithmetic."""
+"""Largest ε: above it e^(−ε) is 0 in most arithmetic."""
 
 INVERTED_LIMIT = 24
-"""Most rows of a matrix that is inverted in exact fractions where floating point does not do."""
+"""Most rows of a matrix whose inverse is computed in exact fractions if floating point fails."""
 
 _DIGITS = 80
 """Decimal digits of powers: more than BITS."""
@@ -50,7 +52,7 @@ _DIGITS = 80
 _ROUNDS = 40
 
 _CONTRACTION = 0.5
-"""Largest β that is used."""
+"""Largest accepted β."""
 
 
 @final
@@ -59,8 +61,8 @@ class Level:
     """The privacy parameter as an exact number: ε, or α = e^(−ε).
 
     Attributes:
-        epsilon: an exact ε > 0; None where α is exact.
-        alpha: an exact α in (0, 1); None where ε is.
+        epsilon: An exact ε > 0; None if α is exact.
+        alpha: An exact α in (0, 1); None if ε is exact.
     """
 
     epsilon: Fraction | None
@@ -70,13 +72,13 @@ class Level:
         return float(self.epsilon) if self.epsilon is not None else -math.log(self.alpha or 1)
 
     def powers(self, count: int) -> list[int]:
-        """α⁰ … α^(count−1) in fixed point, each off by less than one unit."""
+        """Return α⁰ … α^(count−1) in fixed point, each with an error below one unit."""
         if self.alpha is not None:
             exact, result = Fraction(1 << BITS), []
             for _ in range(count):
                 result.append(round(exact))
                 exact = Fraction(0) if exact < 1 else exact * self.alpha
-                if exact and exact.denominator.bit_length() > 4096:  # less than 2⁻²⁵⁶ is added by cutting it
+                if exact and exact.denominator.bit_length() > 4096:  # the cut changes it by less than 2⁻²⁵⁶
                     exact = Fraction(int(exact * (1 << 256)), 1 << 256)
             return result
         assert self.epsilon is not None  # noqa: S101
@@ -91,10 +93,10 @@ class Level:
 
 
 def level(epsilon: float | Fraction | None, alpha: Fraction | None = None) -> Level:
-    """The exact privacy parameter meant: a float is the fraction it is.
+    """Return the exact privacy parameter; a float is taken as its exact fraction.
 
     Raises:
-        WorkloadError: not exactly one of both is given, ε is not above 0 and at most LARGEST_EPSILON, or α is not a
+        WorkloadError: Not exactly one of both is given. ε is not above 0 and at most LARGEST_EPSILON, or α is not a
             fraction in (0, 1).
     """
     if (epsilon is None) == (alpha is None):
@@ -131,14 +133,14 @@ def level(epsilon: float | Fraction | None, alpha: Fraction | None = None) -> Le
 
 
 def whole_steps(distances: Floats) -> tuple[Integers, int]:
-    """Distances as positions in a list of powers, and the length of that list; ∞ is its last position, for α^∞ = 0."""
+    """Return distances as indices in a list of powers, and its length; ∞ is the last index, for α^∞ = 0."""
     finite = np.isfinite(distances)
     farthest = int(distances[finite].max()) if finite.any() else 0
     return np.where(finite, distances, farthest + 1).astype(np.int64), farthest + 2
 
 
 def by_cell(matrix: NDArray[Any], cells: Cells) -> NDArray[Any]:
-    """Sums of columns over the cells, (…, rows, m)."""
+    """Return sums of columns over the cells, (…, rows, m)."""
     order = np.argsort(cells.of, kind="stable")
     starts = np.searchsorted(cells.of[order], np.arange(cells.m))
     return np.asarray(np.add.reduceat(matrix[..., order], starts, axis=-1))
@@ -150,9 +152,9 @@ class Quotient:
     """B of :mod:`fitnoise.mechanisms.finite.cells` for every α: B_CD = Σ_{j in D} α^d(i,j), i the first result of C.
 
     Attributes:
-        cells: the cells.
-        steps: distances from their first results as positions in a list of powers, (m, n).
-        count: the length of that list; its last entry is 0, for ∞.
+        cells: The cells.
+        steps: Distances from their first results as indices in a list of powers, (m, n).
+        count: The length of that list; its last entry is 0, for ∞.
     """
 
     cells: Cells
@@ -161,27 +163,27 @@ class Quotient:
 
     @classmethod
     def of(cls, graph: QueryGraph, cells: Cells) -> Quotient:
-        """The quotient of a graph.
+        """Return the quotient of a graph.
 
         Raises:
-            WorkloadError: the graph is too large for its distances.
+            WorkloadError: The graph is too large for its distances.
         """
         steps, count = whole_steps(graph.distances_from(cells.first))
         return cls(cells, steps, count)
 
     def floats(self, epsilon: float | Floats, moment: int = 0) -> Floats:
-        """Σ_{j in D} d^moment e^(−ε d), (m, m); of several ε (…,) at once: (…, m, m)."""
+        """Return Σ_{j in D} d^moment e^(−ε d), (m, m); for several ε (…,) a stack (…, m, m)."""
         d = np.arange(self.count)
         powers = d**moment * np.exp(-np.multiply.outer(epsilon, d))
         powers[..., -1] = 0  # at distance ∞
         return by_cell(powers[..., self.steps], self.cells)
 
     def fixed(self, at: Level) -> tuple[Wholes, Wholes]:
-        """B in fixed point, (m, m), and by how many units an entry of a column may be off, (m,)."""
+        """Return B in fixed point, (m, m), and the largest error of an entry of each column, in units, (m,)."""
         return self._sums([*at.powers(self.count - 1), 0]), np.bincount(self.cells.of).astype(object)
 
     def whole(self, alpha: Fraction) -> tuple[Wholes, int]:
-        """B times a whole number, exactly, (m, m), and that number."""
+        """Return B times an integer, exactly, (m, m), and that integer."""
         p, q, top = alpha.numerator, alpha.denominator, self.count - 2
         return self._sums([*(p**d * q ** (top - d) for d in range(top + 1)), 0]), q**top
 
@@ -195,9 +197,9 @@ class Quotient:
 
 
 def exact_solve(matrix: Wholes, rhs: Wholes) -> list[Fraction] | None:
-    """The solution of a square system of whole numbers; None if the matrix is singular. Exact.
+    """Return the solution of a square system of integers, exactly; None if the matrix is singular.
 
-    Source: Bareiss 1968: every division leaves no rest.
+    **Source.** Bareiss 1968: every division has remainder 0.
     """
     m = len(matrix)
     a = np.column_stack([matrix, rhs])
@@ -217,9 +219,9 @@ def exact_solve(matrix: Wholes, rhs: Wholes) -> list[Fraction] | None:
 
 
 def exact_solutions(matrix: Wholes, rhs: Wholes) -> tuple[list[Fraction], list[list[Fraction]]] | None:
-    """All solutions of a system of whole numbers: one of them, and a basis of the null space; None if there are none.
+    """Return all solutions of a system of integers: one, and a basis of the null space; None if there is no solution.
 
-    Exact, by elimination in fractions; for small systems.
+    The result is exact, by elimination in fractions. It is for small systems.
     """
     m, n = matrix.shape
     rows = [[Fraction(int(x)) for x in (*row, b)] for row, b in zip(matrix, rhs, strict=True)]
@@ -255,11 +257,11 @@ def exact_solutions(matrix: Wholes, rhs: Wholes) -> tuple[list[Fraction], list[l
 @final
 @dataclass(frozen=True, eq=False)
 class Enclosure:
-    """w with |w_i − values_i · 2⁻¹⁹²| ≤ radius for every i, proven.
+    """A proven enclosure of w: |w_i − values_i · 2⁻¹⁹²| ≤ radius for every i.
 
     Attributes:
-        values: fixed point, (m,).
-        radius: in fixed point as well, rounded up.
+        values: The midpoints in fixed point, (m,).
+        radius: The radius in fixed point, rounded up.
     """
 
     values: Wholes
@@ -277,9 +279,9 @@ class Enclosure:
 
 
 def contraction(inverse: Floats, matrix: Floats, off: Floats) -> Floats:
-    """Upper bounds of the row sums of |I − R B|, (m,), for every B within `off` of the matrix, entry by entry.
+    """Return upper bounds of the row sums of |I − R B|, (m,), for every B within `off` of the matrix, entry by entry.
 
-    Rounding of the product is bounded by 2 (m + 4) · 2⁻⁵³ · |R| |B|, in whatever order sums are taken.
+    Rounding of the product is bounded by 2 (m + 4) · 2⁻⁵³ · |R| |B|, for every order of summation.
     """
     m = len(matrix)
     size = np.abs(inverse)
@@ -289,16 +291,17 @@ def contraction(inverse: Floats, matrix: Floats, off: Floats) -> Floats:
 
 
 def enclose(matrix: Wholes, off: Wholes, rhs: Wholes, rhs_off: int = 0) -> Enclosure | None:
-    """The solution of B w = b, proven; None where it cannot be: B is singular or close to it.
+    """Return a proven enclosure of the solution of B w = b; None if B is singular or too close to it.
 
     Args:
         matrix: B in fixed point, (m, m).
-        off: units by which any entry of a column may be off, (m,).
+        off: Largest error of any entry of a column, in units, (m,).
         rhs: b in fixed point, (m,).
-        rhs_off: units by which b may be off.
+        rhs_off: Largest error of b, in units.
 
     **Guarantees**
-        * if an enclosure is returned, every such B is not singular, and it encloses the solution for every such B, b.
+        * If an enclosure is returned, every such B is not singular, and the enclosure holds the solution for every such
+          B and b.
     """
     one = 1 << BITS
     m = len(matrix)
@@ -331,7 +334,7 @@ def enclose(matrix: Wholes, off: Wholes, rhs: Wholes, rhs_off: int = 0) -> Enclo
 
 
 def _inverse(matrix: Floats) -> Floats | None:
-    """A floating-point inverse; None where there is none."""
+    """Return a floating-point inverse; None if there is no finite one."""
     try:
         inverse = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
     except np.linalg.LinAlgError:
@@ -340,9 +343,9 @@ def _inverse(matrix: Floats) -> Floats | None:
 
 
 def _enclose_exactly(matrix: Wholes, off: Wholes, rhs: Wholes, rhs_off: int) -> Enclosure | None:
-    """The same for small matrices close to singular ones, by the exact inverse of the matrix of whole numbers.
+    """Return the enclosure for small matrices close to singular ones, by the exact inverse of the integer matrix.
 
-    With κ its norm and β = κ Σ off < 1, the solution is off by at most κ (Σ off · max |w| + rhs_off) / (1 − β).
+    With κ its norm and β = κ Σ off < 1, the error is at most κ (Σ off · max |w| + rhs_off) / (1 − β).
     """
     m = len(matrix)
     if m > INVERTED_LIMIT:
@@ -364,6 +367,6 @@ def _enclose_exactly(matrix: Wholes, off: Wholes, rhs: Wholes, rhs_off: int) -> 
 
 
 def _scaled(x: float, shift: int) -> int:
-    """The product x · 2^shift as a whole number, near enough: only the speed of refining depends on it."""
+    """Return x · 2^shift as an integer, approximately: only the speed of the refinement depends on it."""
     numerator, denominator = x.as_integer_ratio()
     return (numerator << shift) // denominator

@@ -1,26 +1,26 @@
-"""Whether the mechanism of tight constraints exists: proven, refuted, or not known. Never by a tolerance.
+"""Existence of the mechanism of tight constraints: proven, refuted, or not known, and never decided by a tolerance.
 
-It exists iff Φ z = 1 has a solution z ≥ 0. A tolerance answers another question: a weight of −10⁻⁴ is a negative
-probability, and clipping it changes the privacy loss. Three facts make strict answers possible.
+The mechanism exists if and only if Φ z = 1 has a solution z ≥ 0. A tolerance answers another question: a weight of
+−10⁻⁴ is a negative probability, and clipping it changes the privacy loss. Three facts make strict answers possible.
 
-**Every rational ε > 0 has a strict answer.** α = e^(−ε) is then transcendental. The determinant of Φ and the numerators
-of all z_i are polynomials in α with rational coefficients. At α = 0 Φ is the identity and z = 1, so none of them is the
-zero polynomial, and none vanishes at a transcendental α. Hence **Φ is not singular and no z_i is 0**: enough digits
-decide every sign. Every float is rational. Only where α itself is given as a fraction can z_i be 0, or Φ singular.
+**Every rational ε > 0 has a strict answer.** Then α = e^(−ε) is transcendental. The determinant of Φ and the numerators
+of all z_i are polynomials in α with rational coefficients. At α = 0 Φ is the identity and z = 1, so no such polynomial
+is zero, and none vanishes at a transcendental α. Hence **Φ is not singular and no z_i is 0**: enough digits decide
+every sign. Every float is rational. Only for an α that is given as a fraction can z_i be 0, or Φ singular.
 
-**Signs are enclosed** in fixed point (`enclosures`) on the cells of the graph, which lose nothing
-(`cells`). For boxes too large for that, ‖z − z̃‖ ≤ ‖1 − Φ z̃‖ / λ with a proven bound λ of the least
-eigenvalue, z̃ of multiples of 2⁻ᵏ, and the residual by sums of whole numbers: α^max = (1 − α) Σ_m α^m [max ≤ m].
+**Signs are enclosed** in fixed point (`enclosures`) on the cells of the graph, without loss (`cells`). Larger boxes
+use ‖z − z̃‖ ≤ ‖1 − Φ z̃‖ / λ. Here λ is a proven bound of the least eigenvalue, and z̃ has multiples of 2⁻ᵏ. Sums of
+integers give the residual: α^max = (1 − α) Σ_m α^m [max ≤ m].
 
-**Above some ε it always exists.** Let s be the largest sum of a row of Φ without its diagonal. If s < 1, z > 0: were
-z_k = −t ≤ 0 the least and z_l the largest, 1 + t ≤ s z_l by row k and z_l ≤ 1 + s t by row l, so 1 + t ≤ s + s² t,
-which is false. And s falls as ε grows.
+**Above some ε the mechanism always exists.** Let s be the largest row sum of Φ without its diagonal. If s < 1, then
+z > 0. Suppose that z_k = −t ≤ 0 is the least entry and z_l the largest. Then 1 + t ≤ s z_l by row k and z_l ≤ 1 + s t
+by row l, so 1 + t ≤ s + s² t, which is false. And s falls as ε grows.
 
-**Existence is not monotone in ε.** A graph of 6 results has the mechanism for α ≤ ½, none at 0.55 … 0.70, and one again
-at 5/7. So a *threshold* is the start of the last ray of ε on which it exists, and there may be windows below.
+**Existence is not monotone in ε.** A graph of 6 results has the mechanism for α ≤ ½, not for 0.55 … 0.70, and again at
+5/7. So a *threshold* is the start of the last ray of ε on which it exists. Windows can lie below the threshold.
 
-Source: ElSalamouny, Chatzikokolakis, Palamidessi, POST 2013, section 5 (existence: proposition 8) and section 6. Its
-thresholds were found with a tolerance, and are too low: see :func:`paper_threshold`.
+**Source.** ElSalamouny, Chatzikokolakis, Palamidessi, POST 2013, section 5 (existence: proposition 8) and section 6.
+The paper found its thresholds with a tolerance, and they are too low: see :func:`paper_threshold`.
 """
 
 from __future__ import annotations
@@ -56,31 +56,31 @@ CELLS_PROVEN = 1500
 """Most cells whose signs are enclosed in fixed point."""
 
 ENTRIES_PROVEN = 20_000_000
-"""Most distances that are held for it."""
+"""Most distances in memory for the enclosure."""
 
 FRACTIONS_LIMIT = 64
-"""Most cells that are solved in fractions, where α is one and enclosures leave a sign open."""
+"""Most cells of a system that is solved in fractions, for a fraction α at which an enclosure does not decide a sign."""
 
 THRESHOLD_ENTRIES = 2_000_000
-"""Most distances from cells to results for which thresholds are searched."""
+"""Most distances from cells to results for the search for thresholds."""
 
 SCAN = 600
-"""Values of α, evenly spaced, at which windows are looked for."""
+"""Number of evenly spaced values of α in the search for windows."""
 
 SCAN_ENTRIES = 10**6
-"""Distances of so many results at so many of these values at once."""
+"""Most distances times values of α in one batch of that search."""
 
 DIGITS = 1e-13
 """Half-width of a bracket around a threshold, relative to max(1, ε)."""
 
 PAPER_GRID = 100
-"""Steps of the paper's ε between 0 and 1."""
+"""Number of the paper's steps of ε between 0 and 1."""
 
 
 class Verdict(enum.StrEnum):
-    """What is proven about a question of signs.
+    """The proven answer to a question of signs.
 
-    YES: a solution without negative entries exists, proven. NO: none exists, proven. UNDECIDED: neither is proven.
+    YES: A solution without negative entries exists, proven. NO: None exists, proven. UNDECIDED: Neither is proven.
     """
 
     YES = "yes"
@@ -91,17 +91,18 @@ class Verdict(enum.StrEnum):
 @final
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """The answer, and what proves it.
+    """The answer, and its proof.
 
     Attributes:
-        verdict: yes, no or undecided.
-        result: for no, the label of a result whose weight is proven negative in the only solution that is equal for
-            results of one cell; None if there is none to name, because the system has no solution or many.
-        weights: the solution in floating point, (n,), read-only; None where there is none to show. With the verdict no
-            it is no mechanism.
-        radius: every weight is proven to be within this of the exact one; ∞ where nothing is proven. For yes, exact
-            weights are ≥ 0 even where a float minus its radius is not.
-        reason: what the verdict rests on, in words.
+        verdict: Yes, no or undecided.
+        result: For no, the label of a result whose weight is proven negative. The weight is that of the only solution
+            that is equal for results of one cell. None if the system has no solution or many, so that no result can be
+            named.
+        weights: The solution in floating point, (n,), read-only; None if there is no solution to show. With the verdict
+            no it does not give a mechanism.
+        radius: The proven largest distance of a weight from the exact one; ∞ without proof. For yes, exact weights are
+            ≥ 0 even if a float minus its radius is not.
+        reason: The basis of the verdict, in words.
     """
 
     verdict: Verdict
@@ -112,7 +113,7 @@ class Decision:
 
     @property
     def exists(self) -> bool:
-        """Whether existence is proven. False may mean undecided."""
+        """True if existence is proven. False may mean undecided."""
         return self.verdict is Verdict.YES
 
 
@@ -122,22 +123,22 @@ class Decision:
 def existence(  # noqa: PLR0911
     graph: QueryGraph, epsilon: float | Fraction | None = None, *, alpha: Fraction | None = None
 ) -> Decision:
-    """Whether Φ z = 1 has a solution z ≥ 0: the mechanism of tight constraints exists for this graph and ε.
+    """Decide if Φ z = 1 has a solution z ≥ 0: the mechanism of tight constraints exists for this graph and ε.
 
     Args:
-        graph: the query graph.
-        epsilon: ε; a float is taken as the fraction it is. Or
+        graph: The query graph.
+        epsilon: ε; a float is taken as its exact fraction. Give ε or α.
         alpha: α = e^(−ε) as a fraction.
 
     Raises:
-        WorkloadError: not exactly one of both is given, it is outside its range, or the graph is too large for any
-            weighting of it.
+        WorkloadError: Not exactly one of both is given, it is outside its range, or the graph is too large for every
+            method of weighting it.
 
     **Guarantees**
-        * yes and no are proven, rounding included: no tolerance, no clipping;
-        * a weight of exactly 0 is allowed, and so is a singular Φ; both happen for a fraction α only;
-        * undecided is said where proof fails: a large graph, ε below the range where a box is proven definite, or
-          weights smaller than what is proven about them.
+        * Yes and no are proven, rounding included: no tolerance, no clipping.
+        * A weight of exactly 0 is allowed, and so is a singular Φ; both happen for a fraction α only.
+        * The verdict is undecided if the proof fails. The causes are a large graph, an ε below the range of proven
+          definite boxes, and weights smaller than the proven error.
     """
     at = level(epsilon, alpha)
     s = graph.structure
@@ -168,22 +169,22 @@ def regular(
     *,
     alpha: Fraction | None = None,
 ) -> Decision:
-    """Whether a prior π is ε-regular: y Φ = π has a solution y ≥ 0. The weights of the answer are y.
+    """Decide if a prior π is ε-regular: y Φ = π has a solution y ≥ 0. The weights of the answer are y.
 
     Args:
-        graph: the query graph.
+        graph: The query graph.
         epsilon: ε; None if α is given.
-        prior: (n,), numbers ≥ 0 with the sum 1 up to 10⁻⁹, taken as the fractions they are. Their scale does not
-            matter to signs.
+        prior: (n,), numbers ≥ 0 with the sum 1 up to 10⁻⁹, taken as their exact fractions. Their scale does not affect
+            signs.
         alpha: α = e^(−ε) as a fraction, instead of ε.
 
     Raises:
-        WorkloadError: the prior is not of this kind, or ε and α are not as :func:`existence` needs them.
+        WorkloadError: The prior is not of this kind, or ε and α are not as :func:`existence` needs them.
 
     **Guarantees**
-        * yes and no are proven for the numbers given, rounding included.
+        * Yes and no are proven for the given numbers, rounding included.
 
-    Source: definition 5 and example 3.
+    **Source.** Definition 5 and example 3.
     """
     at = level(epsilon, alpha)
     exact = _prior(graph, prior)
@@ -221,7 +222,7 @@ def _prior(graph: QueryGraph, prior: ArrayLike | Sequence[Fraction]) -> list[Fra
 
 
 def _closed(graph: QueryGraph) -> bool:
-    """Graphs with a weighting known to be positive for every ε: rings, complete graphs, results in a row."""
+    """Return True for graphs with a weighting known to be positive for every ε: rings, complete graphs, rows."""
     s = graph.structure
     if isinstance(s, Box) and len(s.shape) == 1:
         return s.steps[0] == 1 or s.steps[0] >= s.n - 1
@@ -229,7 +230,10 @@ def _closed(graph: QueryGraph) -> bool:
 
 
 def _of_product(graph: QueryGraph, s: Product, at: Level) -> Decision:
-    """By z = z₁ ⊗ … ⊗ z_k. It is ≥ 0 iff all factors are: if Z ≥ 0 and Φ₁ Z Φ₂ = 11ᵀ, then Φ₁ (Z Φ₂ e) = 1."""
+    """Decide a product by z = z₁ ⊗ … ⊗ z_k, which is ≥ 0 if and only if all factors are.
+
+    If Z ≥ 0 and Φ₁ Z Φ₂ = 11ᵀ, then Φ₁ (Z Φ₂ e) = 1.
+    """
     found = [existence(g, at.epsilon, alpha=at.alpha) for g in s.factors]
     worst = min(found, key=lambda d: (Verdict.NO, Verdict.UNDECIDED, Verdict.YES).index(d.verdict))
     reason = "a product exists exactly if all of its factors do: " + worst.reason
@@ -251,7 +255,7 @@ def _of_product(graph: QueryGraph, s: Product, at: Level) -> Decision:
 
 
 def _of_blocks(graph: QueryGraph, s: Explicit, at: Level) -> Decision | None:
-    """By z_i = 1 + Σ (z_i of block − 1), enclosed; None where that does not decide."""
+    """Decide a graph by z_i = 1 + Σ (z_i of block − 1), enclosed; return None if the enclosure does not decide."""
     parts = blocks(s)
     if not parts or (len(parts) == 1 and len(parts[0].others) == s.n - 1):
         return None
@@ -277,7 +281,7 @@ def _of_blocks(graph: QueryGraph, s: Explicit, at: Level) -> Decision | None:
     whole = Enclosure(z, int(radius.max()))
     decided = _signs(graph, whole, np.arange(s.n), "its blocks, solved with a proven error")
     if at.alpha is not None and decided is not None and decided.verdict is Verdict.NO:
-        return None  # a block may be singular although the system on its cells is not: there may be other solutions
+        return None  # a block may be singular although the system on its cells is not: other solutions may exist
     return decided
 
 
@@ -297,7 +301,7 @@ def _of_quotient(graph: QueryGraph, quotient: Quotient, at: Level, rhs: list[Fra
 
 
 def _signs(graph: QueryGraph, found: Enclosure, of: Integers, reason: str) -> Decision | None:
-    """The verdict of an enclosure; None where an entry may be of either sign."""
+    """Return the verdict of an enclosure; None if an entry may have either sign."""
     low = int(found.values.argmin())
     weights, width = _spread(found.floats, of), found.width + 2 * UNIT * float(np.abs(found.floats).max())
     if found.values[low] < -found.radius:
@@ -309,7 +313,7 @@ def _signs(graph: QueryGraph, found: Enclosure, of: Integers, reason: str) -> De
 
 
 def _in_fractions(graph: QueryGraph, quotient: Quotient, alpha: Fraction, rhs: list[Fraction]) -> Decision:
-    """The verdict in exact fractions; Φ may be singular on the cells."""
+    """Return the verdict in exact fractions; Φ may be singular on the cells."""
     of = quotient.cells.of
     matrix, scale = quotient.whole(alpha)
     common = math.lcm(*(b.denominator for b in rhs))
@@ -333,7 +337,7 @@ def _in_fractions(graph: QueryGraph, quotient: Quotient, alpha: Fraction, rhs: l
 
 
 def _on_line(one: list[Fraction], along: list[Fraction]) -> list[Fraction] | None:
-    """The middle of the non-negative part of a line; None if it is empty. Exact."""
+    """Return the middle of the non-negative part of a line, exactly; None if that part is empty."""
     low = [-p / v for p, v in zip(one, along, strict=True) if v > 0]
     high = [-p / v for p, v in zip(one, along, strict=True) if v < 0]
     if any(p < 0 for p, v in zip(one, along, strict=True) if v == 0) or (low and high and max(low) > min(high)):
@@ -343,7 +347,7 @@ def _on_line(one: list[Fraction], along: list[Fraction]) -> list[Fraction] | Non
 
 
 def _inside(one: list[Fraction], basis: list[list[Fraction]]) -> list[Fraction] | None:
-    """A non-negative point of a plane by a linear program, checked in fractions; None if none was found."""
+    """Return a non-negative point of a plane by a linear program, checked in fractions; None without success."""
     from scipy import optimize  # takes as long as a small plan
 
     directions = np.array([[float(x) for x in v] for v in basis]).T
@@ -377,7 +381,7 @@ def _spread(values: Floats, of: Integers) -> Floats:
 
 
 def _of_box(graph: QueryGraph, box: Box, at: Level) -> Decision:
-    """By the least eigenvalue: ‖z − z̃‖_∞ ≤ ‖z − z̃‖₂ ≤ ‖1 − Φ z̃‖₂ / λ."""
+    """Decide a box by the least eigenvalue: ‖z − z̃‖_∞ ≤ ‖z − z̃‖₂ ≤ ‖1 − Φ z̃‖₂ / λ."""
     found = weighting(graph, float(at))
     least = eigenvalue_bound(box, math.exp(-float(at)))
     if not least > 0:
@@ -398,10 +402,10 @@ def _of_box(graph: QueryGraph, box: Box, at: Level) -> Decision:
 
 
 def _residual(box: Box, epsilon: float, wholes: Integers, shift: int) -> tuple[Floats, float]:
-    """1 − Φ z for z = wholes · 2^−shift, and a bound of what every entry is off.
+    """Return 1 − Φ z for z = wholes · 2^−shift, and a bound on the error of every entry.
 
-    Sums over boxes are exact in whole numbers. The weight (1 − α) α^m of each is off by a part of at most
-    (m (ε + 5) + 10) · 2⁻⁵³, a sum of M terms by M · 2⁻⁵³, and terms beyond M are at most α^M Σ |z|.
+    Sums over boxes are exact in integers. The weight (1 − α) α^m of each has a relative error of at most
+    (m (ε + 5) + 10) · 2⁻⁵³. A sum of M terms has one of M · 2⁻⁵³. Terms beyond M are at most α^M Σ |z|.
     """
     total = float(np.abs(wholes).sum()) * 2.0**-shift
     levels = math.ceil((40 + math.log(total + 1)) / epsilon)
@@ -416,7 +420,7 @@ def _residual(box: Box, epsilon: float, wholes: Integers, shift: int) -> tuple[F
 
 
 def _box_sums(values: NDArray[np.int64], radii: list[int]) -> NDArray[np.int64]:
-    """Sums over all points within the radius of every axis. Exact: sums of all |values| stay below 2⁶²."""
+    """Return sums over all points within the radius of every axis. Exact: sums of all |values| stay below 2⁶²."""
     for axis, r in enumerate(radii):
         if r == 0:
             continue
@@ -433,16 +437,16 @@ def _box_sums(values: NDArray[np.int64], radii: list[int]) -> NDArray[np.int64]:
 @final
 @dataclass(frozen=True)
 class Threshold:
-    """From which ε on the mechanism exists.
+    """The ε from which on the mechanism exists.
 
     Attributes:
-        epsilon: ε*, the start of the last ray; 0 where it exists for every ε looked at.
-        bracket: it does not exist at the first number and exists at the second, both proven. The first is 0 for ε* = 0,
-            and the second is 0 too where existence is proven for every ε.
-        proven: whether existence is proven for every ε from the bracket on. If not, gaps above ε* are excluded at the
-            values scanned only.
-        windows: pairs of ε < ε* between which it exists as well, in increasing order; found by scanning, so that
-            narrower ones may be missed. The first may begin at 0.
+        epsilon: ε*, the start of the last ray; 0 if the mechanism exists for every ε of the search.
+        bracket: The mechanism does not exist at the first number and exists at the second, both proven. The first is 0
+            for ε* = 0, and the second is 0 too if existence is proven for every ε.
+        proven: True if existence is proven for every ε from the bracket on. Otherwise gaps above ε* are excluded at the
+            scanned values only.
+        windows: Pairs of ε < ε* between which it exists as well, in increasing order. A scan finds them, and may miss
+            narrower ones. The first may begin at 0.
     """
 
     epsilon: float
@@ -455,21 +459,21 @@ _ALWAYS = Threshold(0.0, (0.0, 0.0), proven=True, windows=())
 
 
 def threshold(graph: QueryGraph) -> Threshold:
-    """The least ε from which on the mechanism of tight constraints exists, to 12 digits, and the windows below it.
+    """Find the least ε from which on the mechanism of tight constraints exists, to 12 digits, and the windows below it.
 
-    α is scanned at SCAN evenly spaced values above the one below which existence is certain. Every change of the
-    verdict is narrowed down, with both ends decided by proof. Then the ray above the last one is proven piece by piece:
+    The search scans SCAN evenly spaced values of α above the one below which existence is certain. It narrows every
+    change of the verdict, with both ends decided by proof. Then it proves the ray above the last change piece by piece:
     on [ε, ε + h], z is within a proven distance of its tangent.
 
     Raises:
-        WorkloadError: the graph has too many unlike results for this (thresholds settle quickly as people are added, so
-            ask for fewer), or a change of the verdict could not be proven.
+        WorkloadError: The graph has too many cells, or a change of the verdict could not be proven. Thresholds settle
+            quickly as people are added, so try a smaller number of people.
 
     **Guarantees**
-        * the ends of the bracket are proven. They are at most 4 · 10⁻¹³ max(1, ε*) apart, and farther only where Φ is
-          too close to singular to decide a sign between them;
-        * closed forms where there are: 0 for results in a row, rings and complete graphs; log(Δ − 1) for trees of
-          largest degree Δ > 2; for products the largest of the factors.
+        * The ends of the bracket are proven. Their distance is at most 4 · 10⁻¹³ max(1, ε*). It is larger only if Φ is
+          too close to singular to decide a sign between them.
+        * Closed forms are used if they exist. ε* is 0 for results in a row, rings and complete graphs, and log(Δ − 1)
+          for trees of largest degree Δ > 2. For products it is the largest ε* of the factors.
     """
     s = graph.structure
     if isinstance(s, Product) and not s.together:
@@ -494,7 +498,7 @@ def threshold(graph: QueryGraph) -> Threshold:
 
 
 def _tree_threshold(s: Explicit) -> Threshold:
-    """By z_i = 1 − deg(i) α/(1 + α) ≥ 0 iff α (deg(i) − 1) ≤ 1."""
+    """Return the threshold of a tree: z_i = 1 − deg(i) α/(1 + α) ≥ 0 if and only if α (deg(i) − 1) ≤ 1."""
     degree = int(np.bincount(s.pairs.ravel(), minlength=1).max()) if len(s.pairs) else 0
     if degree <= 2:
         return _ALWAYS
@@ -504,7 +508,7 @@ def _tree_threshold(s: Explicit) -> Threshold:
 
 
 def _product_threshold(factors: list[Threshold]) -> Threshold:
-    """Where all factors exist: the last rays meet in a ray, windows in windows."""
+    """Return the threshold of a product, whose factors must all exist: rays meet in a ray, windows in windows."""
     common = [(0.0, math.inf)]
     for f in factors:
         pieces = [*f.windows, (f.epsilon, math.inf)]
@@ -537,7 +541,7 @@ class _Search:
         return Threshold((low + high) / 2, (low, high), proven, windows)
 
     def _certain(self) -> float:
-        """An ε from which on s < 1."""
+        """Return an ε from which on s < 1."""
         from scipy import optimize  # takes as long as a small plan
 
         def excess(e: float) -> float:
@@ -552,13 +556,13 @@ class _Search:
             return np.full(self.quotient.cells.m, -1.0)
 
     def _leasts(self, epsilons: Floats) -> Floats:
-        """The least entry of each solution, several solved for at once."""
+        """Return the least entry of each solution, in batches of ε."""
         many = max(SCAN_ENTRIES // self.quotient.steps.size, 1)
         found = []
         for some in np.split(epsilons, range(many, len(epsilons), many)):
             try:
                 found.append(np.linalg.solve(self.quotient.floats(some), np.ones((self.quotient.cells.m, 1)))[..., 0])
-            except np.linalg.LinAlgError:  # one of them is singular
+            except np.linalg.LinAlgError:  # one matrix of the batch is singular
                 found.append(np.array([self._solution(e) for e in some.tolist()]))
         return np.asarray(np.concatenate(found).min(axis=1))
 
@@ -566,7 +570,7 @@ class _Search:
         return _of_quotient(self.graph, self.quotient, level(epsilon), [Fraction(1)] * self.quotient.cells.m).verdict
 
     def _switch(self, upper: float, lower: float, above: bool) -> tuple[float, float]:
-        """The verdict changes once, or an odd number of times, between: two ε close by with proven verdicts.
+        """Return two ε close together with proven verdicts, between which the verdict changes an odd number of times.
 
         The first has the verdict of `lower`, the second that of `upper`.
         """
@@ -586,7 +590,7 @@ class _Search:
         return self._bisected(lower, upper, above)
 
     def _polished(self, root: float, worst: int) -> float:
-        """One step of the secant with many digits."""
+        """Return the root after one step of the secant method with many digits."""
         h = 1e-7
         values = []
         for e in (root, root + h):
@@ -599,7 +603,7 @@ class _Search:
         return root - values[0] / slope if slope else root
 
     def _bisected(self, lower: float, upper: float, above: bool) -> tuple[float, float]:
-        """As :meth:`_switch`, by halving; wider where Φ is too close to singular to decide the middle."""
+        """Return the result of :meth:`_switch`, by bisection; wider if Φ is too close to singular for the middle."""
         want = (Verdict.NO, Verdict.YES) if above else (Verdict.YES, Verdict.NO)
         if (self._decide(lower), self._decide(upper)) != want:
             raise WorkloadError(
@@ -618,7 +622,7 @@ class _Search:
         return lower, upper
 
     def _climb(self, start: float, top: float, *, known: bool) -> bool:
-        """Whether existence is proven on all of [start, top]; `known`: it is proven at the start."""
+        """Return True if existence is proven on all of [start, top]; `known`: it is proven at the start."""
         if not known and self._decide(start) is not Verdict.YES:
             return False
         at, step, known = start, 1e-3, True
@@ -635,11 +639,11 @@ class _Search:
 
 @dataclass(frozen=True, eq=False)
 class _Tangent:
-    """z at ε + t, t ≥ 0, is z + t z′ up to a proven error.
+    """The tangent z + t z′ of z at ε + t, t ≥ 0, with a proven bound on its error.
 
-    With B(ε + t) = B − t B₁ + Q and 0 ≤ Q ≤ ½ t² B₂ (moments of d), R ≈ B⁻¹ and w̃ = w + t w′, the residual
-    1 − B(ε + t) w̃ is r + t r₁ + t² (B₁ w′) − Q w̃, with r₁ = B₁ w − B w′. If β = ‖I − R B(ε + t)‖ < 1, w̃ is off by
-    |e_i| ≤ g_i + β_i max g / (1 − β), where g = |R| |residual|, β_i the sums of rows.
+    Let B(ε + t) = B − t B₁ + Q with 0 ≤ Q ≤ ½ t² B₂ (moments of d), R ≈ B⁻¹ and w̃ = w + t w′. The residual
+    1 − B(ε + t) w̃ is r + t r₁ + t² (B₁ w′) − Q w̃, with r₁ = B₁ w − B w′. Let β = ‖I − R B(ε + t)‖ < 1, with β_i the
+    sums of rows, and g = |R| |residual|. Then the error of w̃ is |e_i| ≤ g_i + β_i max g / (1 − β).
     """
 
     inverse: Floats
@@ -652,7 +656,7 @@ class _Tangent:
 
     @classmethod
     def of(cls, quotient: Quotient, epsilon: float) -> _Tangent | None:
-        """The tangent at ε; None where B cannot be inverted."""
+        """Return the tangent at ε; None if B cannot be inverted."""
         b, first, second = (quotient.floats(epsilon, k) for k in range(3))
         m = len(b)
         try:
@@ -675,10 +679,10 @@ class _Tangent:
         return cls(inverse, w, slope, size @ r, size @ r1, squares, near)
 
     def stays(self, h: float, *, known: bool) -> bool:
-        """Whether z ≥ 0 is proven on all of [ε, ε + h]; `known`: z ≥ 0 at ε is proven by other means.
+        """Return True if z ≥ 0 is proven on all of [ε, ε + h]; `known`: z ≥ 0 at ε is proven by other means.
 
-        The lower bound is concave in t, so that its ends suffice. Where z ≥ 0 is known at ε, w is the exact z there,
-        r = 0, and entries whose bound grows are ≥ 0 on all of it.
+        The lower bound is concave in t, so its ends suffice. If z ≥ 0 is known at ε, w is the exact z there and r = 0.
+        Then entries whose bound grows are ≥ 0 on the complete interval.
         """
         more = 1 + 1e-6
         rest, moved, curved = self.near
@@ -694,7 +698,7 @@ class _Tangent:
         end = start + h * (self.slope - linear - h * squares)
         if (start >= 0).all():
             return bool((end >= 0).all())
-        inexact = 2 * float(fixed.max()) * float(moved.max())  # of r₁, since w is not the exact z
+        inexact = 2 * float(fixed.max()) * float(moved.max())  # error of r₁, since w is not the exact z
         rising = self.slope - linear - inexact - h * squares >= 0
         return bool(known and ((start >= 0) & (end >= 0) | rising).all())
 
@@ -702,23 +706,23 @@ class _Tangent:
 def paper_threshold(
     graph: QueryGraph, tolerance: float = 1e-4, prior: ArrayLike | None = None, highest: float = 5.0
 ) -> float:
-    """The "least ε" that a tolerance finds: a diagnostic that explains the numbers of the paper, and nothing else.
+    """Return the "least ε" that a tolerance finds: a diagnostic that only explains the numbers of the paper.
 
-    The least ε = k/100 such that y = π Φ⁻¹ ≥ −tolerance there and at all k/100 up to `highest`. With the default it is
-    0.80, 0.90 and 0.48 for the examples of the paper. The thresholds are 0.968133…, 1.136080… and log 2: at 0.80 the
-    first has a weight of −0.0701, which is no probability. A plain number is returned, not a decision, because nothing
-    may be built on it: mechanisms take :func:`existence` only.
+    It is the least ε = k/100 such that y = π Φ⁻¹ ≥ −tolerance there and at all k/100 up to `highest`. With the default
+    it is 0.80, 0.90 and 0.48 for the examples of the paper. The thresholds are 0.968133…, 1.136080… and log 2. At 0.80
+    the first example has a weight of −0.0701, which is not a probability. The function returns a plain number, not a
+    decision, because no mechanism may rest on it: mechanisms take :func:`existence` only.
 
     Args:
-        graph: the query graph.
-        tolerance: how negative y may be.
-        prior: π, (n,); None: uniform, y = z/n.
-        highest: the ε at which the search starts, downwards.
+        graph: The query graph.
+        tolerance: Largest allowed negative size of y.
+        prior: π, (n,); None for uniform, y = z/n.
+        highest: The ε at which the search starts, downwards.
 
     Raises:
         WorkloadError: y is more negative than the tolerance at `highest` already, or the prior does not fit.
 
-    Source: section 6 and example 3.
+    **Source.** Section 6 and example 3.
     """
     exact = None if prior is None else np.array([float(p) for p in _prior(graph, prior)])
     least = math.nan
@@ -744,8 +748,8 @@ def without_tight_constraints(epsilon: Fraction, least: float | None, number: in
 
     Args:
         epsilon: ε.
-        least: Least entry of z, which is negative; None where it is not known.
-        number: Number of the result with this entry, from 1; None where it is not known.
+        least: Least entry of z, which is negative; None if it is not known.
+        number: Number of the result with this entry, from 1; None if it is not known.
     """
     result = "" if number is None else f" of result number {number}"
     entry = "" if least is None else f", because the probability{result} would be {least:.6g}"

@@ -1,16 +1,16 @@
 """Mechanisms in closed form, or from one linear system: tight constraints, staircase, geometric, and others.
 
-**How floats become integers.** Powers of α = e^−ε are the integers p_0 = 2^96, p_{k+1} = ⌈α' p_k⌉ with a rational α'
-proven to be at least e^−ε: no two neighbours in a table of them differ by more than the factor e^ε. Noise that reaches
-every whole number is clamped to the range of the results, and its sums are formed in closed form, in integers: all
-rows have one sum. For the mechanism of tight constraints, and what is like it,
+**From floats to integers.** Powers of α = e^−ε are the integers p_0 = 2^96, p_{k+1} = ⌈α' p_k⌉ with a rational α'
+proven to be at least e^−ε. So no two neighbours in a table of them differ by more than the factor e^ε. Noise on all
+integers is clamped to the range of the results, and its sums have closed forms in integers: all rows have one sum. For
+the mechanism of tight constraints, and for similar mechanisms,
 
     w_ik = p_{d(i,k)} Z_k,    s_i = N − Σ_k w_ik,    Z_k = ⌊(1 − θ) z_k 2^64⌋,    N = 2^160,
 
-and s is an output of its own, or is added to that of one k. Columns of powers are private as they are. Where z solves
-Φ z = 1 up to rounding, s / N is θ up to rounding, and private if θ outweighs that: some 10⁻¹³. It is chosen from the s
-that θ = 0 would give, and the result proven (`FiniteMechanism`). So the price of exactness is a loss of θ, a
-probability, and nothing is ever clipped or charged on trust.
+and s is an output of its own, or is added to that of one k. Columns of powers are private without changes. If z solves
+Φ z = 1 up to rounding, s / N is θ up to rounding. It is private if θ outweighs that rounding: about 10⁻¹³. The module
+chooses θ from the s that θ = 0 would give, and `FiniteMechanism` proves the result. So exactness costs a loss of
+θ, a probability. No weight is clipped, and no charge rests on trust.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from fitnoise.mechanisms.finite.existence import (
 )
 
 MOST_LOSS = Fraction(1, 2**16)
-"""A mechanism is refused rather than made private by losing a larger probability to rounding."""
+"""Largest probability that a mechanism may lose to rounding for its privacy; above it the mechanism is refused."""
 
 LARGE = 3000
-"""Results of a box above which its bands say whether tight constraints exist: an inverse takes n³, and six matrices."""
+"""Results of a box above which bands decide the existence of tight constraints: an inverse needs n³, six matrices."""
 
 _COLUMN_BITS = 64
 
@@ -53,36 +53,36 @@ _LEAST_LOSS = Fraction(1, 2**56)
 Columns = TypeVar("Columns")
 
 Certify = Callable[[Graph, Fraction], bool | None]
-"""Says of a graph and ε whether Φ z = 1 has a solution z ≥ 0: True or False with proof, None if that is open."""
+"""Proof of a graph and ε that Φ z = 1 has a solution z ≥ 0 (True) or none (False); None without proof."""
 
 # --- Tight constraints ------------------------------------------------------------------------------------
 
 
 def tight_constraints(graph: Graph, epsilon: float | Fraction, certify: Certify | None = None) -> FiniteMechanism:
-    """The mechanism of tight constraints: P(k | i) = e^(−ε d(i,k)) z_k, Φ z = 1.
+    """Return the mechanism of tight constraints: P(k | i) = e^(−ε d(i,k)) z_k, Φ z = 1.
 
-    No mechanism is right more often, for any ε-regular prior, under which the answer needs no remap (theorem 3). On a
-    path it is the truncated geometric mechanism. For sums its mean error is a little larger than of the geometric one.
+    For any ε-regular prior, no mechanism is right more often (theorem 3), and the answer needs no remap. On a path it
+    is the truncated geometric mechanism. For sums its mean error is a little larger than that of the geometric one.
 
     Args:
-        graph: the graph of the query.
+        graph: The graph of the query.
         epsilon: ε.
-        certify: what says whether the mechanism exists; None: the error bound of the solution found here, and
-            `existence.existence` where that leaves a sign open.
+        certify: Function that decides existence; None for the error bound of the solution found here, and
+            `existence.existence` if that leaves a sign open.
 
     Returns:
         The mechanism. Output k is the k-th result.
 
     Raises:
-        PlanError: it does not exist at this ε, or existence is not proven, or Φ is singular, or more than DENSE_LIMIT
-            results. Nothing is clipped: `residual_column` is there for every ε.
-        WorkloadError: ε is no number of its range.
+        PlanError: The mechanism does not exist at this ε, existence is not proven, Φ is singular, or there are more
+            than DENSE_LIMIT results. No weight is clipped; `residual_column` exists for every ε.
+        WorkloadError: ε is out of range.
 
     **Guarantees**
 
-    - ε-private, exactly; probabilities are those of the formula to about 1e-12, entry by entry.
+    - The mechanism is ε-private, exactly. Its probabilities are those of the formula to about 1e-12, entry by entry.
 
-    Source: definition 7, section 5.
+    **Source.** Definition 7, section 5.
     """
     exact = rational(epsilon)
     steps = hops(graph)
@@ -99,7 +99,8 @@ def tight_constraints(graph: Graph, epsilon: float | Fraction, certify: Certify 
         )
     if not exists:
         raise without_tight_constraints(exact, float(z.min()), int(np.argmin(z)) + 1)
-    # An entry that is proven to be at least 0 may be computed as less, by its error; it is 0 then, to that error.
+    # An entry that is proven to be at least 0 may be computed as less, by its error. It is then set to 0, within that
+    # error.
     z = np.where((z < 0) & (z >= -error), 0.0, z)
     if z.min() < 0:
         raise certificate_contradicted()
@@ -107,7 +108,7 @@ def tight_constraints(graph: Graph, epsilon: float | Fraction, certify: Certify 
 
 
 def _solved(graph: Graph, epsilon: Fraction, steps: Integers) -> tuple[Floats, Floats, bool | None]:
-    """The solution of Φ z = 1, what it is within, and whether it is proven to be ≥ 0; of large boxes by bands."""
+    """Return the solution of Φ z = 1, its error, and the proof that it is ≥ 0, if any; of large boxes by bands."""
     if isinstance(graph, QueryGraph) and isinstance(graph.structure, Box) and graph.n > LARGE:
         decision = existence(graph, epsilon)
         if decision.weights is not None and decision.verdict is not Verdict.UNDECIDED:
@@ -117,7 +118,7 @@ def _solved(graph: Graph, epsilon: Fraction, steps: Integers) -> tuple[Floats, F
 
 
 def weighting_with_error(steps: Integers, epsilon: Fraction) -> Solution:
-    """The solution z of Φ z = 1, and a bound on its error."""
+    """Return the solution z of Φ z = 1, and a bound on its error."""
     return solve(kernel(steps, epsilon), np.ones(len(steps)), kernel_error(steps, epsilon))
 
 
@@ -131,10 +132,10 @@ def columns_and_rest(
     gather: int | None = None,
     rest_read_as: int = 0,
 ) -> FiniteMechanism:
-    """α^d(i,k) d_k, and s_i = 1 − Σ_k α^d(i,k) d_k, added to the output `gather` or as an output of its own.
+    """Return α^d(i,k) d_k, with s_i = 1 − Σ_k α^d(i,k) d_k added to the output `gather` or as an output of its own.
 
     Raises:
-        PlanError: the rest cannot be made private by a loss of at most MOST_LOSS.
+        PlanError: A loss of at most MOST_LOSS does not make the rest private.
     """
     n = graph.n
     alpha, growth = alpha_above(epsilon), exp_below(epsilon)
@@ -158,7 +159,7 @@ def columns_and_rest(
 def _shrunk(
     made: Callable[[Fraction], tuple[Columns, list[int]]], total: int, growth: Fraction, edges: Integers
 ) -> tuple[Columns, list[int]]:
-    """Columns and what they leave of the rows, shrunk by the least θ tried for which the rest is private.
+    """Return columns and the rest of the rows, shrunk by the least tried θ for which the rest is private.
 
     With a further loss t, the rest s becomes about s + t N; it needs s_i ≤ e^ε s_j along edges, and s ≥ 0.
     """
@@ -183,30 +184,31 @@ def _shrunk(
             )
 
 
-# --- Noise on whole numbers, clamped ----------------------------------------------------------------------
+# --- Noise on integers, clamped ---------------------------------------------------------------------------
 
 
 def staircase(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
-    """Noise x on whole numbers, or tuples of them, P(x) ∝ α^⌈|x|/v⌉ with |x| the largest place, clamped.
+    """Return noise x on integers, or tuples of them, P(x) ∝ α^⌈|x|/v⌉ with |x| the largest component, clamped.
 
-    v is the largest change of a place along an edge. For one number it is the discrete staircase mechanism of Geng and
-    Viswanath with r = 1, and the bulk of tight constraints; for several counts it is noise by their distance.
+    v is the largest change of a component along an edge. For one number it is the discrete staircase mechanism of Geng
+    and Viswanath with r = 1, and the bulk of tight constraints. For several counts it is noise by their distance.
 
     Args:
-        graph: a query whose results are whole numbers, or tuples of them.
+        graph: A query whose results are integers, or tuples of them.
         epsilon: ε.
 
     Returns:
-        The mechanism. Outputs are all points of the smallest box around the results, the last place fastest; each is
-        read as the nearest result, of several the first.
+        The mechanism. Outputs are all points of the smallest box around the results, the last component fastest. Each
+        is read as the nearest result, of several the first.
 
     Raises:
-        WorkloadError: the results are no whole numbers, or ε is no number of its range.
-        PlanError: more than DENSE_LIMIT results or outputs.
+        WorkloadError: The results are not integers, or ε is out of range.
+        PlanError: There are more than DENSE_LIMIT results or outputs.
 
     **Guarantees**
 
-    - ε-private for every ε: |x| changes by at most v along an edge, so ⌈|x|/v⌉ by at most 1. Clamping is free.
+    - The mechanism is ε-private for every ε: |x| changes by at most v along an edge, so ⌈|x|/v⌉ by at most 1. Clamping
+      does not change the privacy loss.
     """
     exact = rational(epsilon)
     x, low, high = _box(graph)
@@ -216,20 +218,21 @@ def staircase(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
 
 
 def geometric(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
-    """Two-sided geometric noise on every place, P(x) ∝ e^(−ε|x|/v), independent and clamped.
+    """Return two-sided geometric noise on every component, P(x) ∝ e^(−ε|x|/v), independent and clamped.
 
-    v is the largest change along an edge, of all places together: Σ_k |i_k − j_k|. On a count, v = 1, it is the
+    v is the largest change along an edge, of all components in sum: Σ_k |i_k − j_k|. On a count, v = 1, it is the
     truncated geometric mechanism of Ghosh, Roughgarden and Sundararajan, and the best for every prior.
 
     Args:
-        graph: of results, which are whole numbers or tuples of them.
-        epsilon: for one step of it; a Fraction is exact.
+        graph: A graph of results that are integers or tuples of them.
+        epsilon: ε for one step of the graph; a Fraction is exact.
 
     Errors and outputs are those of `staircase`.
 
     **Guarantees**
 
-    - ε-private for every ε: the probability of a point falls by at most e^(ε/v) for each unit that the places change.
+    - The mechanism is ε-private for every ε: the probability of a point falls by at most e^(ε/v) for each unit that the
+      components change.
     """
     exact = rational(epsilon)
     x, low, high = _box(graph)
@@ -246,7 +249,7 @@ def geometric(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
 
 
 def _box(graph: Graph) -> tuple[Integers, Integers, Integers]:
-    """Results as whole points, (n, places), and the least and largest of every place."""
+    """Return results as integer points, (n, components), and the least and largest of every component."""
     _refuse_many(graph.n)
     found = points(graph.results)
     if found is None or (found != np.round(found)).any() or np.abs(found).max() > 2**31:
@@ -272,7 +275,7 @@ def _box(graph: Graph) -> tuple[Integers, Integers, Integers]:
 
 
 def _refuse_many(n: int) -> None:
-    """Raise PlanError for more results than a table is made for."""
+    """Raise PlanError for more results than a table can have."""
     if n > DENSE_LIMIT:
         raise PlanError(
             "too-many-results-for-table",
@@ -289,7 +292,7 @@ def _moves(graph: Graph, x: Integers) -> Integers:
 
 
 def _nearest(x: Integers, low: Integers, high: Integers) -> Integers:
-    """The first of the nearest results for every point of the box: by the largest place, then by the sum of all."""
+    """Return the first of the nearest results for every point of the box: by the largest component, then by the sum."""
     axes = [np.arange(a, b + 1) for a, b in zip(low, high, strict=True)]
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
     away = np.abs(grid[:, None, :] - x[None, :, :])
@@ -298,18 +301,18 @@ def _nearest(x: Integers, low: Integers, high: Integers) -> Integers:
 
 
 def _clamped(alpha: Fraction, v: int, x: Integers, low: Integers, high: Integers) -> Weights:
-    """α^⌈|noise|/v⌉ on all whole points, |·| the largest place, clamped to a box, as weights.
+    """Return α^⌈|noise|/v⌉ on all integer points, |·| the largest component, clamped to a box, as weights.
 
     α^a = (1 − α) Σ_{m ≥ a} α^m: the noise is a mixture of uniform noises on boxes |x| ≤ m v, with weights b_m ≈ α^m.
-    A box around i holds Π_k c_k(m) points that clamp to o, where c_k depends on the distance t = |i_k − o_k| and on
-    whether o_k is an end of its range: inside it is 1 if t ≤ m v, else 0; at one end max(0, m v − t + 1); at both
-    2 m v + 1. From the first m on where no factor is 0 the product is a polynomial in m, so that moments of b
-    sum it up. From m = M on, M v at least all distances, the product is a polynomial f(m) of a degree of at most the
-    number of places, and Σ_{m ≥ M} α^(m − M) f(m) = Σ_l Δ^l f(M) α^l / (1 − α)^(l + 1). All is multiplied by
-    (1 − α)^(places + 1) and the denominators.
+    A box around i holds Π_k c_k(m) points that clamp to o. Here c_k depends on the distance t = |i_k − o_k| and on the
+    position of o_k in its range. Inside, c_k is 1 if t ≤ m v, else 0. At one end it is max(0, m v − t + 1). At both
+    ends it is 2 m v + 1. From the first m on with no factor 0 the product is a polynomial in m, and moments of b give
+    the sum. Let M v be at least all distances. From m = M on, the product is a polynomial f(m) of a degree of at most
+    the number of components. Then Σ_{m ≥ M} α^(m − M) f(m) = Σ_l Δ^l f(M) α^l / (1 − α)^(l + 1). All values are
+    multiplied by (1 − α)^(components + 1) and the denominators.
 
-    Every row sums to Σ_m b_m (2 m v + 1)^places. With b_m ≤ b_{m+1}/α, and since a box of m around i lies in that of
-    m + 1 around a neighbour, no probability falls by more than α along an edge.
+    Every row sums to Σ_m b_m (2 m v + 1)^components. We have b_m ≤ b_{m+1}/α, and a box of m around i lies in that of
+    m + 1 around a neighbour. So no probability falls by more than α along an edge.
     """
     places = x.shape[1]
     width = int((high - low).max())
@@ -342,12 +345,12 @@ def _clamped(alpha: Fraction, v: int, x: Integers, low: Integers, high: Integers
 
 
 def _sums_from(terms: Iterable[int]) -> list[int]:
-    """Σ_{m ≥ first} of the terms, for every first from 0 to their number."""
+    """Return Σ_{m ≥ first} of the terms, for every first from 0 to their number."""
     return list(itertools.accumulate(reversed(list(terms)), initial=0))[::-1]
 
 
 def _points(digits: Sequence[tuple[int, int]], v: int) -> list[int]:
-    """Π_k c_k(m) as a polynomial in m, lowest power first, for m from which on no factor is 0."""
+    """Return Π_k c_k(m) as a polynomial in m, lowest power first, valid from the first m with no factor 0."""
     out = [1]
     for t, ends in digits:
         if ends:
@@ -357,7 +360,7 @@ def _points(digits: Sequence[tuple[int, int]], v: int) -> list[int]:
 
 
 def _points_at(radius: int, t: int, ends: int) -> int:
-    """Whole numbers within a radius of one at distance t from the output that they are clamped to."""
+    """Return the number of integers within a radius of one at distance t from the output to which they clamp."""
     if ends == 0:
         return int(t <= radius)
     return max(0, radius - t + 1) if ends == 1 else 2 * radius + 1
@@ -367,13 +370,13 @@ def _points_at(radius: int, t: int, ends: int) -> int:
 
 
 def randomised_response(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
-    """The truth with a probability e^ε times that of any other result: P(i | i) = e^ε / (n − 1 + e^ε).
+    """Return the truth with a probability e^ε times that of any other result: P(i | i) = e^ε / (n − 1 + e^ε).
 
-    The mechanism of tight constraints on a complete graph; elsewhere it wastes most of ε.
+    It is the mechanism of tight constraints on a complete graph; on other graphs it wastes most of ε.
 
     Raises:
-        WorkloadError: ε is no number of its range.
-        PlanError: more than DENSE_LIMIT results.
+        WorkloadError: ε is out of range.
+        PlanError: There are more than DENSE_LIMIT results.
     """
     exact, n = rational(epsilon), graph.n
     _refuse_many(n)
@@ -383,17 +386,17 @@ def randomised_response(graph: Graph, epsilon: float | Fraction) -> FiniteMechan
 
 
 def distance_kernel(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
-    """P(o | i) = κ^d(i,o) / Σ_k κ^d(i,k), with the smallest κ found that is ε-private: a tuned exponential mechanism.
+    """Return P(o | i) = κ^d(i,o) / Σ_k κ^d(i,k), a tuned exponential mechanism with the smallest ε-private κ found.
 
-    κ lies between e^−ε, which serves where all rows have one sum, and e^(−ε/2), which always serves.
+    κ lies between e^−ε, which is enough if all rows have one sum, and e^(−ε/2), which is always enough.
 
     Raises:
-        WorkloadError: ε is no number of its range.
-        PlanError: more than DENSE_LIMIT results, or results in more than one component.
+        WorkloadError: ε is out of range.
+        PlanError: There are more than DENSE_LIMIT results, or results in more than one component.
 
     **Guarantees**
 
-    - ε-private, exactly; for every ε and connected graph.
+    - The mechanism is ε-private, exactly, for every ε and connected graph.
     """
     exact = rational(epsilon)
     steps = hops(graph)
@@ -413,7 +416,7 @@ def distance_kernel(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
         return float(rate + np.abs(logs[edges[:, 0]] - logs[edges[:, 1]]).max(initial=0.0))
 
     target = float(exact) * (1 - 2.0**-40)
-    least, most = target / 2, target  # private at least, by the triangle inequality
+    least, most = target / 2, target  # `least` is private by the triangle inequality
     if spread(most) <= target:
         least = most
     for _ in range(60):
@@ -424,7 +427,7 @@ def distance_kernel(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
     total = 1 << 2 * BITS
     names: dict[int, int] = {}
     rank = np.array([names.setdefault(s, len(names)) for s in sums])
-    table = [v * total // s for s in names for v in values]  # rounded down; what is left goes to the truth, nearly all
+    table = [v * total // s for s in names for v in values]  # rounded down; nearly all of the rest goes to the truth
     codes = rank[:, None] * len(values) + steps
     seen, codes = np.unique(codes, return_inverse=True)
     codes = codes.reshape(steps.shape)
@@ -437,13 +440,13 @@ def distance_kernel(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
 def from_probabilities(
     graph: Graph, epsilon: Fraction, table: Floats, family: str, answers: npt.ArrayLike
 ) -> FiniteMechanism:
-    """A mechanism near a table of floats that is ε-private but for rounding, such as a linear program returns.
+    """Return a mechanism near a table of floats that is ε-private up to rounding, as a linear program returns.
 
-    Every column becomes the least private one above it, x'_i = max_j α^d(i,j) x_j, in integers; all are shrunk by θ,
-    and what is left of the rows goes to the likeliest output.
+    Every column becomes the least private one above it, x'_i = max_j α^d(i,j) x_j, in integers. All columns are shrunk
+    by θ, and the rest of the rows goes to the likeliest output.
 
     Raises:
-        PlanError: that costs a probability of more than MOST_LOSS.
+        PlanError: The result would lose a probability of more than MOST_LOSS.
     """
     n = graph.n
     steps = hops(graph)

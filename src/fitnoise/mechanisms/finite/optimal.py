@@ -1,23 +1,24 @@
-"""The best mechanism for a prior: by a linear program, nearly by a small one, or by choosing among families.
+"""The best mechanism for a prior: by a linear program, approximately by a small one, or by a choice among families.
 
 **Residual column.** Choose d ≥ 0 and keep s = 1 − Φ d private: s_i ≤ e^ε s_j along edges. Then [Φ diag(d) | s] is an
-ε-private mechanism, column by column, with one output more than results. Of these, the one that is right most often is
+ε-private mechanism, column by column, with one output more than results. Among these, the one of the largest hit rate
+is
 
-    max π·d + π_r s_r    over d ≥ 0, s = 1 − Φ d, s_i ≤ e^ε s_j,
+    max π·d + π_r s_r    over d ≥ 0, s = 1 − Φ d, s_i ≤ e^ε s_j.
 
-in n variables, for every ε, graph and prior: d = 0 is allowed. r, the result that the last output is read as, is found
-by a few rounds. Where z ≥ 0 and the prior is ε-regular, d = z is the best there is. Elsewhere it comes close to
-`priors.hit_bound`, which is proven, and both numbers are given.
+The program has n variables, and a solution for every ε, graph and prior: d = 0 is allowed. The last output is read as
+the result r, which a few rounds find. If z ≥ 0 and the prior is ε-regular, d = z is optimal. In other cases the value
+comes close to the proven bound `priors.hit_bound`, and both numbers are returned.
 
 **Any gain.** max Σ π_i X_ig G_ig over all private X is a program in n × guesses variables. Multipliers λ ≥ 0 of
 X_io ≤ e^ε X_jo prove that no mechanism gains more than
 
     Σ_i max_o (π_i G_io − Σ_{j ~ i} (λ_ijo − e^ε λ_jio)),
 
-*for every λ ≥ 0*, since the rows of X are probabilities: so the solver's λ, cut at 0, gives a proven bound.
+*for every λ ≥ 0*, since the rows of X are probabilities. So the solver's λ, cut at 0, gives a proven bound.
 
-Source: the residual column is ours; the full program is that of Gupte and Sundararajan, Universally optimal privacy
-mechanisms for minimax agents, PODS 2010, for a prior.
+**Source.** The residual column is this project's. The full program is that of Gupte and Sundararajan, Universally
+optimal privacy mechanisms for minimax agents, PODS 2010, for a prior.
 """
 
 from __future__ import annotations
@@ -49,15 +50,15 @@ PROGRAM_LIMIT = 100
 """Most results, and most guesses, for the program in all pairs."""
 
 CELLS_LIMIT = 1000
-"""Most cells of alike results for the residual-column program."""
+"""Most cells of equivalent results for the residual-column program."""
 
 ALONE_LIMIT = 64
-"""Most results that are not joined in cells: cells look alike, and the last output is read as one result."""
+"""Most results without a partition into cells: there the last output can be read as any single result."""
 
 _ROUNDS = 4
 
 _SAME = 1e-9
-"""Gains that differ by a smaller part count as equal when a family is chosen."""
+"""Relative difference of gains below which the choice of a family treats them as equal."""
 
 _UNIT = 2.0**-53
 
@@ -65,12 +66,12 @@ _UNIT = 2.0**-53
 @final
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """A mechanism, what it gets under the prior it was made for, and what others cannot exceed.
+    """A mechanism, its expected gain under its prior, and the bound for all mechanisms.
 
     Attributes:
-        mechanism: the mechanism.
-        value: its expected gain with the best remap.
-        bound: proven: no ε-private mechanism that sees only the true answer has a larger one.
+        mechanism: The mechanism.
+        value: Its expected gain with the best remap.
+        bound: Proven: no ε-private mechanism that uses only the true answer has a larger expected gain.
     """
 
     mechanism: FiniteMechanism
@@ -79,7 +80,7 @@ class Optimum:
 
     @property
     def gap(self) -> float:
-        """How far from the bound the mechanism may be."""
+        """Largest possible distance of the mechanism from the optimum: the bound less the value, at least 0."""
         return max(0.0, self.bound - self.value)
 
 
@@ -87,10 +88,10 @@ class Optimum:
 
 
 def residual_column(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLike) -> Optimum:
-    """The mechanism [Φ diag(d) | s] that is right most often under a prior.
+    """Return the mechanism [Φ diag(d) | s] of the largest hit rate under a prior.
 
     Args:
-        graph: the graph of the query.
+        graph: The graph of the query.
         epsilon: ε.
         prior: π, (n,).
 
@@ -98,14 +99,14 @@ def residual_column(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLik
         The mechanism, with one output for every result and one more, and the bound B(π).
 
     Raises:
-        WorkloadError: the prior is none, or ε is no number of its range.
-        PlanError: more than CELLS_LIMIT cells of alike results (as many as results, if the prior tells all apart), or
-            the program was not solved.
+        WorkloadError: The prior is not valid, or ε is out of range.
+        PlanError: There are more than CELLS_LIMIT cells of equivalent results (as many as results, if the prior
+            distinguishes all), or the solver failed.
 
     **Guarantees**
 
-    - ε-private, exactly, for every ε; no float is in the proof.
-    - The bound is proven. That the gap is as small as it can be with one more column is the solver's word.
+    - The mechanism is ε-private, exactly, for every ε; the proof uses no float.
+    - The bound is proven. That the gap is minimal with one more column rests on the solver.
     """
     exact, pi = rational(epsilon), checked_prior(graph.n, prior)
     steps = hops(graph)
@@ -129,9 +130,9 @@ def residual_column(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLik
 
 
 def _largest(rows: _Rows, small: Quotient, pi: Floats) -> tuple[Floats, int]:
-    """d, and the cell r that the last output is read as, of the largest value found.
+    """Return d of the largest value found, and the cell r that the last output is read as.
 
-    Every r is tried where results are few; else r is where the last output of the program before is most likely.
+    For few results, every r is tried. Otherwise r is the likeliest cell for the last output of the previous program.
     """
     single = pi[small.first]
     mass = small.sizes * single
@@ -152,7 +153,7 @@ def _largest(rows: _Rows, small: Quotient, pi: Floats) -> tuple[Floats, int]:
 
 @final
 class _Rows:
-    """The program in cells. Edges enter when they are violated, and stay: few of them ever bind."""
+    """The program in cells. Edges enter if they are violated, and stay: only few ever bind."""
 
     def __init__(self, matrix: Floats, edges: Integers, of: Integers, growth: float) -> None:
         self.matrix, self.growth = matrix, growth
@@ -162,7 +163,7 @@ class _Rows:
         self.kept = np.zeros(len(self.pairs), dtype=np.bool_)
 
     def best(self, mass: Floats, rest_of: int | None, single: Floats) -> tuple[Floats, Floats]:
-        """The d and s of the largest mass·d + single_r s_r, r = `rest_of`."""
+        """Return the d and s of the largest mass·d + single_r s_r, r = `rest_of`."""
         m = len(mass)
         cost = -np.concatenate([mass, np.zeros(m)])
         if rest_of is not None:
@@ -192,26 +193,26 @@ class _Rows:
 def optimal(
     graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLike, gain: npt.ArrayLike | None = None
 ) -> Optimum:
-    """The mechanism with the largest expected gain under a prior, of all: a program in n × guesses variables.
+    """Return the mechanism with the largest expected gain under a prior, by a program in n × guesses variables.
 
     Args:
-        graph: the graph of the query.
+        graph: The graph of the query.
         epsilon: ε.
         prior: π, (n,).
-        gain: g, (n, n): what each guess (column) is worth for each result (row); losses are negative gains. None: 1
-            if right, else 0.
+        gain: g, (n, n): the gain of each guess (column) for each result (row); losses are negative gains. None for 1 if
+            the guess is right, and 0 otherwise.
 
     Returns:
         The mechanism, whose output k is the guess k, and a bound.
 
     Raises:
-        WorkloadError: prior or gain are none, or ε is no number of its range.
-        PlanError: more than PROGRAM_LIMIT results, or the program was not solved.
+        WorkloadError: The prior or the gain is not valid, or ε is out of range.
+        PlanError: There are more than PROGRAM_LIMIT results, or the solver failed.
 
     **Guarantees**
 
-    - ε-private, exactly; the bound is proven, from the solver's multipliers whatever they are.
-    - Minutes at the limit: 2 seconds for 49 results, 40 for 101, on one core.
+    - The mechanism is ε-private, exactly. The bound is proven from the solver's multipliers, for any multipliers.
+    - At the limit the program takes minutes: 2 seconds for 49 results, 40 for 101, on one core.
     """
     exact, pi = rational(epsilon), checked_prior(graph.n, prior)
     n = graph.n
@@ -243,7 +244,7 @@ def optimal(
 
 
 def _gain_bound(value: Floats, arcs: Integers, multipliers: Floats, growth: float) -> float:
-    """Σ_i max_o (π_i G_io − Σ_j (λ_ijo − e^ε λ_jio)), rounded up."""
+    """Return Σ_i max_o (π_i G_io − Σ_j (λ_ijo − e^ε λ_jio)), rounded up."""
     own, size = value.copy(), np.abs(value)
     np.add.at(own, arcs[:, 0], -multipliers)
     np.add.at(own, arcs[:, 1], growth * multipliers)
@@ -262,16 +263,16 @@ class Candidate:
     """A line of the comparison.
 
     Attributes:
-        family: what kind of mechanism.
-        gain: the expected gain with the best remap for it; None where there is no such mechanism.
-        hit_rate: the probability of a right guess, with the best remap for that.
-        mae: the mean absolute error of the answers with the remap for the gain; None where results are no numbers.
-        rmse: the root of their mean squared error; None as before.
-        leakage: bits about the result.
-        bound: what no mechanism that sees only the true answer gains more than; None where none is known for this gain.
-        gap: the bound less the gain.
-        seconds: taken to make it.
-        remark: why there is none, or nothing.
+        family: The family of the mechanism.
+        gain: The expected gain with the best remap for it; None if the mechanism does not exist.
+        hit_rate: The probability of a right guess, with the best remap for it.
+        mae: The mean absolute error of the answers with the remap for the gain; None if results are not numbers.
+        rmse: The root of their mean squared error; None if results are not numbers.
+        leakage: Min-entropy leakage about the result, in bits.
+        bound: Bound on the gain of any mechanism that uses only the true answer; None if none is known for this gain.
+        gap: The bound less the gain.
+        seconds: Time of its construction.
+        remark: The reason against the mechanism, or empty.
     """
 
     family: str
@@ -289,13 +290,13 @@ class Candidate:
 @final
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The mechanism that was chosen, and what it was chosen from.
+    """The chosen mechanism, and the comparison behind the choice.
 
     Attributes:
-        mechanism: the mechanism.
-        guesses: the best remap for the prior and the gain, (outputs,).
-        why: one sentence.
-        candidates: the comparison.
+        mechanism: The mechanism.
+        guesses: The best remap for the prior and the gain, (outputs,).
+        why: One sentence.
+        candidates: The comparison.
     """
 
     mechanism: FiniteMechanism
@@ -304,12 +305,12 @@ class Choice:
     candidates: tuple[Candidate, ...]
 
     def table(self) -> str:
-        """The comparison as lines of text."""
+        """Return the comparison as lines of text."""
         return "\n".join(aligned(compared(self.candidates)))
 
 
 def compared(candidates: Sequence[Candidate]) -> Table:
-    """The comparison, a row for each mechanism."""
+    """Return the comparison, a row for each mechanism."""
     columns = (
         Column("family", "family"),
         Column("gain", "gain", Kind.FINE),
@@ -336,32 +337,32 @@ def best_mechanism(
     slow_limit: int = DENSE_LIMIT,
     slack: float = 0.0,
 ) -> Choice:
-    """Make what can be made for a query, and choose what gains most under a prior.
+    """Construct the possible mechanisms for a query, and choose the one of the largest gain under a prior.
 
-    In order: tight constraints, residual column, linear program (up to `program_limit` results), staircase, geometric,
-    distance kernel, randomised response. Gains that differ by less than a part of 10⁻⁹ count as equal, and the first
-    is taken. The program is left out where an earlier one attains the bound.
+    The order is tight constraints, residual column, linear program (up to `program_limit` results), staircase,
+    geometric, distance kernel, randomised response. Gains that differ by less than a part of 10⁻⁹ count as equal, and
+    the first is chosen. The program is left out if an earlier mechanism attains the bound.
 
     Args:
-        graph: the graph of the query.
+        graph: The graph of the query.
         epsilon: ε.
         prior: π, (n,).
-        gain: g, (n, n); None: 1 if right, else 0.
-        certify: as for `families.tight_constraints`.
-        program_limit: most results for the program in all pairs, at most PROGRAM_LIMIT.
-        slow_limit: most results for the residual column and the distance kernel, which take longest.
-        slack: a part of the largest gain, which counts for nothing: of those that gain less by no more, the one with
-            the least root mean squared error is taken, where results are numbers.
+        gain: g, (n, n); None for 1 if the guess is right, and 0 otherwise.
+        certify: Function that decides existence, as for `families.tight_constraints`.
+        program_limit: Most results for the program in all pairs, at most PROGRAM_LIMIT.
+        slow_limit: Most results for the residual column and the distance kernel, which take longest.
+        slack: A negligible part of the largest gain. Among mechanisms that lose no more than this part, the choice is
+            the least root mean squared error, if results are numbers.
 
     Raises:
-        WorkloadError: prior or gain are none, or ε is no number of its range.
-        PlanError: no mechanism could be made.
+        WorkloadError: The prior or the gain is not valid, or ε is out of range.
+        PlanError: No mechanism could be constructed.
 
     **Guarantees**
 
-    - The choice uses nothing about the data: the query, ε and the prior are public.
-    - Each mechanism in the comparison is ε-private, exactly, and charged on its own; one only is chosen.
-    - The same choice every time.
+    - The choice uses no data: the query, ε and the prior are public.
+    - Each mechanism in the comparison is ε-private, exactly, with its own charge; only one is chosen.
+    - The choice is the same every time.
     """
     exact, pi = rational(epsilon), checked_prior(graph.n, prior)
     worth = None if gain is None else checked_gain(graph.n, gain)
@@ -396,7 +397,7 @@ def best_mechanism(
             continue
         seconds = time.perf_counter() - begun
         if isinstance(result, Optimum):
-            if worth is None or family == "linear program":  # that of the residual column is for hits
+            if worth is None or family == "linear program":  # the bound of the residual column is for hits
                 bound = result.bound if bound is None else min(bound, result.bound)
             result = result.mechanism
         made.append((_measured(result, pi, worth, seconds), result))

@@ -1,4 +1,4 @@
-"""A question with finitely many answers, with the mechanism that will answer it."""
+"""A question with finitely many answers, with the mechanism that answers it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class AnswerPart(Part):
     """One question of a publication, and the mechanism chosen for it.
 
     Raises:
-        PlanError: the mechanism is for another graph, or was made for another ε.
+        PlanError: The mechanism is for another graph, or for another ε.
     """
 
     publication: Publication
@@ -41,32 +41,32 @@ class AnswerPart(Part):
 
     @cached_property
     def design(self) -> Answer:
-        """What is measured: the answer."""
+        """The measured answer."""
         return Answer(self.query, self.publication.domain, self.mechanism)
 
     @cached_property
     def loss(self) -> Loss:
-        """What the answer costs one protected unit."""
+        """The privacy loss of the answer for one protected unit."""
         return self.design.loss(self.publication.adjacency)
 
     @property
     def sizes(self) -> tuple[Size, ...]:
-        """None: the question itself compares the data with the number of people it declares."""
+        """The empty tuple: the question itself compares the data with its declared number of people."""
         return ()
 
     def limits(self, place: int) -> tuple[Limit, ...]:
-        """None of its own: the mechanism was made for the ε that was asked."""
+        """Return no limits: the mechanism was constructed for the requested ε."""
         del place
         return ()
 
     @cached_property
     def exact_epsilon(self) -> Fraction:
-        """What the answer costs one protected unit, proven: at most what the question asked for."""
+        """Privacy cost of the answer to one protected unit, proven: at most the requested ε."""
         return sum(self.loss.pure, Fraction(0))
 
     @cached_property
     def summary(self) -> FiniteSummary:
-        """What is promised of the answer."""
+        """The accuracy and the cost that the plan states for the answer."""
         graph, confidence = self.mechanism.graph, self.publication.confidence
         promised = FiniteSummary(
             name=self.query.name,
@@ -91,10 +91,10 @@ class AnswerPart(Part):
         )
 
     def margins(self, confidence: float) -> tuple[float | None, float | None]:
-        """The margin of the answer at a confidence, and by ranks; None where there is none of the kind.
+        """Return the margin of the answer at a confidence, and the margin by ranks; None for each that does not apply.
 
         Raises:
-            WorkloadError: the confidence is none.
+            WorkloadError: The confidence is out of range.
         """
         if isinstance(self.mechanism, RankMechanism):
             return None, rounded_up(rank_margin(self.mechanism, confidence))
@@ -103,12 +103,12 @@ class AnswerPart(Part):
         return float(accuracy(self.mechanism).margin(confidence)), None
 
     def document(self) -> dict[str, Any]:
-        """The mechanism as plain JSON values."""
+        """Return the mechanism as plain JSON values."""
         return documents.document(self.mechanism)
 
     @classmethod
     def read(cls, publication: Publication, query: FiniteQuery, document: Mapping[str, Any]) -> Self:
-        """The part that `document` wrote, its mechanism proven anew."""
+        """Return the part that `document` wrote, with its mechanism proven again."""
         of = publication.adjacency
         graph = query.graph(publication.domain, of)
         return cls(publication, query, documents.read(graph, query.record_epsilon(of), document, query.ranks(of)))

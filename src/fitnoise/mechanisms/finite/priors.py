@@ -1,31 +1,35 @@
-"""Priors on the results of a query: which a mechanism can be best for, and how well any mechanism can do.
+"""Priors on the results of a query: the priors for which a mechanism can be optimal, and bounds for any mechanism.
 
-With α = e^−ε, Φ_ij = α^d(i,j) and a prior π, a probability for every result (a row), the paper defines
+**Symbols.** α = e^−ε, Φ_ij = α^d(i,j), and a prior π, a probability for every result (a row). The paper defines:
 
-    corner priors      c^i = Φ_i / Σ_k Φ_ik                        the rows of Φ, as probabilities
-    ε-regular          π = y Φ for some y ≥ 0                      a mixture of corner priors
-    utility            U = Σ_o max_i π_i P(o | i)                  the probability of the best guess being right
-    min-entropy leakage  L = log2(U / max π)                       bits
+| term | definition | meaning |
+|---|---|---|
+| corner priors | c^i = Φ_i / Σ_k Φ_ik | the rows of Φ, as probabilities |
+| ε-regular | π = y Φ for some y ≥ 0 | a mixture of corner priors |
+| utility | U = Σ_o max_i π_i P(o given i) | the probability that the best guess is right |
+| min-entropy leakage | L = log2(U / max π) | bits |
 
-and bounds U by Σ y for ε-regular priors (theorem 1). **What is used here is a bound for every prior**:
+The paper bounds U by Σ y for ε-regular priors (theorem 1). **This module uses a bound for every prior.**
+
+**Statement.** U ≤ B(π) for every ε-private mechanism, with
 
     B(π) = max {π·d : Φ d ≤ 1, d ≥ 0} = min {Σ y : y ≥ 0, y Φ ≥ π}.
 
-*Proof.* Let X be ε-private with its outputs read as results, d its diagonal. Then Σ_k Φ_ik d_k ≤ Σ_k X_ik = 1, as
+**Proof.** Let X be ε-private with its outputs read as results, d its diagonal. Then Σ_k Φ_ik d_k ≤ Σ_k X_ik = 1, as
 X_ik ≥ α^d(i,k) X_kk. So U = π·d ≤ B(π); and every y ≥ 0 with y Φ ≥ π has π·d ≤ y Φ d ≤ Σ y. ∎ For an ε-regular prior
-the y of the paper is feasible, so that B(π) ≤ Σ y, with equality where d = z ≥ 0, Φ z = 1. Both programs have one
-variable for a result, not for a pair of them, and are solved on cells of alike results where there are such.
+the y of the paper is feasible, so that B(π) ≤ Σ y, with equality if d = z ≥ 0, Φ z = 1. Both programs have one variable
+for a result, not for a pair of them. They are solved on cells of equivalent results if there are any.
 
-A solver is never believed. Its y is made feasible, and the sum rounded up; its d is scaled until it is feasible, and
-the value rounded down. So both ends are proven, whatever the solver says.
+**Trust.** The module does not trust a solver. It makes the solver's y feasible and rounds the sum up. It scales the
+solver's d until d is feasible, and rounds the value down. So both ends are proven for any output of the solver.
 
-**Where this departs from the paper.** Proposition 6, L ≤ log2(Σ y / max π), needs ε-regular priors; example 3 applies
-it at ε = 0.48 … 0.69, where its prior is not ε-regular (it is from ε = ln 2 on). There a mechanism leaks 1.344970 bits
-at ε = 0.5, above the 1.2 of the paper. In theorem 1 equality holds iff the slack 1 − Φ diag(XR) is 0 wherever y is
-positive: iff it is 0 everywhere is said, and is wrong for priors on the border of the region.
+**Corrections of the paper.** Proposition 6, L ≤ log2(Σ y / max π), needs ε-regular priors. Example 3 applies it at
+ε = 0.48 … 0.69, at which its prior is not ε-regular (it is from ε = ln 2 on). There a mechanism leaks 1.344970 bits at
+ε = 0.5, above the 1.2 of the paper. In theorem 1 equality holds if and only if the slack 1 − Φ diag(XR) is 0 at every
+positive y. The paper requires a slack of 0 everywhere, which is wrong for priors on the border of the region.
 
-Source: ElSalamouny, Chatzikokolakis, Palamidessi: A differentially private mechanism of optimal utility for a region of
-priors, POST 2013, sections 3 and 4.
+**Source.** ElSalamouny, Chatzikokolakis, Palamidessi: A differentially private mechanism of optimal utility for a
+region of priors, POST 2013, sections 3 and 4.
 """
 
 from __future__ import annotations
@@ -49,22 +53,23 @@ from fitnoise.mechanisms.finite.exact import Solution, hops, kernel, kernel_erro
 from fitnoise.mechanisms.finite.programs import minimise
 
 SUM_TOLERANCE = 1e-9
-"""By how much the probabilities of a prior may miss 1, in sum."""
+"""Allowed difference of the sum of a prior's probabilities from 1."""
 
 NEAREST_LIMIT = 1000
-"""Most results for which the nearest regular prior is sought."""
+"""Most results for the search for the nearest regular prior."""
 
 _UNIT = 2.0**-53
 
 _SOLVED = 1e-12
-"""Gap, relative, at which the linear systems are as good as the linear program."""
+"""Relative gap at which the linear systems replace the linear program."""
 
 
 def checked_prior(n: int, prior: npt.ArrayLike) -> Floats:
-    """A prior as floats, (n,).
+    """Return a prior as floats, (n,).
 
     Raises:
-        WorkloadError: it is no array of n numbers, one is negative or not finite, or they do not sum to 1 within 1e-9.
+        WorkloadError: The prior is not an array of n numbers. A number is negative or not finite, or they do not sum to
+            1 within 1e-9.
     """
     try:
         own = np.array(prior, dtype=np.float64)
@@ -99,22 +104,22 @@ def checked_prior(n: int, prior: npt.ArrayLike) -> Floats:
 
 
 def uniform(graph: Graph) -> Floats:
-    """Every result equally likely, (n,).
+    """Return the uniform prior, (n,).
 
     Args:
-        graph: of n results.
+        graph: A graph of n results.
     """
     return checked_prior(graph.n, np.full(graph.n, 1 / graph.n))
 
 
 def corner_priors(graph: Graph, epsilon: float | Fraction) -> Floats:
-    """c^i = Φ_i / Σ_k Φ_ik, the corners of the region of ε-regular priors, in rows, (n, n).
+    """Return c^i = Φ_i / Σ_k Φ_ik, the corners of the region of ε-regular priors, in rows, (n, n).
 
     Raises:
-        WorkloadError: ε is no number of its range.
-        PlanError: more than DENSE_LIMIT results.
+        WorkloadError: ε is out of range.
+        PlanError: There are more than DENSE_LIMIT results.
 
-    Source: definition 6 and proposition 4.
+    **Source.** Definition 6 and proposition 4.
     """
     phi = kernel(hops(graph), rational(epsilon))
     corners: Floats = phi / phi.sum(axis=1, keepdims=True)
@@ -127,11 +132,11 @@ def corner_priors(graph: Graph, epsilon: float | Fraction) -> Floats:
 @final
 @dataclass(frozen=True, eq=False)
 class Regularity:
-    """Whether a prior is ε-regular, and its coefficients.
+    """The coefficients of a prior in the corner priors, which decide if the prior is ε-regular.
 
     Attributes:
         coefficients: y with y Φ = π, as computed, (n,).
-        error: (n,): y is unique and within this of the coefficients; ∞ where Φ might be singular.
+        error: (n,): y is unique and within this of the coefficients; ∞ if Φ might be singular.
     """
 
     coefficients: Floats
@@ -139,7 +144,7 @@ class Regularity:
 
     @property
     def regular(self) -> bool | None:
-        """True or False where it is proven of the prior as given in floats; None where rounding leaves it open."""
+        """True or False with proof, for the prior as given in floats; None if rounding leaves it open."""
         return Solution(self.coefficients, self.error).proven
 
     @property
@@ -149,23 +154,23 @@ class Regularity:
 
 
 def regularity(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLike) -> Regularity:
-    """Solve y Φ = π, and tell whether y ≥ 0.
+    """Solve y Φ = π, and decide if y ≥ 0.
 
     Args:
-        graph: the graph of the query.
+        graph: The graph of the query.
         epsilon: ε.
         prior: π, (n,).
 
     Raises:
-        WorkloadError: the prior is none, or ε is no number of its range.
-        PlanError: more than DENSE_LIMIT results.
+        WorkloadError: The prior is not valid, or ε is out of range.
+        PlanError: There are more than DENSE_LIMIT results.
 
     **Guarantees**
 
     - `regular` is True or False only with proof: no tolerance decides. On the border of the region, where a coefficient
-      is 0, and where Φ is singular, it is None.
+      is 0, and for a singular Φ, it has the value None.
 
-    Source: definition 5. The thresholds 0.80, 0.90 and 0.48 of the paper are those of the test y ≥ −10⁻⁴.
+    **Source.** Definition 5. The thresholds 0.80, 0.90 and 0.48 of the paper are those of the test y ≥ −10⁻⁴.
     """
     exact, pi = rational(epsilon), checked_prior(graph.n, prior)
     steps = hops(graph)
@@ -176,7 +181,7 @@ def regularity(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLike) ->
 @final
 @dataclass(frozen=True, eq=False)
 class NearestRegular:
-    """An ε-regular prior near one that may be none.
+    """An ε-regular prior near a given prior.
 
     Attributes:
         prior: y Φ, (n,).
@@ -190,18 +195,18 @@ class NearestRegular:
 
 
 def nearest_regular(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLike) -> NearestRegular:
-    """The ε-regular prior nearest to π in total variation, by a linear program in 2n variables.
+    """Find the ε-regular prior nearest to π in total variation, by a linear program in 2n variables.
 
-    A mechanism that is best for it loses at most twice the distance for π; `hit_bound` says much less.
+    A mechanism that is optimal for it loses at most twice the distance for π; `hit_bound` gives a much smaller loss.
 
     Raises:
-        WorkloadError: the prior is none, or ε is no number of its range.
-        PlanError: more than NEAREST_LIMIT results, or the program was not solved.
+        WorkloadError: The prior is not valid, or ε is out of range.
+        PlanError: There are more than NEAREST_LIMIT results, or the solver failed.
 
     **Guarantees**
 
     - The prior is ε-regular, up to the rounding of y Φ: coefficients are at least 0, and it sums to 1.
-    - The distance is that of the prior returned. That none is nearer is the solver's word, to about 1e-9.
+    - The distance is that of the returned prior. That none is nearer rests on the solver, to about 1e-9.
     """
     exact, pi = rational(epsilon), checked_prior(graph.n, prior)
     phi, n = kernel(hops(graph, NEAREST_LIMIT), exact), graph.n
@@ -217,7 +222,7 @@ def nearest_regular(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLik
 @final
 @dataclass(frozen=True, eq=False)
 class Shortfall:
-    """How far a mechanism is from the bound of theorem 1, and where.
+    """The distance of a mechanism from the bound of theorem 1, and its parts.
 
     Attributes:
         slack: s = 1 − Φ diag(XR), (n,).
@@ -231,21 +236,21 @@ class Shortfall:
 def shortfall(
     graph: Graph, epsilon: float | Fraction, coefficients: npt.ArrayLike, diagonal: npt.ArrayLike
 ) -> Shortfall:
-    """What a mechanism with a given diagonal misses of Σ y: exactly y·s (lemma 2).
+    """Return the distance of a mechanism with a given diagonal from Σ y: exactly y·s (lemma 2).
 
     Args:
-        graph: the graph of the query.
+        graph: The graph of the query.
         epsilon: ε.
         coefficients: y with y Φ = π, (n,).
-        diagonal: the probability of a right answer for every result, remap included, (n,).
+        diagonal: The probability of a right answer for every result, remap included, (n,).
 
     **Guarantees**
 
-    - For y ≥ 0 the loss is 0 iff the slack is 0 **wherever y is positive** (theorem 1, corrected: the paper asks for a
-      slack of 0 everywhere).
+    - For y ≥ 0 the loss is 0 if and only if the slack is 0 **at every positive y**. This corrects theorem 1, which
+      requires a slack of 0 everywhere.
 
     Raises:
-        WorkloadError: an array is not n numbers, or ε is no number of its range.
+        WorkloadError: An array is not n numbers, or ε is out of range.
     """
     y, d = (np.asarray(v, dtype=np.float64) for v in (coefficients, diagonal))
     if y.shape != (graph.n,) or d.shape != (graph.n,):
@@ -266,10 +271,10 @@ def shortfall(
 @final
 @dataclass(frozen=True, eq=False)
 class HitBound:
-    """B(π) between two proven numbers.
+    """Two proven bounds of B(π).
 
     Attributes:
-        upper: no ε-private mechanism, however its outputs are read, is right with a larger probability.
+        upper: No ε-private mechanism, with any remap of its outputs, is right with a larger probability.
         lower: B(π) is at least this.
         coefficients: y ≥ 0 with y Φ ≥ π, the proof of `upper`, (n,).
         diagonal: d ≥ 0 with Φ d ≤ 1, the proof of `lower`, (n,).
@@ -282,28 +287,28 @@ class HitBound:
 
 
 def hit_bound(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLike) -> HitBound:
-    """B(π) = max {π·d : Φ d ≤ 1, d ≥ 0}: how often the best guess can be right, for any prior.
+    """Return bounds of B(π) = max {π·d : Φ d ≤ 1, d ≥ 0}: the largest hit rate of the best guess, for any prior.
 
     Args:
-        graph: the graph of the query.
+        graph: The graph of the query.
         epsilon: ε.
         prior: π, (n,).
 
     Raises:
-        WorkloadError: the prior is none, or ε is no number of its range.
-        PlanError: more than DENSE_LIMIT results, or the program was not solved.
+        WorkloadError: The prior is not valid, or ε is out of range.
+        PlanError: There are more than DENSE_LIMIT results, or the solver failed.
 
     **Guarantees**
 
-    - Upper and lower are proven, rounding included, for the floats of the prior. About 1e-9 apart.
-    - Larger for larger ε; at most 1, and at least the largest probability of the prior, up to rounding.
+    - Upper and lower are proven, rounding included, for the floats of the prior. They differ by about 1e-9.
+    - Up to rounding, the bounds grow with ε, are at most 1, and at least the largest probability of the prior.
     """
     exact, pi = rational(epsilon), checked_prior(graph.n, prior)
     steps = hops(graph)
     phi, loose = kernel(steps, exact), kernel_error(steps, exact)
     small = quotient(graph, phi, pi)
     mass = small.sizes * pi[small.first]
-    try:  # where both are non-negative these are the answer
+    try:  # if both solutions are non-negative, they are optimal
         tries = [(np.linalg.solve(small.matrix, np.ones(small.m)), np.linalg.solve(small.matrix.T, mass))]
     except np.linalg.LinAlgError:
         tries = []
@@ -319,16 +324,16 @@ def hit_bound(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLike) -> 
 
 
 def _program(matrix: Floats, mass: Floats) -> tuple[Floats, Floats]:
-    """The d of max mass·d over matrix d ≤ 1, d ≥ 0, and the multipliers."""
+    """Return the d of max mass·d over matrix d ≤ 1, d ≥ 0, and the multipliers."""
     found = minimise(-mass, below=(matrix, np.ones(len(mass))))
     return found.x, found.below
 
 
 def _proven(phi: Floats, loose: float, pi: Floats, d: Floats, y: Floats) -> HitBound:
-    """Both ends of B from any d and y.
+    """Return both bounds of B from any d and y.
 
-    Sums of non-negative terms err by a part of at most (n + 2) units, and Φ by `loose`; what y does not cover of the
-    prior is made up for by Φ_kk = 1, entry by entry, or by a factor, whichever costs less.
+    Sums of non-negative terms err by a part of at most (n + 2) units, and Φ by `loose`. Where y does not cover the
+    prior, Φ_kk = 1 makes up for the difference, entry by entry, or a factor does, by the smaller cost.
     """
     slack = loose + 4 * (len(pi) + 8) * _UNIT
     d, y = np.maximum(d, 0), np.maximum(y, 0)
@@ -345,25 +350,27 @@ def _proven(phi: Floats, loose: float, pi: Floats, d: Floats, y: Floats) -> HitB
 
 
 def leakage_bound(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLike) -> float:
-    """The most bits about the result that any ε-private mechanism leaks: log2(B(π) / max π), **for any prior**.
+    """Return the largest leakage about the result of any ε-private mechanism, in bits: log2(B(π) / max π).
+
+    It holds **for any prior**.
 
     Raises:
         As `hit_bound`.
 
     **Guarantees**
 
-    - Never below the leakage of an ε-private mechanism. Proposition 6 where the prior is ε-regular.
+    - The bound is never below the leakage of an ε-private mechanism. It is proposition 6 if the prior is ε-regular.
     """
     pi = checked_prior(graph.n, prior)
     return math.nextafter(math.log2(hit_bound(graph, epsilon, pi).upper / pi.max()), math.inf) + 2.0**-50
 
 
 def regular_leakage_bound(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLike) -> float:
-    """log2(Σ y / max π), y Φ = π: proposition 6 of the paper, for ε-regular priors only.
+    """Return log2(Σ y / max π), y Φ = π: proposition 6 of the paper, for ε-regular priors only.
 
     Raises:
-        PlanError: the prior is not proven to be ε-regular: the formula would claim too little. `leakage_bound` serves.
-        WorkloadError: the prior is none, or ε is no number of its range.
+        PlanError: The prior is not proven to be ε-regular: the formula could be too small. Use `leakage_bound`.
+        WorkloadError: The prior is not valid, or ε is out of range.
     """
     found, pi = regularity(graph, epsilon, prior), checked_prior(graph.n, prior)
     if not found.regular:
@@ -379,10 +386,10 @@ def regular_leakage_bound(graph: Graph, epsilon: float | Fraction, prior: npt.Ar
 
 
 def leakage_capacity(graph: Graph, epsilon: float | Fraction) -> float:
-    """The most bits about the result under any prior: log2(n B(u)), u uniform.
+    """Return the largest leakage about the result under any prior, in bits: log2(n B(u)), u uniform.
 
-    Leakage is largest for the uniform prior, of any mechanism. Corollary 1 of the paper, which asks for u to be
-    ε-regular; with B no such condition is needed.
+    For any mechanism, leakage is largest for the uniform prior. Corollary 1 of the paper requires u to be ε-regular;
+    with B no such condition is needed.
 
     Raises:
         As `hit_bound`.
@@ -393,26 +400,28 @@ def leakage_capacity(graph: Graph, epsilon: float | Fraction) -> float:
 def database_leakage_bound(
     people: int, values: int, epsilon: float | Fraction, prior_of_one: npt.ArrayLike | None = None
 ) -> float:
-    """The most bits about the whole table that any ε-private mechanism leaks, about whatever query.
+    """Return the largest leakage about the complete table of any ε-private mechanism, for any query, in bits.
 
-    Without a prior, for all priors: u log2(m e^ε / (m − 1 + e^ε)) (theorem 2). With the prior p of one person, all
-    being independent with that prior: u log2(B(p) / max p), B on the complete graph of m values. *Proof.* Φ of the
-    tables is the u-fold Kronecker product of that of one person, and so is the prior π. If y ≥ 0 and y Φ ≥ p, then the
-    product of u such y has the same property for π, and the sum (Σ y)^u. ∎ The bound is attained: by u times the best
-    mechanism for one person wherever that attains B(p).
+    Without a prior, the bound holds for all priors: u log2(m e^ε / (m − 1 + e^ε)) (theorem 2). Let people be
+    independent, each with the prior p. Then it is u log2(B(p) / max p), with B on the complete graph of m values.
+
+    *Proof.* Φ of the tables is the u-fold Kronecker product of that of one person, and so is the prior π. If y ≥ 0 and
+    y Φ ≥ p, then the product of u such y has the same property for π, and the sum (Σ y)^u. ∎
+
+    The bound is attained by u times the best mechanism for one person, if that attains B(p).
 
     Args:
-        people: u, a whole number of at least 1.
-        values: m, a whole number of at least 2.
+        people: u, an integer of at least 1.
+        values: m, an integer of at least 2.
         epsilon: ε.
-        prior_of_one: p, (m,); None: any prior on tables.
+        prior_of_one: p, (m,); None for any prior on tables.
 
     Raises:
-        WorkloadError: people, values, ε or the prior are not as said.
+        WorkloadError: People, values, ε or the prior are out of range.
 
     **Guarantees**
 
-    - Never below the leakage of an ε-private mechanism, oblivious or not.
+    - The bound is never below the leakage of an ε-private mechanism, oblivious or not.
     """
     exact = rational(epsilon)
     checked_whole("people", people)
@@ -434,12 +443,12 @@ def database_leakage_bound(
 @final
 @dataclass(frozen=True, eq=False)
 class Quotient:
-    """Φ between cells of results that look alike, as to the graph and to the prior.
+    """Φ between cells of results that are equivalent for the graph and the prior.
 
     Attributes:
-        of: the cell of every result, (n,).
-        first: a result of every cell, (m,).
-        sizes: how many there are, (m,).
+        of: The cell of every result, (n,).
+        first: A result of every cell, (m,).
+        sizes: The number of results of each cell, (m,).
         matrix: Σ_{k in D} Φ_ik for i in C, (m, m).
     """
 
@@ -455,9 +464,10 @@ class Quotient:
 
 
 def quotient(graph: Graph, phi: Floats, prior: Floats) -> Quotient:
-    """The cells of a graph and a prior: programs that look the same from alike results have alike solutions.
+    """Return the cells of a graph and a prior: equivalent results have equal values in some optimal solution.
 
-    With a uniform prior all symmetry of the graph serves; otherwise results of different probability are kept apart.
+    With a uniform prior the cells use all symmetry of the graph. Otherwise results of different probability are in
+    different cells.
     """
     same = np.unique(prior, return_inverse=True)[1].ravel()
     if same.max() + 1 == graph.n or not isinstance(graph, QueryGraph):
@@ -471,6 +481,6 @@ def quotient(graph: Graph, phi: Floats, prior: Floats) -> Quotient:
 
 
 def alone(phi: Floats) -> Quotient:
-    """Every result a cell."""
+    """Return the partition with every result as a cell."""
     n = len(phi)
     return Quotient(np.arange(n), np.arange(n), np.ones(n), phi)

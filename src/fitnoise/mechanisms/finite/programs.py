@@ -1,4 +1,4 @@
-"""Linear programs, by HiGHS through SciPy. What it says is used, not believed: proofs are made from it elsewhere."""
+"""Linear programs, by HiGHS through SciPy. Callers use its output without trust and prove their results from it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance":
 @final
 @dataclass(frozen=True, eq=False)
 class Program:
-    """What a solver says of min c·x over x ≥ 0, A x ≤ b, A' x = b'.
+    """A solver's output for min c·x over x ≥ 0, A x ≤ b, A' x = b'.
 
     Attributes:
-        x: the optimum.
-        below: multipliers of A x ≤ b, at least 0 but for rounding.
-        equal: multipliers of A' x = b'.
+        x: The optimum.
+        below: Multipliers of A x ≤ b, at least 0 up to rounding.
+        equal: Multipliers of A' x = b'.
     """
 
     x: Floats
@@ -35,7 +35,7 @@ def minimise(cost: Floats, below: tuple[Any, Floats] | None = None, equal: tuple
     """Minimise cost·x over x ≥ 0 under rows A x ≤ b (`below`) and A x = b (`equal`).
 
     Raises:
-        PlanError: none of the solver's methods ended with an optimum.
+        PlanError: No method of the solver ended with an optimum.
     """
     from scipy import optimize  # takes as long as a small plan
 

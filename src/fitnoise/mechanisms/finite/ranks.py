@@ -1,4 +1,4 @@
-"""Quantiles by ranks: the mechanism for an ε, and how far off its answers can be, whatever the data."""
+"""Quantiles by ranks: the mechanism for an ε, and the margin of its answers for any data."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from fitnoise.kernel.exact import rational
 from fitnoise.request.targets import checked_confidence
 
 _KEPT = 1 - Fraction(1, 2**40)
-"""Part of ε that α is made for; the rest pays for rounding, with room to spare."""
+"""Part of ε for which α is computed; the rest covers rounding, with a reserve."""
 
 
 def by_ranks(graph: QueryGraph, epsilon: float | Fraction, ranks: Ranks) -> RankMechanism:
-    """A value of the graph in proportion to e^(−ε u / (2 step)), u what it lacks to be the quantile.
+    """Return the mechanism of probability proportional to e^(−ε u / (2 step)), u the distance from the quantile.
 
     Raises:
-        PlanError: as :class:`RankMechanism`.
-        WorkloadError: ε is no number of its range.
+        PlanError: The mechanism is refused as in :class:`RankMechanism`.
+        WorkloadError: ε is out of range.
     """
     exact = rational(epsilon)
     return RankMechanism(graph, exact, ranks, alpha_just_above(exact * _KEPT / (2 * ranks.step)))
 
 
 def rank_margin(mechanism: RankMechanism, confidence: float) -> Fraction:
-    """The smallest h, a multiple of 1/s, that is proven here for data of any number of records, in records.
+    """Return the smallest h, a multiple of 1/s, that is proven here for data of any number of records, in records.
 
     With at least this probability the answer has at most qn + h of n records below it, and at least qn − h at or below
-    it: h records more or less would make it the quantile.
+    it: with h records more or less it would be the quantile.
 
     Raises:
-        WorkloadError: the confidence is none.
+        WorkloadError: The confidence is out of range.
 
     **Guarantees**
-        * a value with u = 0 has the level w_0, and of the other m − 1 those with u > k have at most w_(k+1); rounding
-          down takes from them alone. So P(u > k) ≤ (m − 1) w_(k+1) / (w_0 + (m − 1) w_(k+1)), which data with all
-          records at one end attain, but for rounding, where k + 1 is a score of theirs.
+        * P(u > k) ≤ (m − 1) w_(k+1) / (w_0 + (m − 1) w_(k+1)). A value with u = 0 has the level w_0. Of the other m − 1
+          values, those with u > k have at most w_(k+1), and rounding down lowers these levels alone.
+        * Data with all records at one end attain the bound, up to rounding, if k + 1 is a score of theirs.
     """
     missed = 1 - Fraction(checked_confidence(confidence))
     levels, others = mechanism.levels, mechanism.graph.n - 1

@@ -1,4 +1,4 @@
-"""What is said of the mechanisms for questions with finitely many answers."""
+"""The report's sections on the mechanisms for questions with finitely many answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fitnoise.reporting import Section, Value
 
 
 def choices(questions: Sequence[FiniteQuery], made: Sequence[Made]) -> Iterator[Section]:
-    """What the mechanism of each question was chosen from."""
+    """Yield the comparison behind the mechanism of each question."""
     if not questions:
         yield Section("", values=(Value("finite", []),))
     for i, (question, m) in enumerate(zip(questions, made, strict=True)):

@@ -1,7 +1,7 @@
-"""The matrix Φ of a query graph, Φ_ij = α^d(i,j) with α = e^(−ε), without writing it; and its weighting, Φ z = 1.
+"""The matrix Φ of a query graph, Φ_ij = α^d(i,j) with α = e^(−ε), as an operator; and its weighting, Φ z = 1.
 
-The mechanism of tight constraints has P(o | i) = α^d(i,o) z_o. Its rows sum to 1 iff Φ z = 1, and it is private iff
-z ≥ 0. Such a z is called a *weighting* of Φ. It is solved for along the structure of the graph:
+The mechanism of tight constraints has P(o | i) = α^d(i,o) z_o. Its rows sum to 1 if and only if Φ z = 1, and it is
+private if and only if z ≥ 0. Such a z is called a *weighting* of Φ. The structure of the graph determines the solver:
 
 | structure | method | work |
 |---|---|---|
@@ -11,17 +11,18 @@ z ≥ 0. Such a z is called a *weighting* of Φ. It is solved for along the stru
 | Cartesian product | one factor after the other | that of the factors |
 | a graph with cut results, a tree, several components | one block after the other | that of the blocks |
 | many symmetries | dense on the cells of :mod:`fitnoise.mechanisms.finite.cells` | m³ |
-| anything else | dense LU | n³ |
+| any other graph | dense LU | n³ |
 
 **The banded factorisation.** Let S shift by v and P = I − α S. Then P Φ Pᵀ = B has no entry farther than v − 1 from
-its diagonal: 1 − α² on the diagonal and α(1 − α) beside it, but 1 and α among the first v results. So
-Φ⁻¹ = Pᵀ B⁻¹ P, exactly, whether Φ is definite or not.
+its diagonal. The diagonal is 1 − α² and the other entries are α(1 − α), but 1 and α among the first v results. So
+Φ⁻¹ = Pᵀ B⁻¹ P, exactly, for a definite or an indefinite Φ.
 
-**Blocks.** Where graphs are glued together at single results, Φ⁻¹ = Σ_blocks Φ_block⁻¹ − Σ_i (b_i − 1) e_i e_iᵀ, with
-b_i the blocks that result i is in. So z_i = 1 + Σ_blocks (z_i of the block − 1); for a tree, 1 − deg(i) α/(1 + α).
+**Blocks.** For graphs that are glued at single results, Φ⁻¹ = Σ_blocks Φ_block⁻¹ − Σ_i (b_i − 1) e_i e_iᵀ, with b_i the
+number of blocks of result i. So z_i = 1 + Σ_blocks (z_i of the block − 1); for a tree, 1 − deg(i) α/(1 + α).
 
-Source: ElSalamouny, Chatzikokolakis, Palamidessi, POST 2013, definitions 4 and 7. Weightings: Leinster, The magnitude
-of metric spaces, Documenta Mathematica 18, 2013. The factorisation and the bounds of eigenvalues are of this library.
+**Source.** ElSalamouny, Chatzikokolakis, Palamidessi, POST 2013, definitions 4 and 7. Weightings: Leinster, The
+magnitude of metric spaces, Documenta Mathematica 18, 2013. The factorisation and the bounds of eigenvalues are this
+project's.
 """
 
 from __future__ import annotations
@@ -44,23 +45,23 @@ from fitnoise.mechanisms.finite.cells import ENTRIES_LIMIT, cells
 from fitnoise.mechanisms.finite.enclosures import Quotient, by_cell, exact_solve, level
 
 DENSE_LIMIT = 8192
-"""Most results, or results of a block, for which Φ is written out (0.5 GB at the limit)."""
+"""Most results, or results of a block, for a dense Φ (0.5 GB at the limit)."""
 
 SMALL = 4096
-"""Boxes of at most so many results are written out; larger ones go by FFT."""
+"""Most results of a box with a dense Φ; larger boxes use the FFT."""
 
 CELLS_LIMIT = 4000
-"""Most cells whose quotient is solved."""
+"""Most cells of a quotient that is solved."""
 
 EXACT_LIMIT = 120
-"""Most cells whose system is solved in fractions."""
+"""Most cells of a system that is solved in fractions."""
 
 _CONVERGED = 1e-13
 
 _ITERATIONS = 5000
 
 _GRID = 2**18
-"""About so many points a symbol is evaluated at."""
+"""Approximate number of points at which a symbol is evaluated."""
 
 # --- solvers -------------------------------------------------------------------------------------------------------
 
@@ -108,7 +109,7 @@ class _Cycle:
 
 @dataclass(frozen=True)
 class _Banded:
-    """d(i, j) = ⌈|i − j|/v⌉."""
+    """Φ of results in a row: d(i, j) = ⌈|i − j|/v⌉."""
 
     n: int
     v: int
@@ -137,7 +138,7 @@ class _Banded:
         return np.asarray(result)
 
     def _after(self, x: Floats) -> Floats:
-        """Σ_{j > i} Φ_ij x_j: g_i = α (x_{i+1} + … + x_{i+v} + g_{i+v})."""
+        """Return Σ_{j > i} Φ_ij x_j: g_i = α (x_{i+1} + … + x_{i+v} + g_{i+v})."""
         near = np.zeros_like(x)
         for m in range(1, min(self.v, self.n - 1) + 1):
             near[:-m] += x[m:]
@@ -146,7 +147,7 @@ class _Banded:
 
 @dataclass(frozen=True)
 class _Fourier:
-    """A box: Φ is block-Toeplitz. Conjugate gradients where Φ is proven definite, minimal residuals elsewhere."""
+    """A box with block-Toeplitz Φ: conjugate gradients for a proven definite Φ, else minimal residuals."""
 
     box: Box
     alpha: float
@@ -211,11 +212,11 @@ class _Product:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """A largest part of a graph that no single result cuts apart.
+    """A maximal part of a graph that no single result cuts.
 
     Attributes:
-        top: the result at which it hangs on the blocks found later.
-        others: its other results.
+        top: The result at which the block meets the blocks found later.
+        others: Its other results.
     """
 
     top: int
@@ -227,14 +228,14 @@ class Block:
         return np.concatenate([[self.top], self.others])
 
     def graph(self, edges: Explicit) -> QueryGraph:
-        """Its own graph; distances in it are those of the whole."""
+        """Return the block's own graph, whose distances are those of the complete graph."""
         inside = sparse.triu(edges.adjacency[self.members][:, self.members]).tocoo()
         return from_edges(len(self.others) + 1, np.stack(inside.coords, axis=1).astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)
 class _Blocks:
-    """Blocks, each after all that hang on its other results."""
+    """Blocks, each after all blocks that meet its other results."""
 
     n: int
     blocks: list[Block]
@@ -325,17 +326,17 @@ def _solver(graph: QueryGraph, alpha: float) -> _Solver:  # noqa: PLR0911
 @final
 @dataclass(frozen=True, eq=False)
 class Similarity:
-    """Φ_ij = e^(−ε d(i,j)) as an operator: entries are read only where nothing else helps.
+    """The operator Φ_ij = e^(−ε d(i,j)), which reads entries only if no structure helps.
 
     Attributes:
-        graph: the query graph.
+        graph: The query graph.
         epsilon: ε > 0.
 
     Raises:
-        WorkloadError: ε is no number above 0; the graph has no structure and more than DENSE_LIMIT results.
+        WorkloadError: ε is not a number above 0, or the graph has no structure and more than DENSE_LIMIT results.
 
     **Guarantees**
-        * symmetric, 1 on the diagonal, 0 between components; every method agrees with the dense matrix.
+        * Φ is symmetric, 1 on the diagonal, and 0 between components. Every method agrees with the dense matrix.
     """
 
     graph: QueryGraph
@@ -356,11 +357,11 @@ class Similarity:
 
     @property
     def method(self) -> str:
-        """How it is solved: closed form, banded, fft, product, blocks or dense."""
+        """The method of the solver: closed form, banded, fft, product, blocks or dense."""
         return self._solver.method
 
     def times(self, x: ArrayLike) -> Floats:
-        """Φ x, (n,).
+        """Return Φ x, (n,).
 
         Raises:
             WorkloadError: x is not n numbers.
@@ -368,7 +369,7 @@ class Similarity:
         return self._solver.times(self._column(x))[:, 0]
 
     def solve(self, b: ArrayLike) -> Floats:
-        """Solve Φ x = b for x, (n,), in floating point: look at b − times(x).
+        """Solve Φ x = b for x, (n,), in floating point; b − times(x) shows the error.
 
         Raises:
             WorkloadError: b is not n numbers, or Φ is singular.
@@ -394,12 +395,12 @@ class Similarity:
 @final
 @dataclass(frozen=True, eq=False)
 class Weighting:
-    """A solution z of Φ z = 1, in floating point. Nothing about its signs is proven here: see existence().
+    """A solution z of Φ z = 1, in floating point, without proven signs (existence() proves them).
 
     Attributes:
-        z: (n,), read-only.
-        residual: the largest |1 − (Φ z)_i|, measured.
-        method: how it was found.
+        z: The solution, (n,), read-only.
+        residual: The largest |1 − (Φ z)_i|, measured.
+        method: The method of the solver.
     """
 
     z: Floats
@@ -408,16 +409,16 @@ class Weighting:
 
 
 def weighting(graph: QueryGraph, epsilon: float | Fraction) -> Weighting:
-    """A solution z of Φ z = 1, by the cheapest way that the structure of the graph allows.
+    """Return a solution z of Φ z = 1, by the fastest method that the structure of the graph allows.
 
     Raises:
-        WorkloadError: ε is no number above 0, the graph is too large for the ways it allows, or Φ is singular.
+        WorkloadError: ε is not a number above 0, the graph is too large for its methods, or Φ is singular.
 
     **Guarantees**
-        * agrees with the dense solution, to rounding times the condition of Φ; the residual is measured by the solver
-          that applies Φ, which is another than the one that solved;
-        * equal for results that a symmetry of a ring, a complete graph, a box of several axes or disjoint counts
-          exchanges.
+        * z agrees with the dense solution, up to rounding times the condition number of Φ. The residual is measured
+          with the solver that applies Φ, which differs from the one that solved.
+        * z is equal for results that a symmetry exchanges, in a ring, a complete graph, a box of several axes or
+          disjoint counts.
     """
     at = float(level(epsilon))
     z, method = _weighting(graph, at)
@@ -473,7 +474,7 @@ def _symmetric_weighting(graph: QueryGraph, alpha: float) -> tuple[Floats, str]:
 
 
 def _apply(graph: QueryGraph, alpha: float, z: Floats) -> Floats:
-    """Φ z; where Φ is too large to write, on the first result of every cell."""
+    """Return Φ z; if Φ is too large for memory, on the first result of every cell."""
     s = graph.structure
     if graph.n > DENSE_LIMIT and not isinstance(s, Complete | Cycle | Box | Explicit | Product):
         return np.asarray(alpha ** graph.distances_from(cells(graph).first) @ z)
@@ -481,16 +482,16 @@ def _apply(graph: QueryGraph, alpha: float, z: Floats) -> Floats:
 
 
 def ring_sum(n: int, alpha: float) -> float:
-    """The sum of a row of Φ for a ring of n results."""
+    """Return the sum of a row of Φ for a ring of n results."""
     m, log = (n - 1) // 2, math.log(alpha)
     both_ways = 2 * alpha * math.expm1(m * log) / math.expm1(log)
     return 1 + both_ways + (alpha ** (n // 2) if n % 2 == 0 else 0)
 
 
 def exact_weighting(graph: QueryGraph, alpha: Fraction) -> tuple[Fraction, ...]:
-    """A solution z of Φ z = 1 for a rational α, in exact fractions; for small graphs.
+    """Return a solution z of Φ z = 1 for a rational α, in exact fractions; for small graphs.
 
-    It is the one that is constant on the cells of the graph, the only one where Φ is not singular.
+    It is constant on the cells of the graph, and the only solution if Φ is not singular.
 
     Raises:
         WorkloadError: α is not a fraction in (0, 1), the graph has more than EXACT_LIMIT cells, or its system is
@@ -533,9 +534,9 @@ def exact_weighting(graph: QueryGraph, alpha: Fraction) -> tuple[Fraction, ...]:
 
 
 def blocks(graph: Explicit) -> list[Block]:
-    """The blocks of a graph, each after all blocks that hang on its other results; results alone are in none.
+    """Return the blocks of a graph, each after all blocks that meet its other results; isolated results are in none.
 
-    Source: Hopcroft, Tarjan, Communications of the ACM 16(6), 1973.
+    **Source.** Hopcroft, Tarjan, Communications of the ACM 16(6), 1973.
     """
     starts, neighbours = graph.adjacency.indptr.tolist(), graph.adjacency.indices.tolist()
     seen, low = [-1] * graph.n, [0] * graph.n
@@ -574,18 +575,18 @@ def blocks(graph: Explicit) -> list[Block]:
 
 
 def eigenvalue_bound(box: Box, alpha: float) -> float:
-    """A lower bound for the smallest eigenvalue of Φ of a box, whatever its shape; not positive where none is known.
+    """Return a lower bound for the smallest eigenvalue of Φ of a box of any shape; not positive if none is known.
 
     Φ is a finite part of a Toeplitz matrix, whose eigenvalues are not below the least value of its symbol
 
         f(θ) = (1 − α) Σ_m α^m Π_k D_{m v_k}(θ_k),    D_r(θ) = 1 + 2 Σ_{j=1}^r cos jθ,
 
-    since α^max = (1 − α) Σ_{m ≥ max} α^m. A grid with steps of 2h misses the least value by at most ½ H K h², with K
-    axes and H = Σ_x Φ_0x |x|², which no second derivative exceeds. Two axes with steps of 1 are a kernel of |p| and |q|
-    in p = x + y, q = x − y, and have f ≥ ((1 − α)/(1 + α))².
+    since α^max = (1 − α) Σ_{m ≥ max} α^m. For K axes, a grid with steps of 2h misses the least value by at most
+    ½ H K h². No second derivative exceeds H = Σ_x Φ_0x |x|². Two axes with steps of 1 are a kernel of |p| and |q| in
+    p = x + y, q = x − y. They have f ≥ ((1 − α)/(1 + α))².
 
     **Guarantees**
-        * never above the smallest eigenvalue, rounding included.
+        * The bound is never above the smallest eigenvalue, rounding included.
     """
     if box.steps == (1, 1):
         return ((1 - alpha) / (1 + alpha)) ** 2 * (1 - 1e-12)
@@ -614,7 +615,7 @@ def eigenvalue_bound(box: Box, alpha: float) -> float:
 
 
 def _row_bound(v: int, alpha: float) -> float:
-    """f(θ) = (1 − α)(1 + α D_{v−1}(θ)) / |1 − α e^{ivθ}|²."""
+    """Return a bound from f(θ) = (1 − α)(1 + α D_{v−1}(θ)) / |1 − α e^{ivθ}|²."""
     if v == 1:
         return (1 - alpha) / (1 + alpha) * (1 - 1e-12)
     points = 128 * v
@@ -632,7 +633,7 @@ def _dirichlet(r: int, theta: Floats) -> Floats:
 
 
 def _tail(steps: tuple[int, ...], alpha: float, levels: int) -> float:
-    """At least Σ_{m ≥ levels} α^m Π (2 m v_k + 1): terms fall by a factor of α ((m + 1)/m)^K at least."""
+    """Return an upper bound of Σ_{m ≥ levels} α^m Π (2 m v_k + 1): the ratio of terms is ≤ α ((m + 1)/m)^K."""
     first = alpha**levels * math.prod(2.0 * levels * v + 1 for v in steps)
     ratio = alpha * ((levels + 1) / levels) ** len(steps)
     return math.inf if ratio >= 1 else first / (1 - ratio)
