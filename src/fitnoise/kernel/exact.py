@@ -67,6 +67,7 @@ def rational(epsilon: float | Fraction) -> Fraction:
             "Nothing was made.",
             place="epsilon",
         )
+    # Checked before the conversion: Fraction(inf) raises another error.
     if not LEAST_EPSILON <= epsilon <= MOST_EPSILON:  # also refuses NaN
         raise WorkloadError(
             "epsilon-out-of-range",
@@ -143,6 +144,7 @@ def log_above(ratio: Fraction) -> Fraction:
     excess = ratio - 1
     guess = math.log1p(excess) if ratio < 2 else math.log(ratio.numerator) - math.log(ratio.denominator)
     x = Fraction(guess)
+    # A step is about one unit in the last place of the guess, so few steps are needed.
     step = max(x / 2**52, _LEAST_STEP)
     while exp_below(x) < ratio:
         x += step

@@ -154,13 +154,14 @@ class Loss:
             axes: The attributes of the cells of `implied`.
             implied: Σ ε_k²/2 over the numbers, by cell of the axes, where it is known; ε²/2 bounds all of them.
         """
+        # ε-DP implies ε²/2-zCDP, so the implied ρ of each cell never needs to exceed this.
         whole = epsilon**2 / 2
         rho = (whole,) if implied is None else tuple(min(x, whole) for x in implied)
         return cls(axes, (Fraction(0),) * len(rho), rho, (epsilon,), by_cell=by_cell, precision=Fraction(0))
 
     def __add__(self, other: Loss) -> Loss:
         by_cell = self.by_cell and other.by_cell
-        axes = _union(self.axes, other.axes)  # of what is not known by cell there are none
+        axes = _union(self.axes, other.axes)  # losses not known by cell have no axes
         if not (by_cell and (set(axes) in (set(self.axes), set(other.axes)) or _cells(axes) <= PROFILE_CELLS)):
             axes = ()
         costs = _added((self.axes, self.costs), (other.axes, other.costs), axes)
@@ -237,6 +238,7 @@ class Loss:
         shape = [n for _, n in union]
         spent = np.broadcast_to(_spread(self.axes, tuple(self._together), union), shape).ravel().tolist()
         allowed = np.broadcast_to(_spread(axes, tuple(map(Fraction, shares)), union), shape).ravel().tolist()
+        # ρ/0 is infinite for a record without budget, so that no relative cost exists.
         if any(cost > 0 and share == 0 for cost, share in zip(spent, allowed, strict=True)):
             raise PlanError(
                 "relative-budget-zero",
@@ -276,6 +278,7 @@ class Loss:
         joined = min(privacy.zcdp_delta(self.rho, epsilon), privacy.lattice_delta(self._smoothed_all, epsilon))
         if rest < 0:
             return joined
+        # Rounded down: δ falls with ε, so a larger ε would understate δ.
         below = math.nextafter(float(rest), 0.0) if Fraction(float(rest)) > rest else float(rest)
         return min(joined, privacy.zcdp_delta(self.dearest, below), privacy.lattice_delta(self._smoothed, below))
 

@@ -132,6 +132,7 @@ def measure(
         * Nothing that happens after the charge removes the charge.
         * Answers are returned only after the ledger names their digest, and for each charge it names one.
     """
+    # A fresh order: prices come from the integers that are drawn, and no cached result of the caller enters.
     order, stages = order.afresh(), stages or Stages()
     _refuse(order, counter)
     if unfinished is not None:
@@ -147,6 +148,7 @@ def measure(
     salt = token_hex(16) if unfinished is None else str(unfinished.detail["salt"])
     asked = order.account, order.charged(), order.detail() | {"salt": salt}
     if unfinished is None:
+        # Checked before counting, so that data are not read for a charge that cannot fit.
         ledger.admit(*asked, **charge.keywords)
     beside, wanted = Beside(ledger), _wanted(order)
     with beside.room(salt) as room:
@@ -156,8 +158,10 @@ def measure(
         exact = _exact(order, wanted, *_counted(order, wanted, counter, progress))
         length = room_for(exact)
         if room is not None:
+            # Space for the answers is taken before the charge: a full disk then costs no privacy.
             room.make(length)
         stages.salt = salt
+        # The charge is durable before the first random bit is drawn.
         entry = stages.charge = unfinished or write(*asked)
         answers = tuple(d.draw(x, door) for d, x in zip(order.drawn, exact, strict=True))
         path = beside.path(entry)
@@ -322,6 +326,7 @@ def _counted(
     margins = {m: margins[m] for m in asked}
     records = int(next(iter(margins.values())).sum()) if margins else 0
     for size in order.sizes:
+        # The error states the declared number only, because the true number is data.
         size.refuse(records)
     max_records = order.max_records(times)
     if max_records is not None and records > max_records * order.unit.parts:

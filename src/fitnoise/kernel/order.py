@@ -222,6 +222,7 @@ class Order:
                 "Nothing was read and nothing was charged.",
             )
         for design in self.designs:
+            # A price holds only for the domain whose attributes and amounts the design was made for.
             design.check(self.domain.sizes, self.domain.steps)
             for upper, lower, above in design.nested:
                 if not self.domain.lies(upper, lower, above):
@@ -551,6 +552,7 @@ def axis_key(domain: Domain, name: str) -> str:
     whole = attribute_document(a) | ({"missing": a.missing} if a.beside else {}) | {"column": domain.column(name)}
     by = classified_by(a.coding)
     whole |= {} if by is None else {"class": axis_key(domain, by)}
+    # Sorted keys and no spaces: equal definitions give equal bytes, and so equal keys.
     document = json.dumps(whole, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return f"{name}:{hashlib.sha256(document.encode('ascii')).hexdigest()}"
 

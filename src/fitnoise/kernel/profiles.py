@@ -224,6 +224,7 @@ def joint(profiles: Iterable[Profile], *, max_cells: int = MAX_CELLS) -> Fractio
     axes = {key for key, n in sizes.items() if n > 1}
     while axes:
         ranked = {a: [f for f in factors if a in f] for a in axes}
+        # The order of axes depends on keys and sizes alone, so the result does not depend on the order of profiles.
         axis = min(axes, key=lambda a: (len(ranked[a]) > 1, _cells(_union(ranked[a]), sizes), a))
         axes.remove(axis)
         for part in _parts(ranked[axis], sizes, max_cells):

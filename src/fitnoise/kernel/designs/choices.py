@@ -71,6 +71,7 @@ class FiniteMechanism:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", rational(self.epsilon))
+        # A read-only copy: the caller could change the array after the proof.
         answers = np.array(self.answers, dtype=np.int64)
         answers.setflags(write=False)
         object.__setattr__(self, "answers", answers)

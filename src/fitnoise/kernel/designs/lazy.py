@@ -129,6 +129,7 @@ class LazyMechanism:
                 "Give one such number for each result.",
                 "No mechanism was made.",
             )
+        # A read-only copy: draws use the integers of the proof.
         weights = np.array(given, dtype=np.int64).reshape(box.shape)
         weights.setflags(write=False)
         object.__setattr__(self, "weights", weights)
@@ -424,7 +425,7 @@ def one_side(box: Box, alpha: Fraction, weights: Integers) -> Enclosed:
             "Give smaller weights.",
             "No mechanism was made.",
         )
-    # α 2^unit W is a product of two numbers of up to 62 bits, with the shift shared out between them.
+    # α 2^unit W is a product of two numbers of up to 62 bits, and each takes a part of the shift.
     unit = max(0, WORD - 2 - math.frexp(largest)[1])
     ours = min(unit, WORD - scaled.bit_length())
     theirs = min(unit - ours, WORD - int(window.max()).bit_length())

@@ -179,6 +179,7 @@ def _add_noise(values: Exact, scales: Floats, counts: NDArray[np.int64], door: D
     """Add one independent draw of N_Z(0, σ²) to every value, a block of runs at a time."""
     starts, first = np.concatenate([[0], np.cumsum(counts)]), 0
     while first < len(scales):
+        # A block holds at most DRAWN answers, or one run: memory stays bounded for large tables.
         last = max(first + 1, int(np.searchsorted(starts, starts[first] + DRAWN, side="right")) - 1)
         values[starts[first] : starts[last]] += door.discrete_gaussians(scales[first:last], counts[first:last])
         first = last

@@ -229,6 +229,7 @@ class PureStrategy(LinearDesign):
         apart = np.zeros(self.cells, dtype=object)
         distance = np.zeros((self.cells, self.cells), dtype=object)
         for m in self.asked:
+            # Records that differ in an attribute of the margin count in different cells of this margin.
             if any(self.sizes[a] > 1 for a in m.attributes):
                 apart = apart + m.column_sums
             else:

@@ -57,6 +57,7 @@ def exact_matmul(a: Exact, b: Exact) -> Exact:
     if a.size == 0 or b.size == 0:
         return np.zeros((a.shape[0], b.shape[1]), dtype=np.int64)
     largest = max(1, largest_entry(a)) * max(1, largest_entry(b)) * a.shape[1]
+    # No partial sum is rounded below 2⁵³, in any order of summation, so doubles are exact here.
     if largest < 2**50:
         return np.asarray(np.rint(a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64))
     if largest < SAFE:
@@ -131,6 +132,7 @@ def _between(queries: Exact, axis: int, steps: tuple[int, ...]) -> Exact:
     knots, beside = np.split(queries.astype(object), [k + 1], axis=axis)
     first, rises = knots.take([0], axis), np.diff(knots, axis=axis)
     most = np.array(steps, dtype=object).reshape([k if i == axis else 1 for i in range(queries.ndim)])
+    # A rise that is not a multiple of the steps would give fractions at amounts between the knots.
     if (rises % most).any():
         raise PlanError(
             "amount-rows-not-whole",

@@ -388,6 +388,7 @@ class ProductStrategy(GaussianDesign):
         if len(clusters) > 1:
             return min(sum(most), sum(int(x.max()) for x in clusters.values()) << shift)
         (rounded,) = clusters.values()
+        # Each of the costs was rounded up by less than 1, so a cell further below the maximum cannot be costliest.
         near = dict(zip(every, np.nonzero(np.atleast_1d(rounded > rounded.max() - len(costs))), strict=False))
         cells = [x[tuple(near[a] if a in varying[own] else 0 for a in own)] for own, x in costs.items()]
         return int(np.max(sum(cells)))
@@ -400,6 +401,7 @@ class ProductStrategy(GaussianDesign):
         """Return Δ² for neighbours that differ in one record: exact, or the bound in the head of this module."""
         if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
             return self.dearest
+        # ‖x − y‖² ≤ 2 ‖x‖² + 2 ‖y‖² holds for all scales; the closer bound needs one scale for each set.
         return 4 * self.dearest if self.joint else self._replaced
 
     @cached_property

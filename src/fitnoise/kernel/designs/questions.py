@@ -618,6 +618,7 @@ class FiniteQuery:
                 message does not give their number.
         """
         if self.question is Question.LEFT_OUT:
+            # Clamping changes the answer by at most as much as the data do, so one person still moves it by 1.
             return min(int(counts[0]), self.people)
         kept = self._counted(domain, of, counts)
         if self.question is Question.COUNT:
@@ -651,6 +652,7 @@ class FiniteQuery:
             DataError: The data have another number of records than declared.
         """
         records = int(counts[0].sum())
+        # A true answer outside the graph has no row, so such data are refused before the charge.
         if records > self.people or (records != self.people and of.fixes_size):
             bound = "exactly" if of.fixes_size else "at most"
             raise DataError(

@@ -202,6 +202,7 @@ class RankMechanism:
         weights = [self.levels[level] for level in place]
         together = sum(weights)
         row = [w * TOTAL // together for w in weights]
+        # The rest goes to a value with u = 0, and the bound in the head of this file includes it.
         row[place.index(0)] += TOTAL - sum(row)
         return tuple(row)
 

@@ -205,6 +205,7 @@ def _relaxed(x: Exact, most: int) -> int:
         near = _finite(_triangle(matrix.astype(np.float64) * 2.0**-BITS))
     root = np.rint(near * 2.0 ** (BITS // 2)).astype(np.int64)
     least = sum(y) + free * (2 * most - n) + int(abs(matrix - _square(root)).sum())
+    # A search that ends at slightly different numbers still proves this bound.
     return least + (least >> ROOM)
 
 

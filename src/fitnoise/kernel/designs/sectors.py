@@ -111,6 +111,7 @@ class SectorStrategy:
         same = set(agreeing)
         out = 1
         for a, n in zip(self.attributes, self.sizes, strict=True):
+            # The centring of two values is the single row (1, −1), whose products are ±1.
             if n == 2:
                 out *= 1 if a in same else -1
             else:
@@ -217,6 +218,7 @@ class StrategyGroup:
         columns = self.distinct[0]
         k, n = columns.shape
         squares, largest = [], []
+        # Blocks of sectors bound the memory of exact products.
         step = max(1, HELD // (k * n))
         for i in range(0, len(self), step):
             r = exact_matmul(self.mixing[i : i + step].reshape(-1, k), columns).reshape(-1, k, n)

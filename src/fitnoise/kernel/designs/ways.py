@@ -89,6 +89,7 @@ def dearest_way(
     agreeing = np.zeros((kinds, kinds), dtype=np.intp)
     for a, of in enumerate(values):
         agreeing += (of[:, None] == of).astype(np.intp) << a
+    # Pairs that cannot occur must not set the number of digits.
     x = np.where(together, x, 0)
     bits = max(int(max(*own, abs(x).max())).bit_length() - DIGITS, 0)
     alone = np.array([-(-v >> bits) for v in own], dtype=np.int64)
