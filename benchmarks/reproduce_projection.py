@@ -23,8 +23,8 @@ one run see the same database and the same standard normal numbers.
 | paper's k, on histograms | the same on {A x: x ≥ 0, Σx = n} |
 | equal noise, on histograms | k = 1, all directions projected |
 | least variance, on histograms | k = r, all directions projected |
-| ours, k chosen | k by simulation on public histograms, all directions projected |
-| ours, k and temperature chosen | the entropic estimate too |
+| fitnoise, k chosen | k by simulation on public histograms, all directions projected |
+| fitnoise, k and temperature chosen | the entropic estimate too |
 | MWEM | exponential mechanism, Gaussian noise, multiplicative weights; best of --rounds *in hindsight* |
 | PGM, equal noise | with --pgm: mbi's mirror descent on the same noisy answers as k = 1 |
 | PGM, our k | with --pgm: the same on the noise of the k that was chosen |
@@ -387,7 +387,7 @@ class Result:
     spread: float | None = None
 
 
-OURS = "ours, k and temperature chosen"
+OURS = "fitnoise, k and temperature chosen"
 """The line that others are compared with."""
 
 
@@ -424,8 +424,8 @@ def measured(cell, runs, rounds=ROUNDS, *, pgm=False):
             "paper's k, on histograms": cell.projected(cell.paper, truth, z),
             "equal noise, on histograms": cell.projected(1, truth, z),
             "least variance, on histograms": cell.projected(rank, truth, z),
-            "ours, k chosen": cell.chosen(cell.nearest, truth, z),
-            "ours, k and temperature chosen": cell.chosen(cell.warm, truth, z),
+            "fitnoise, k chosen": cell.chosen(cell.nearest, truth, z),
+            "fitnoise, k and temperature chosen": cell.chosen(cell.warm, truth, z),
         }
         for name, questions in kinds.items():
             for count in rounds:
@@ -438,8 +438,8 @@ def measured(cell, runs, rounds=ROUNDS, *, pgm=False):
         for name, value in one.items():
             found.setdefault(name, []).append(value)
     notes = {
-        "ours, k chosen": f"k = {cell.nearest.index}",
-        "ours, k and temperature chosen": f"k = {cell.warm.index}, τ = {cell.warm.temperature:g}",
+        "fitnoise, k chosen": f"k = {cell.nearest.index}",
+        "fitnoise, k and temperature chosen": f"k = {cell.warm.index}, τ = {cell.warm.temperature:g}",
         "paper's k, on the hull": f"k = {cell.paper}",
     }
     made = {name: averaged(values, found[OURS], notes.get(name, "")) for name, values in found.items()}
@@ -466,8 +466,8 @@ LINES = (
     "paper's k, on histograms",
     "equal noise, on histograms",
     "least variance, on histograms",
-    "ours, k chosen",
-    "ours, k and temperature chosen",
+    "fitnoise, k chosen",
+    "fitnoise, k and temperature chosen",
     "MWEM",
     "PGM, equal noise",
     "PGM, our k",
