@@ -3,10 +3,10 @@
 Both run in this process, on one BLAS thread. SM-II has the settings of its authors' program and the Hessian as printed,
 in the basis I and in the paper's basis U; it stops by its own rule, or at --seconds (default 900). Then
 
-* *ours* is a whole plan, from W to integers, exact price and certificate, at least as good as where SM-II
+* *fitnoise* is a complete plan, from W to integers, exact price and certificate, at least as good as where SM-II
   stopped: its gap is asked to be SM-II's own excess over the certified bound, but no less than 1e-6;
-* *ratio* is SM-II's seconds over ours (with "over", SM-II had not ended: it is larger still);
-* *then* is SM-II's excess at the time ours was ready; *ours at its time* the excess of a plan to 1e-6, with its
+* *ratio* is SM-II's seconds over those of fitnoise (with "over", SM-II had not ended: it is larger still);
+* *then* is SM-II's excess at the time fitnoise was ready; *fitnoise at its time* the excess of a plan to 1e-6, with its
   seconds.
 
 An excess is Δ² over the best certified bound of the workload, less 1. Marginals are planned by sectors, which is what
@@ -89,7 +89,7 @@ def main():
     parser = argparse.ArgumentParser(description="Ours against SM-II as printed, ratios of one run.")
     parser.add_argument("--seconds", type=float, default=900.0, metavar="S", help="limit of each SM-II, default 900")
     limit = parser.parse_args().seconds
-    print("| workload | basis | SM-II, s | excess | ours, s | ratio | SM-II's excess then | ours at its time |")
+    print("| workload | basis | SM-II, s | excess | fitnoise, s | ratio | SM-II's excess then | fitnoise at its time |")
     print("|---" * 8 + "|")
     for name, w, c, tables in cases():
         compare(name, w, c, tables, limit)

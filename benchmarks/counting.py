@@ -89,7 +89,7 @@ def group_bys(path, attributes, cells, margins):
     return time.perf_counter() - start, before, sum(int(table.sum()) for table in tables.values())
 
 
-WAYS = {"ours": ours, "one GROUPING SETS query": grouping_sets, "one GROUP BY per margin": group_bys}
+WAYS = {"fitnoise": ours, "one GROUPING SETS query": grouping_sets, "one GROUP BY per margin": group_bys}
 
 
 def one(way, path, rows, attributes, cells, margins):
@@ -122,10 +122,10 @@ def line(what, rows, attributes, cells, width, form, *, limit):
             [sys.executable, __file__, "--generate", path, *map(str, (rows, attributes, cells))], check=True
         )
         size = Path(path).stat().st_size / 1e6
-        mine = apart("ours", path, rows, attributes, cells, width, limit=None)
+        mine = apart("fitnoise", path, rows, attributes, cells, width, limit=None)
         first = f"{what} | {rows:,} | {form}, {size:,.0f} MB | {margins:,}"
         for way in WAYS:
-            got = mine if way == "ours" else apart(way, path, rows, attributes, cells, width, limit=limit)
+            got = mine if way == "fitnoise" else apart(way, path, rows, attributes, cells, width, limit=limit)
             if got is None:
                 shown = f"over {limit:g} | over {limit / mine['seconds']:.2g} | "
             elif isinstance(got, str):

@@ -124,7 +124,7 @@ def postgresql(records, by_id, alone):
     one = by_sqlalchemy(engine, group_bys(RAW), "SET max_parallel_workers_per_gather = 0")
     more = {"ten GROUP BY, one process": one} if alone else {}
     raw = by_sqlalchemy(engine, group_bys(RAW))
-    return {"ten GROUP BY": raw, **more, "ours": ours(engines.postgresql(), records, by_id)}
+    return {"ten GROUP BY": raw, **more, "fitnoise": ours(engines.postgresql(), records, by_id)}
 
 
 def parquet(records, by_id):
@@ -149,7 +149,7 @@ def in_duckdb(records, by_id, _):
             for statement in group_bys(RAW_CASES):
                 db.execute(statement).fetchall()
 
-    return {"ten GROUP BY": raw, "ours": ours(path, records, by_id)}
+    return {"ten GROUP BY": raw, "fitnoise": ours(path, records, by_id)}
 
 
 def clickhouse(records, by_id, _):
@@ -159,7 +159,7 @@ def clickhouse(records, by_id, _):
     sa.dialects.registry.register("clickhouse", "engines", "Embedding")
     engine = sa.create_engine("clickhouse://", creator=engines.Embedded, poolclass=sa.NullPool)
     raw = by_sqlalchemy(engine, group_bys(RAW_CASES))
-    return {"ten GROUP BY": raw, "ours": ours(engine, records, by_id)}
+    return {"ten GROUP BY": raw, "fitnoise": ours(engine, records, by_id)}
 
 
 KINDS = {"state": "VARCHAR(3)", "status": "VARCHAR(8)", "wages": "DOUBLE", "person": "BIGINT"}
@@ -182,7 +182,7 @@ def sqlite(records, by_id, _):
             db.executemany(f"INSERT INTO people VALUES ({', '.join('?' * len(some[0]))})", some)
         db.commit()
     raw = by_sqlalchemy(sa.create_engine(f"sqlite:///{path}"), group_bys(RAW_CASES))
-    return {"ten GROUP BY": raw, "ours": ours(path, records, by_id)}
+    return {"ten GROUP BY": raw, "fitnoise": ours(path, records, by_id)}
 
 
 def mariadb(records, by_id, _):
@@ -199,7 +199,7 @@ def mariadb(records, by_id, _):
         db.exec_driver_sql(declared(records, by_id))
         db.exec_driver_sql(f"LOAD DATA INFILE '{path}' INTO TABLE people FIELDS TERMINATED BY ','")
     raw = by_sqlalchemy(sa.create_engine(url), group_bys(RAW_CASES))
-    return {"ten GROUP BY": raw, "ours": ours(url, records, by_id)}
+    return {"ten GROUP BY": raw, "fitnoise": ours(url, records, by_id)}
 
 
 def spark(records, by_id, _):
@@ -211,7 +211,7 @@ def spark(records, by_id, _):
         for statement in group_bys(RAW_CASES):
             session.sql(statement).collect()
 
-    return {"ten GROUP BY": raw, "ours": ours("spark:people", records, by_id, None)}
+    return {"ten GROUP BY": raw, "fitnoise": ours("spark:people", records, by_id, None)}
 
 
 def ours(data, records, by_id, table="people"):

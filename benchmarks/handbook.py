@@ -77,7 +77,7 @@ def main(given):
     noise = of_the_demo()
     by_rule = noise.by_rule / noise.total
     print(f"a state's total: ± {noise.by_rule:.1f} by the rule, ± {noise.total:.1f} in truth, {by_rule:.2f} times\n")
-    print("| share | total as published | width | total by their rule | width | ours | width |")
+    print("| share | total as published | width | total by their rule | width | fitnoise | width |")
     print("|---|---|---|---|---|---|---|")
     for part in PARTS:
         told = " | ".join(f"{x:.1%} | {width:.4f}" for x, width in held(noise, part, OF, given.draws))

@@ -92,7 +92,7 @@ def main():
     head = [
         "workload",
         "error",
-        "ours",
+        "fitnoise",
         "s",
         "identity",
         "H₂",

@@ -158,10 +158,10 @@ def test_orders_that_do_not_depend_on_luck(results):
         assert mean["plain, least variance"] < mean["plain, equal noise"] < mean["each query alone"]
         assert mean["paper, exact constant"] < mean["paper, its constant"]
         assert mean["paper's k, on histograms"] < mean["paper, exact constant"]
-        assert mean["ours, k and temperature chosen"] < mean["plain, least variance"]
-        assert mean["ours, k and temperature chosen"] < mean["paper, exact constant"]
-    assert few["ours, k and temperature chosen"].mean < 0.5 * few["plain, least variance"].mean
-    assert many["ours, k and temperature chosen"].mean < 0.1 * many["uniform guess"].mean
+        assert mean["fitnoise, k and temperature chosen"] < mean["plain, least variance"]
+        assert mean["fitnoise, k and temperature chosen"] < mean["paper, exact constant"]
+    assert few["fitnoise, k and temperature chosen"].mean < 0.5 * few["plain, least variance"].mean
+    assert many["fitnoise, k and temperature chosen"].mean < 0.1 * many["uniform guess"].mean
 
 
 def test_above_the_rank_the_paper_is_plain_noise(results):
