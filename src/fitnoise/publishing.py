@@ -107,7 +107,7 @@ def release(
     Args:
         plan: A plan from :func:`fitnoise.plan`.
         data: One of several forms. Files of records: a CSV or Parquet file, a pattern, a folder of such files, or a
-            list of these; folders called column=value hold a column. Other files: DuckDB, SQLite, SPSS, SAS, Stata or
+            list of these. Folders called column=value hold a column. Other files: DuckDB, SQLite, SPSS, SAS, Stata or
             Excel. In memory: an Arrow, Polars or pandas frame, or an array of counts. From Spark: "spark:TABLE", a
             session or its DataFrame. A file of counts from :func:`count` works, too. A database counts where it is;
             give "env:NAME" (an environment variable with its URL), a URL without a password, or an Engine of

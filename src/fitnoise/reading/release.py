@@ -122,8 +122,8 @@ class FiniteAnswer:
             answer, for any true answer. None where results are not numbers.
         hit_rate: The probability that the true answer is published, on average over the question's prior.
         rank_moe: The error of a median or quantile by ranks, in place of `moe` and `hit_rate`. With a probability of
-            `confidence` or more, `value` has at most this many records too many below it, and at most this many too few
-            at or below it.
+            `confidence` or more, `value` has at most this number of records too many below it. It also has at most this
+            number too few at or below it.
     """
 
     name: str
