@@ -44,12 +44,12 @@ Given = tuple[str, Any, Any]
 def checked(
     error: type[FitnoiseError], fate: str, *only: str, absent: Mapping[str, str] | None = None
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Compare what a function is given with its annotations, before it runs.
+    """Compare the arguments of a function with its annotations, before it runs.
 
     Args:
-        error: what is raised.
-        fate: what did not happen, a sentence.
-        only: names of those that are compared, where the function says more of the others itself; all, if none.
+        error: The class of the error.
+        fate: The sentence that states what did not happen.
+        only: Names of the arguments to compare, where the function checks the others itself; empty compares all.
         absent: Names of arguments that the function lacks on purpose, each with the reason in sentences.
 
     **Guarantees**
@@ -244,7 +244,7 @@ def _said(hint: Any) -> list[str]:
 
 
 class _Unknown(dict[str, Any]):
-    """Names that only type checkers know are anything."""
+    """Names for type checkers only; each of them stands for any value."""
 
     def __init__(self, module: str) -> None:
         self.module = vars(sys.modules[module])

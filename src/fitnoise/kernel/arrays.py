@@ -68,7 +68,7 @@ def answers_digest(answers: Iterable[Exact]) -> str:
     """Return the SHA-256 (hex) of noisy answers: their decimals, a line each, in the order of the designs.
 
     Args:
-        answers: arrays of whole numbers, of shape (n,) each.
+        answers: Arrays of whole numbers, of shape (n,) each.
     """
     digest, first = hashlib.sha256(), True
     for y in answers:

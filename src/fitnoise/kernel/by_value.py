@@ -14,8 +14,8 @@ from fitnoise.kernel.codings import plain
 class ByValue:
     """A number that depends on the value of one attribute.
 
-    attribute: its name. values: one number per value, in order; or a mapping value → number. default: the number for
-    values that the mapping leaves out.
+    attribute: The name of the attribute. values: One number per value, in order; or a mapping value → number. default:
+    The number for values that the mapping leaves out.
     """
 
     attribute: str

@@ -1,4 +1,4 @@
-"""Numbers and names that were given, checked once. True is no number, here and everywhere."""
+"""Checks of given numbers and names, in one place. True is not a number, here and everywhere."""
 
 from __future__ import annotations
 

@@ -40,14 +40,14 @@ Code = str | int | bool
 """The type of a value in a column of codes."""
 
 EXACT = 2**53
-"""Whole numbers below this are exact in every format the data may come in."""
+"""The bound below which whole numbers are exact in every format of the data."""
 
 SPACES = " \t\n\v\f\r"
 """The characters that are ignored around numbers and truth values."""
 
 TRUE = ("true", "t", "yes", "y", "1")
 FALSE = ("false", "f", "no", "n", "0")
-"""Texts that are truth values."""
+"""The texts of the truth values: those of true are in `TRUE`."""
 
 OUTSIDE, DROPPED, REFUSED = -1, -2, -3
 """The results in place of a cell, for a value without a cell.
@@ -57,16 +57,16 @@ refused.
 """
 
 FINEST = 2**50
-"""Ends and steps of amounts are below this in units of their last decimal place."""
+"""The bound on ends and steps of amounts, in units of their last decimal place."""
 
 MOST_CELLS = 10**7
-"""Cells of a range, and no more."""
+"""The largest number of cells of a range."""
 
 MOST_STEPS = 2**30
 """The largest number of steps of an amount: 32-bit integers hold the number of a step, and of a cell after the last."""
 
 FURTHEST = 2**31
-"""Steps from zero to which an amount is cut before it is added to others."""
+"""The number of steps from zero to which an amount is cut before it is added to others."""
 
 MOST_RANGES = 100
 """The largest number of different ranges of an amount, by the cells of another attribute; each adds to a statement."""
@@ -79,11 +79,11 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?
 class Codes:
     """A cell for each code; codes are all text, all whole numbers or all true/false.
 
-    shared: for each code the cell it falls into, where several fall into one; None is a cell for each.
-    kind: which of these, and so how the data are read.
+    shared: For each code its cell, where several codes have one cell; `None` gives each code a cell.
+    kind: The type of the codes, which decides how the data are read.
 
     Raises:
-        DomainError: no codes, codes of mixed or other kinds, ones that no data can hold, or ones that repeat.
+        DomainError: There are no codes, codes of mixed or other kinds, codes that no data can hold, or repeated codes.
     """
 
     codes: tuple[Code, ...]
@@ -130,7 +130,7 @@ class Codes:
 
     @property
     def cells(self) -> Sequence[int]:
-        """For each code the cell it falls into."""
+        """The cell of each code."""
         return range(len(self.codes)) if self.shared is None else self.shared
 
     @property
@@ -157,7 +157,8 @@ class Range:
     """A cell for each whole number from `low` to `high`; with `clip`, smaller ones are `low` and larger ones `high`.
 
     Raises:
-        DomainError: bounds that are not whole numbers below 2^53 in size, `low > high`, or ten million cells and more.
+        DomainError: The bounds are not whole numbers below 2^53 in size, `low > high`, or there are more than
+            ten million cells.
     """
 
     low: int
@@ -281,10 +282,10 @@ class Cuts:
 @final
 @dataclass(frozen=True)
 class Interval:
-    """One cell, for numbers x with low ≤ x < high: what a condition asks for (`conditions`).
+    """One cell, for numbers x with low ≤ x < high: the numbers that meet a condition (`conditions`).
 
     Raises:
-        DomainError: no finite number is between them.
+        DomainError: No finite number is between them.
     """
 
     low: float = -math.inf
@@ -350,11 +351,11 @@ class Steps:
     by: str | None = None
     classes: tuple[Steps, ...] = ()
     digits: int = field(init=False, repr=False, compare=False)
-    """k, decimal places."""
+    """The number of decimal places, k."""
     most: int = field(init=False, repr=False, compare=False)
-    """K, the largest j."""
+    """The largest j, K."""
     pieces: tuple[int, ...] = field(init=False, repr=False, compare=False)
-    """K_s, how many steps there are from each knot to the next: K in all."""
+    """The numbers of steps from each knot to the next, K_s: K in all."""
 
     def __post_init__(self) -> None:
         places = [_places(x) for x in (self.low, self.high, self.step)]

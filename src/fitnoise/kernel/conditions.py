@@ -25,7 +25,7 @@ _WAYS = "a value, a list of texts, { values = [1, 2] }, or bounds such as { at_l
 """The forms of a condition."""
 
 _LAST = 10**8
-"""Above any day."""
+"""A number above any day."""
 
 
 @final
@@ -77,7 +77,7 @@ class Condition:
 
     @property
     def bounds(self) -> dict[str, float | date]:
-        """Those that are given, by their names."""
+        """The given bounds, by their names."""
         named = {f.name: getattr(self, f.name) for f in fields(self)[2:]}
         return {name: x for name, x in named.items() if x is not None}
 

@@ -474,7 +474,7 @@ class Categorical(Attribute):
 
     @property
     def own_values(self) -> tuple[str | int, ...]:
-        """Labels where there are any, codes otherwise."""
+        """The labels, if there are any, otherwise the codes."""
         return self.labels if self.labels is not None else self.codes
 
     def own_position(self, value: object) -> int:
@@ -583,8 +583,8 @@ class Ordered(Attribute):
     `read` are as for :class:`Categorical`. Codes of `missing` come before anything is clipped.
 
     Raises:
-        DomainError: The bounds are not whole numbers below 2^53 in size, `low > high`, or there are ten million cells
-            or more.
+        DomainError: The bounds are not whole numbers below 2^53 in size, `low > high`, or there are more than
+            ten million cells.
     """
 
     kind: ClassVar[str] = "ordered"
@@ -695,7 +695,7 @@ class Binned(Attribute):
 
     @property
     def own_values(self) -> tuple[str | int, ...]:
-        """Texts such as "10000 to under 25000"."""
+        """The texts of the bins, such as "10000 to under 25000"."""
         return self._values
 
     def own_position(self, value: object) -> int:
@@ -918,7 +918,7 @@ class Amount(Attribute):
 
     @property
     def exact(self) -> Steps:
-        """Its range and its steps, exactly; where they go by class, in steps."""
+        """The range and the steps, exactly; for a range by class, in steps."""
         values = values_of(self.coding)
         assert isinstance(values, Steps)  # noqa: S101 - made so
         return values
@@ -930,7 +930,7 @@ class Amount(Attribute):
 
     @property
     def own_values(self) -> tuple[str | int, ...]:
-        """Its knots: both ends, and the ceilings between them; where the range goes by class, in steps."""
+        """The knots: both ends, and the ceilings between them; for a range by class, in steps."""
         exact = self.exact
         knots: tuple[Any, ...] = tuple(map(_short, (exact.low, *exact.ceilings, exact.high)))  # some are not integers
         return knots
@@ -1177,10 +1177,10 @@ class Hierarchy(Attribute):
         """Read places from a CSV file with one row for each leaf and one column for each level.
 
         Codes are text, unless all codes of a level are plain whole numbers without leading zeros. Other columns are
-        left alone.
+        ignored.
 
         Raises:
-            DomainError: the file cannot be read, or lacks the column of a level; or as for the class.
+            DomainError: The file cannot be read, or lacks the column of a level; or see the class.
         """
         return cls(levels, file=path, column=column)
 
@@ -1222,7 +1222,7 @@ class Hierarchy(Attribute):
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """Their names, from the top down."""
+        """The names of the levels, from the top down."""
         return self.tree.levels
 
     @property
@@ -1301,7 +1301,7 @@ def _rows_of_frame(frame: Any, levels: tuple[str, ...]) -> list[tuple[Code, ...]
 class Level(Attribute):
     """One level of a hierarchy: a record lies in the place that holds its leaf. Domains make it; see `Domain`.
 
-    of: the hierarchy. depth: which of its levels, 0 at the top.
+    of: The hierarchy. depth: The depth of the level, 0 at the top.
     """
 
     kind: ClassVar[str] = "level"
@@ -1493,8 +1493,8 @@ class Domain(Mapping[str, Attribute]):
         """Return True if records may be left out of all tables for a value, or because they have no id.
 
         Args:
-            source: of the records.
-            bound: how many records of a unit are counted, and by what it is known whose they are.
+            source: The source of the records.
+            bound: The bound on counted records of a unit, with its id.
         """
         return bool(self.drops(source.drops)) or (source.drops and bound is not None)
 
@@ -1585,7 +1585,7 @@ class Domain(Mapping[str, Attribute]):
 
     @property
     def size(self) -> int:
-        """Number of cells of the whole domain, Π sizes."""
+        """The number of cells of the domain, Π sizes."""
         return math.prod(self.shape)
 
     def counted(self, margin: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:

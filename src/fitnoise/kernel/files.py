@@ -23,7 +23,7 @@ def sync_names(folder: Path) -> None:
     """Sync the names in a folder to the disk, where the platform can.
 
     Raises:
-        OSError: the disk failed, or is full.
+        OSError: The disk failed, or is full.
     """
     try:
         handle = os.open(folder, os.O_RDONLY)
@@ -37,10 +37,10 @@ def sync_names(folder: Path) -> None:
 
 
 def lock(handle: int) -> None:
-    """Lock an open file or folder until it is closed, or the process ends, however it ends.
+    """Lock an open file or folder until it is closed, or the process ends, in any way.
 
     Raises:
-        OSError: another process holds the lock (BlockingIOError), or the platform has no such locks.
+        OSError: Another process holds the lock (BlockingIOError), or the platform has no such locks.
     """
     if sys.platform == "win32":
         raise OSError("files cannot be locked")
@@ -81,15 +81,15 @@ class Draft:
     """A new file for its owner alone, locked until it is in its place or removed.
 
     Args:
-        folder: where it is made.
-        stem: how its name begins.
+        folder: The folder in which it is made.
+        stem: The beginning of its name.
 
     Raises:
-        OSError: the file cannot be made.
+        OSError: The file cannot be made.
 
     **Guarantees**
-        * the bytes of the file are on the disk before the file gets its final name;
-        * no file of a living process is removed by another.
+        * The bytes of the file are on the disk before the file gets its final name.
+        * No file of a living process is removed by another.
     """
 
     def __init__(self, folder: Path, stem: str) -> None:
@@ -104,7 +104,7 @@ class Draft:
         """Write the file from its beginning, and sync it.
 
         Raises:
-            OSError: the disk failed, or is full.
+            OSError: The disk failed, or is full.
         """
         os.lseek(self._handle, 0, os.SEEK_SET)
         left = memoryview(content)
@@ -116,7 +116,7 @@ class Draft:
         """Give the file its final name, over another of that name, and sync that.
 
         Raises:
-            OSError: the name cannot be given, or the disk failed.
+            OSError: The name cannot be given, or the disk failed.
         """
         self.path.replace(path)
         sync_names(path.parent)

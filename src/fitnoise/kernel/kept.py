@@ -45,7 +45,7 @@ from fitnoise.kernel.files import Draft, clear_drafts, hold
 from fitnoise.kernel.ledger import Entry, Ledger
 
 _WIDTH: Final = 22
-"""Bytes that a number of 64 bits may take: 20 for its digits and sign, two for what stands between numbers."""
+"""The bytes that a number of 64 bits may take: 20 for its digits and sign, two for the separator between numbers."""
 
 _WIDER: Final = 64
 """The extra bytes for wider numbers, and again for every started 64 digits of the exact answers.
@@ -79,22 +79,22 @@ def written(answers: Sequence[Answers], room: int) -> bytes:
     """Return the bytes of a file of answers, filled up to a length with blanks.
 
     Args:
-        answers: of every design.
-        room: the length.
+        answers: The answers of every design.
+        room: The length in bytes.
     """
     text = json.dumps([[y.tolist() for y in part] for part in answers], separators=(",", ":"))
     return text.encode("ascii").ljust(room)
 
 
 def read(path: Path, digest: str) -> tuple[Answers, ...] | None:
-    """Return the answers of a file, by design; None if there is no such file.
+    """Return the answers of a file, by design; `None` if there is no such file.
 
     Args:
-        path: the file.
-        digest: of the answers, as the ledger says.
+        path: The file.
+        digest: The digest of the answers in the ledger.
 
     Raises:
-        LedgerError: the file was altered.
+        LedgerError: The file was altered.
     """
     try:
         content = path.read_bytes()
@@ -123,14 +123,14 @@ def _numbers(values: list[int]) -> Exact:
 
 @final
 class Room:
-    """A place for answers, held by this process from before the charge until they are kept.
+    """A place for answers, held by this process from before the charge until they are stored.
 
     Args:
-        folder: where they are kept.
-        stem: how the names of drafts for this charge begin.
+        folder: The folder of the answers.
+        stem: The beginning of the names of drafts for this charge.
 
     Raises:
-        LedgerError: another process works on the charge, or nothing can be written there.
+        LedgerError: Another process works on the charge, or nothing can be written there.
     """
 
     def __init__(self, folder: Path, stem: str) -> None:
@@ -152,25 +152,25 @@ class Room:
         """Write blanks, so that the answers have room.
 
         Raises:
-            LedgerError: nothing can be written there, or the disk is full.
+            LedgerError: Nothing can be written there, or the disk is full.
         """
         self._write(b"".ljust(length), "This process charged nothing.")
 
     def keep(self, answers: Sequence[Answers], length: int, path: Path, ledger: Ledger, charge: Entry) -> Entry:
-        """Keep the answers, and write down their digest: both or, as the ledger sees it, neither.
+        """Store the answers, and record their digest: both or, as the ledger sees it, neither.
 
         Args:
-            answers: of every design.
-            length: of the room.
-            path: the file in which they are kept.
-            ledger: that was charged.
-            charge: the entry.
+            answers: The answers of every design.
+            length: The length of the room in bytes.
+            path: The file in which they are stored.
+            ledger: The ledger that was charged.
+            charge: The entry of the charge.
 
         Returns:
             The entry that names the answers.
 
         Raises:
-            LedgerError: the answers cannot be kept, or those of another process were first.
+            LedgerError: The answers cannot be stored, or another process recorded its answers first.
         """
         self._write(written(answers, length), _UNRECORDED)
         return ledger.answer(charge, _digest(answers), lambda: self._place(path))
@@ -260,10 +260,10 @@ class Beside:
 
     @contextlib.contextmanager
     def holding(self, charge: Entry) -> Iterator[None]:
-        """Hold the kept answers to a charge while its release is written.
+        """Hold the stored answers to a charge while its release is written.
 
         Args:
-            charge: the charge.
+            charge: The entry of the charge.
         """
         path, handle = self.path(charge), None
         if path is not None:
@@ -279,7 +279,7 @@ class Beside:
         """Return True if a living process works on a charge.
 
         Args:
-            charge: the charge.
+            charge: The entry of the charge.
         """
         path = self.path(charge)
         if path is None or self._folder is None:
@@ -297,23 +297,23 @@ class Beside:
         return None if self._folder is None else self._folder / f"{charge.digest}.answers"
 
     def read(self, charge: Entry, answers: Entry) -> tuple[Answers, ...] | None:
-        """Return the answers to a charge as they are kept; None if they are not.
+        """Return the stored answers to a charge; `None` without stored answers.
 
         Args:
-            charge: the charge.
-            answers: the entry that names them.
+            charge: The entry of the charge.
+            answers: The entry that names them.
 
         Raises:
-            LedgerError: the file was altered.
+            LedgerError: The file was altered.
         """
         path, digest = self.path(charge), answers.answers
         return None if path is None or digest is None else read(path, digest)
 
     def forget(self, charge: Entry | None) -> None:
-        """Remove the kept answers to a charge, whose release is in place, and the folder if it is empty.
+        """Remove the stored answers to a charge, whose release is in place, and the folder if it is empty.
 
         Args:
-            charge: the charge; None removes the folder alone.
+            charge: The entry of the charge; `None` removes the folder alone.
         """
         path = None if charge is None else self.path(charge)
         if path is not None:

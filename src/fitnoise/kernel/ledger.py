@@ -331,7 +331,7 @@ class Entry:
     """One line of the ledger.
 
     Args:
-        sequence: 1, 2, 3, … without a gap.
+        sequence: The number of the entry: 1, 2, 3, … without a gap.
         kind: ``"cap"`` (a new limit), ``"charge"`` (spent) or ``"refusal"`` (requested, not spent). Or ``"period"`` (a
             further period of a series) or ``"answers"`` (the digest of the answers to a charge or period). The charge
             of a series covers all its periods.
@@ -341,8 +341,8 @@ class Entry:
         time: UTC, ISO 8601, to the second, by the machine's clock: information, not evidence.
         detail: A JSON object without floats. The ledger itself writes `"profile"`, `"beside"`, `"epsilon"`,
             `"mu_squared"`, `"mu_rate"`, `"units"` and `"series"` to it.
-        previous: Digest of the entry before; :data:`GENESIS` for the first.
-        digest: SHA-256 (hex) of the other columns as canonical JSON: sorted keys, no spaces, ASCII.
+        previous: The digest of the entry before; :data:`GENESIS` for the first.
+        digest: The SHA-256 (hex) of the other columns as canonical JSON: sorted keys, no spaces, ASCII.
 
     Raises:
         LedgerError: The kind is unknown.
@@ -495,7 +495,7 @@ class Entry:
 
     @property
     def beside(self) -> tuple[str, ...]:
-        """Hashes of the plans on whose records this was measured."""
+        """The hashes of the plans on whose records this was measured."""
         return tuple(self.detail.get("beside", ()))
 
     @property
@@ -757,8 +757,8 @@ class Ledger:
     ) -> None:
         """Refuse now what :meth:`charge` would refuse, before any data are read; charge nothing.
 
-        Args, Raises: as :meth:`charge`, which a refusal is recorded like. What is admitted may be refused all the same,
-        if others charge first.
+        For arguments and errors see :meth:`charge`; a refusal is recorded in the same form. An admitted charge may be
+        refused later, if other charges come first.
         """
         asked = _Asked.of(account, loss, also or {}, beside)
         words = asked.detailed(detail)
@@ -769,15 +769,15 @@ class Ledger:
             raise _refusal(full, entry)
 
     def period(self, account: Account, plan: str, drawn: Drawn) -> Entry:
-        """Write down that the next period of a series is drawn: on the disk before this returns. It costs nothing.
+        """Write the entry for the next drawn period of a series: on the disk before this returns. It costs nothing.
 
         Args:
-            account: what the series was charged to.
-            plan: its hash.
-            drawn: which period, and of which counts.
+            account: The account that the series was charged to.
+            plan: The hash of the plan.
+            drawn: The number of the period, and the digest of its counts.
 
         Raises:
-            LedgerError: the plan was charged to the account as no series, or it is not the turn of this period.
+            LedgerError: The plan was not charged to the account as a series, or it is not the turn of this period.
         """
         words = {"plan": plan, "series": drawn.words()}
         with self._transaction("BEGIN IMMEDIATE") as chain:
@@ -819,8 +819,8 @@ class Ledger:
         """Return the charges of a plan to an account, oldest first, without those that draw a period of a series.
 
         Args:
-            account: what it was charged to.
-            plan: its hash.
+            account: The account that the plan was charged to.
+            plan: The hash of the plan.
         """
         with self._transaction("BEGIN") as chain:
             return [e for e in _charges(chain, account) if e.detail.get("plan") == plan and e.drawn is None]
@@ -957,11 +957,11 @@ class Ledger:
         """Recompute every digest; return the number of entries.
 
         Args:
-            expected_head: a :meth:`head` written down earlier, through which the chain must pass. Without
-                one, a tail cut off, or a chain forged from its beginning, cannot be detected.
+            expected_head: A :meth:`head` written down earlier, through which the chain must pass. Without one, the
+                ledger cannot detect that a tail was cut off, or that a chain was forged from its beginning.
 
         Raises:
-            LedgerError: names the first entry that is missing, out of place or changed.
+            LedgerError: An entry is missing, out of place or changed. The error names the first such entry.
         """
         with self._transaction("BEGIN") as chain:
             self._passes(chain, expected_head or (0, GENESIS))

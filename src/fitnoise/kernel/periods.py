@@ -113,7 +113,7 @@ class Series:
 
     @property
     def strategy(self) -> Strategy:
-        """All that is drawn."""
+        """The strategy with the rows of all periods."""
         (design,) = self.order.designs
         assert isinstance(design, Strategy)  # noqa: S101 - made so
         return design

@@ -1,4 +1,4 @@
-"""Trees of places, known by their leaves or by how many places each has. Part of the trust kernel."""
+"""Trees of places, given by their leaves or by the number of places in each place. Part of the trust kernel."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from fitnoise.kernel.codings import MOST_CELLS, Code, Codes, plain, refuse_repea
 class Listed:
     """Nested levels of places: every place lies in one place of the level above.
 
-    levels: their names, from the top down. rows: the code of every leaf on every level. Leaves of one place stand
-    together, on every level, so that a place is a slice of leaves. codes: of the places of every level.
+    levels: The names of the levels, from the top down. rows: The code of every leaf on every level. Leaves of one place
+    are neighbours, on every level, so that a place is a slice of leaves. codes: The codes of the places of every level.
     """
 
     levels: tuple[str, ...]
@@ -229,7 +229,7 @@ class Leaves(Codes):
 
     @cached_property
     def shared(self) -> tuple[int, ...] | None:
-        """For each leaf its place; None on the last level, where it is one itself."""
+        """The place of each leaf; `None` on the last level, where each leaf is a place itself."""
         last = self._depth == len(self._tree.levels) - 1
         return None if last else tuple(self._tree.above(self._depth).tolist())
 

@@ -35,9 +35,9 @@ class Form(StrEnum):
 @final
 @dataclass(frozen=True)
 class Selection:
-    """Values of an attribute, as they were written: which cells they are depends on the attribute.
+    """Values of an attribute, as they were written; their cells depend on the attribute.
 
-    form: How they are written. items: The values; of a range its two ends.
+    form: The notation. items: The values; for a range its two ends.
     """
 
     form: Form

@@ -24,7 +24,7 @@ from fitnoise.kernel.checks import is_digest, is_name, look_alike
 from fitnoise.kernel.conditions import Condition, conditions
 
 MAX_RECORDS_PER_UNIT = 10**12
-"""More records than that in one unit is a mistake, and its square would leave floating point."""
+"""The largest number of records in one unit. Its square must stay within floating point."""
 
 
 PARTS: Final = 2**20
@@ -101,7 +101,7 @@ class Pattern(NamedTuple):
 
     @property
     def names(self) -> frozenset[str]:
-        """All attributes that are spoken of."""
+        """All attributes that the pattern names."""
         return frozenset(itertools.chain(*self.said.values()))
 
     @property
@@ -126,7 +126,7 @@ class Pattern(NamedTuple):
 
 
 ANY: Final = Pattern()
-"""Records of one unit may be anything."""
+"""The empty pattern, which allows any records of one unit."""
 
 
 @final
@@ -612,7 +612,7 @@ class Adjacency:
         return Adjacency(other, drops=self.drops or self.unit.id is not None)
 
     def changes(self, other: Adjacency) -> int | None:
-        """Return the largest number of consecutive changes of this unit that make any one change of the other's.
+        """Return a number of consecutive changes of this unit that is enough to make any one change of the other unit.
 
         A change of the other is at most g' steps of one record. Where this unit can take each of these steps, it takes
         g at a time: ⌈g'/g⌉ changes. It takes one at a time where its own pattern limits its records, which need not
@@ -641,10 +641,10 @@ class Adjacency:
 
 
 MAX_RECORDS = 2**40
-"""Default public bound on the number of records."""
+"""The default public bound on the number of records."""
 
 LARGEST_BOUND = 2**62
-"""Largest public bound on the number of records: 64-bit integers hold the sum of that many."""
+"""The largest public bound on the number of records: 64-bit integers hold the sum of that many."""
 
 
 class OutsideDomain(StrEnum):
@@ -821,7 +821,7 @@ class Account:
 
     @property
     def document(self) -> dict[str, Any]:
-        """All that identifies the unit, as JSON values; of a pattern each attribute with what decides its cells."""
+        """The JSON values that identify the unit; for a pattern also the digests of its cells."""
         unit, cells = self.unit, dict(self.cells)
         own = {"name": unit.name, "neighbours": str(unit.neighbours)}
         if unit.id is not None:
@@ -852,14 +852,14 @@ class Account:
 
     @classmethod
     def parse(cls, source: str, document: object) -> Self:
-        """Read what `document` says.
+        """Return the account from the output of `document`.
 
         Args:
-            source: whose data are meant.
+            source: The name of the source of the account.
             document: JSON values.
 
         Raises:
-            LedgerError: `document` writes no such thing.
+            LedgerError: `document` is not such an output.
         """
         found = None
         with contextlib.suppress(SpecError, LedgerError, TypeError, ValueError, LookupError, AttributeError):

@@ -37,11 +37,12 @@ class Dropped:
     The numbers are exact: they are for the operator alone, as the records are, and never published.
 
     Attributes:
-        records: number of records that meet the conditions (`where`), with those that a bound leaves out.
-        dropped: number of these that have a value outside the domain in an attribute that drops such records, or no id
-            where the source drops. Records that a condition or a bound on persons leaves out are not among them.
-        attributes: number of these by attribute; a record can be outside in several. Attributes without one are absent.
-        without_id: number of these that have no id.
+        records: The number of records that meet the conditions (`where`), including those that a bound leaves out.
+        dropped: The number of these with a value outside the domain in an attribute that drops such records. Records
+            without an id count too, where the source drops. Records that a condition or a bound on persons leaves out are not among them.
+        attributes: The number of these by attribute; a record can be outside in several. Attributes without one are
+            absent.
+        without_id: The number of these that have no id.
     """
 
     records: int
@@ -67,19 +68,19 @@ class Dropped:
 
 @final
 class Lost:
-    """Adds up the records that are dropped, while they are read."""
+    """A counter of the dropped records, updated while they are read."""
 
     def __init__(self) -> None:
         self.records = self.dropped = 0
         self._by: dict[str, int] = {}
 
     def find(self, cells: Mapping[str, NDArray[Any]], records: int, *, drop: bool) -> NDArray[np.bool_] | None:
-        """Add records by their cells; return which are dropped, or None where none is.
+        """Add records by their cells; return the dropped ones, or `None` if all are kept.
 
         Args:
-            cells: shape (records,) each, by attribute; below 0 where a record has none (`codings`).
-            records: their number.
-            drop: whether OUTSIDE is dropped, as DROPPED is.
+            cells: The cells by attribute, shape (records,) each; below 0 for a record without a cell (`codings`).
+            records: The number of records.
+            drop: True to drop OUTSIDE, as DROPPED is.
         """
         lost = (DROPPED, OUTSIDE) if drop else (DROPPED,)
         signed = {a: c for a, c in cells.items() if c.dtype.kind == "i" and records and c.min() < 0}
@@ -187,7 +188,7 @@ class Counter(abc.ABC):
 
 
 class DeclaredCounter(Counter):
-    """Counts by a declared domain, with the properties that the domain, the source and the bound imply.
+    """A counter by a declared domain, with the properties that the domain, the source and the bound imply.
 
     domain: The declared domain.
     source: The data source, with the action for records outside the domain, and the conditions.

@@ -40,21 +40,21 @@ _NOTHING = "Nothing was read and nothing was charged."
 _UNCHARGED = "Nothing was measured and nothing was charged."
 
 _FETCHED = 2**14
-"""Rows that are fetched at a time."""
+"""The number of rows fetched at a time."""
 
 _MARK = b"SQLite format 3\0"
 
 _LISTED = 20
-"""Most tables that a message names."""
+"""The largest number of tables that a message names."""
 
 
 @final
 @dataclass(frozen=True)
 class Database:
-    """A database, and how to connect to it.
+    """A database, and the way to connect to it.
 
-    what: for messages: neither where it is nor who asks. shared: whether a connection goes back to others, who must not
-    find a session changed.
+    what: The description for messages, without the database's address or its user. shared: True if a connection goes
+    back to other users, who must not find a changed session.
     """
 
     engine: sa.Engine
@@ -179,7 +179,7 @@ class Session(Columns):
         return self._safely(partial(_first, self.connection, known))
 
     def fetch(self, statement: str) -> Iterator[Sequence[Sequence[Any]]]:
-        """Run a statement as it stands; its rows, some thousands at a time."""
+        """Run a statement without changes; yield its rows, some thousands at a time."""
         options = {"no_parameters": True, "stream_results": not self.dialect.at_once}
         with contextlib.ExitStack() as stack:
 

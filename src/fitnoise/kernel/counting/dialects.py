@@ -487,7 +487,7 @@ _OVER = 2**1024 - 2**970
 """The least decimal number that is nearest to no double."""
 
 _UNDER = f"{5**1075}e-1075"
-"""2⁻¹⁰⁷⁵, up to which it is nearest to zero: exact, and PostgreSQL refuses to cast what is."""
+"""The largest number that is nearest to zero, 2⁻¹⁰⁷⁵, exactly; PostgreSQL refuses to cast such numbers."""
 
 _CASTABLE = f"CASE WHEN {{c}} > -{_OVER} AND {{c}} < {_OVER} THEN "
 
@@ -652,9 +652,9 @@ _WHOLE_TABLES = {
     "parallel_replicas_custom_key": "''",
     "optimize_using_constraints": "0",
 }
-"""Settings by which ClickHouse, from 24.3 on, reads all records, as they are, and gives all that was counted.
+"""Settings by which ClickHouse, from 24.3 on, reads all records, unchanged, and returns all counts.
 
-What they do to words the trial sees; what they do to tables it cannot.
+The trial sees the effect of these settings on literals; it cannot see their effect on tables.
 """
 
 _LATER = {
@@ -798,7 +798,7 @@ DATABRICKS = replace(
 )  # fmt: skip
 
 SPARK = replace(DATABRICKS, name="spark", called="Spark", listed=True)
-"""Not by SQLAlchemy: a session of Spark runs the statement."""
+"""The dialect of Spark, which SQLAlchemy does not reach: a session of Spark runs the statement."""
 
 _ASKED_MSSQL = (
     "SELECT CASE WHEN HAS_PERMS_BY_NAME(DB_NAME(), 'DATABASE', 'VIEW DEFINITION') = 1 AND NOT EXISTS ({hidden} "

@@ -80,7 +80,7 @@ _INTEGERS = {
 }  # fmt: skip
 
 _WORDS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
-"""Those that a signed integer of 64 bits holds."""
+"""Types of integers that a signed integer of 64 bits holds."""
 
 _NUMBERS = _INTEGERS | {"FLOAT", "DOUBLE", "DECIMAL"}
 
@@ -91,7 +91,7 @@ _FITTING: dict[type[Code], tuple[set[str], str]] = {
     int: (_NUMBERS, "numbers"),
     bool: ({"BOOLEAN"}, "true/false"),
 }
-"""Types from which codes of a kind are read without guessing, and what to call them."""
+"""Types from which codes of a kind are read without guessing, and their description."""
 
 _STAMPS = {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
 """Types of a date with a time and without a zone."""
@@ -103,12 +103,15 @@ _BITS = {
     "TINYINT": (-7, 7), "SMALLINT": (-15, 15), "INTEGER": (-31, 31), "BIGINT": (-63, 63), "HUGEINT": (-127, 127),
     "UTINYINT": (0, 8), "USMALLINT": (0, 16), "UINTEGER": (0, 32), "UBIGINT": (0, 64), "UHUGEINT": (0, 128),
 }  # fmt: skip
-"""Powers of two between which integers of a type are."""
+"""Exponents of the powers of two that bound the integers of a type."""
 
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)", re.ASCII)
 
 _LONG = 18
-"""Digits of a decimal number that 64 bits hold: of more, the engine rounds twice on the way to a double."""
+"""The number of digits of a decimal number that 64 bits hold.
+
+For longer numbers the engine rounds twice on the way to a double.
+"""
 
 _NUMBER_TEXTS = (
     "7", " 7", "7\n", "07", "+7", "-7", "+-7", "--7", "7.", ".7", "7.0", "1e3", "1E+3", "1e-3", "e3", "1_000", "1_0",
@@ -129,7 +132,7 @@ _SETTINGS = (
 )
 
 _SIZES = {"SMALLINT": 2**15, "INTEGER": 2**31, "BIGINT": 2**63}
-"""Integers, with the number of cells that they hold."""
+"""Types of integers, with the number of cells that they hold."""
 
 _LISTED = 64
 """The largest number of codes that are looked through one by one.
@@ -140,10 +143,13 @@ A join takes less time for more, but 5 MB and a copy of all columns. With a hund
 _SINGLE = float(np.finfo(np.float32).max)
 
 _HANDED = 2**24
-"""Bytes of cells that are passed on at a time, as far as pieces of 2,048 records allow."""
+"""The bytes of cells passed on at a time, as far as pieces of 2,048 records allow."""
 
 _WIDE = 64
-"""Columns that are handed over by 131,072 records, which is a third of the time of frames; more would be too much."""
+"""The number of columns up to which 131,072 records are handed over at a time.
+
+This takes a third of the time of frames; more columns would take too much memory.
+"""
 
 _PARTS = {Part.YEAR: "year", Part.QUARTER: "quarter", Part.MONTH: "month", Part.WEEKDAY: "isodow"}
 """Functions of a date."""
@@ -173,7 +179,7 @@ _Chunk = tuple[dict[str, NDArray[Any]], int, float]
 
 @final
 class DuckCounter(DeclaredCounter):
-    """Counts records that DuckDB can read. Make one with `from_path` or `from_frame`.
+    """A counter of records that DuckDB can read. Make one with `from_path` or `from_frame`.
 
     Nothing is held open between calls: an engine is started for each and closed, with every file, at its end.
 

@@ -1,4 +1,4 @@
-"""Counts that are already counts."""
+"""The counter of data that are counts already."""
 
 from __future__ import annotations
 

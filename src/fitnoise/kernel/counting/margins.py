@@ -21,10 +21,10 @@ from fitnoise.kernel.counting._base import Margin, Margins
 
 @final
 class _Holders:
-    """Finds the first margin that holds given attributes.
+    """An index that returns the first margin with given attributes.
 
     Args:
-        margins: in the order in which one is preferred to the next.
+        margins: The margins, in order of preference.
     """
 
     def __init__(self, margins: Sequence[Margin]) -> None:

@@ -30,10 +30,10 @@ _LOGS = {"_delta_log": "Delta", ".hoodie": "Hudi"}
 @final
 @dataclass(frozen=True)
 class Files:
-    """Files that are read together, sorted path by path.
+    """Files that are read as one source, sorted path by path.
 
-    what: for messages.
-    columns: those that folders hold, from the outermost to the innermost; the same for all files.
+    what: The description for messages.
+    columns: The columns that folders hold, from the outermost to the innermost; equal for all files.
     """
 
     what: str

@@ -69,16 +69,16 @@ SHARE: Final = " "
 IDS: Final = "An id is an integer or a text of at most 1,024 bytes"
 
 LONGEST: Final = 1024
-"""Bytes of an id."""
+"""The largest number of bytes of an id."""
 
 _TOGETHER: Final = 2**14
-"""Different records that are handed over at a time."""
+"""The number of different records handed over at a time."""
 
 Cells = tuple[int, ...]
 """The cells of a record, over all attributes of the domain, from 0."""
 
 _Alike = tuple[Cells, int]
-"""Records of one person in the same cells, and how many."""
+"""The cells of records of one person, and the number of records in them."""
 
 
 def counted_by(domain: Domain, margins: Sequence[Sequence[str]], bound: Bound | None, *, drop: bool) -> dict[str, int]:
@@ -112,15 +112,15 @@ def place_in_line(person: bytes, cells: Iterable[int]) -> bytes:
 
 @final
 class Persons:
-    """Records that come in any order, and which of them are counted.
+    """The records of persons in any order, and the choice of the counted ones.
 
     Args:
-        most: records of each person; None for all, in shares.
-        names: of the attributes of the first cells of a record, by which they are put in order.
-        pattern: to which the records that are counted of a person keep.
-        merge: the amounts that are added up, with their codings; records come with the cells of `uncut` ones.
+        most: The largest number of counted records of each person; `None` for all, in shares.
+        names: The attributes of the first cells of a record, by which records are put in order.
+        pattern: The pattern to which the counted records of a person keep.
+        merge: The amounts that are added up, with their codings; records come with the cells of `uncut` ones.
 
-    What is held grows with the persons, and with how many different records each has.
+    The memory grows with the persons, and with the number of different records of each.
     """
 
     def __init__(

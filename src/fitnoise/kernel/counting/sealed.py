@@ -43,7 +43,7 @@ PRIVATE, PUBLIC = "fitnoise-private-key-", "fitnoise-public-key-"
 _DIGEST = 32
 
 _LONGEST = 1024
-"""Bytes of a file with a key."""
+"""The largest number of bytes of a file with a key."""
 
 _NOTHING = "Nothing was measured and nothing was charged."
 

@@ -43,9 +43,9 @@ class Unreadable(DataError):
 class Columns:
     """Named columns of a source of records.
 
-    what: the source, for messages.
-    names: every column, as the source calls it, in order.
-    header: whether the names are the first line of a file, which might be a record instead.
+    what: The description of the source, for messages.
+    names: Every column, as the source names it, in order.
+    header: True if the names are the first line of a file, which might be a record instead.
     """
 
     what: str
@@ -167,7 +167,7 @@ def wrong_id(bound: Bound, kind: str) -> DataError:
 class Records(Columns, abc.ABC):
     """A source of records that DuckDB reads.
 
-    advice: what to do when the records cannot be read.
+    advice: The action to take when the records cannot be read.
     """
 
     advice: str

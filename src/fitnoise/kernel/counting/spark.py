@@ -41,7 +41,7 @@ _NOTHING = "Nothing was read and nothing was charged."
 _UNCHARGED = "Nothing was measured and nothing was charged."
 
 _FETCHED = 2**14
-"""Rows that are fetched at a time."""
+"""The number of rows fetched at a time."""
 
 _SETTINGS = {
     "spark.sql.files.ignoreCorruptFiles": "false",
@@ -247,7 +247,7 @@ class SparkTable(Columns):
         return self.name
 
     def fetch(self, statement: str) -> Iterator[Sequence[Sequence[Any]]]:
-        """Run a statement as it stands; its rows, some thousands at a time."""
+        """Run a statement without changes; yield its rows, some thousands at a time."""
         rows = self._safely(lambda: self.spark.sql(statement).toLocalIterator())
         while some := self._safely(lambda: list(islice(rows, _FETCHED))):
             yield some
@@ -385,6 +385,6 @@ def _release(own: Any) -> None:
 
 
 def _tried(action: Any) -> None:
-    """Run what a session that may be lost need not do."""
+    """Run an optional action of a session that may be lost."""
     with contextlib.suppress(Exception):
         action()

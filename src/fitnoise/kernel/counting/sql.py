@@ -1,4 +1,4 @@
-"""Counting where the data are: in a database, of which only counts come back. Part of the trust kernel."""
+"""Counting inside a database, from which only counts come back. Part of the trust kernel."""
 
 from __future__ import annotations
 

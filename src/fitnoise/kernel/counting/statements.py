@@ -59,10 +59,10 @@ RECORDS: Final = 10**7
 """The number of records for which tables are chosen: a public figure, since the true number is not public."""
 
 MOST_TABLES: Final = 256
-"""More tables in one statement take too long: a file, which streams, is better."""
+"""The largest number of tables in one statement. More take too long: a file, which streams, is better."""
 
 _TOGETHER: Final = 30
-"""Attributes of one scan, whose bits are a plain integer on every engine."""
+"""The number of attributes of one scan, whose bits are a plain integer on every engine."""
 
 _PIECES: Final = (4, 24)
 """The least and the largest number of pieces of a table in one statement.
@@ -71,16 +71,16 @@ With fewer, an engine may prefer to read all for each; with more, few processors
 """
 
 _PAGES: Final = 2**10
-"""Fewer pages are no piece of their own."""
+"""The least number of pages of a piece."""
 
 _PLACES: Final = 2**5
-"""Places for every page, of all pieces together: fewer than there are records, mostly."""
+"""The number of places for every page, over all pieces: mostly fewer than there are records."""
 
 _GROUPS: Final = 2**21
-"""Places of all pieces together: what an engine holds of pieces that are counted, it may hold until all are."""
+"""The largest number of places over all pieces: an engine may hold all groups to the end."""
 
 Fetch = Callable[[str], Iterable[Sequence[Sequence[Any]]]]
-"""Runs a statement; its rows, some thousands at a time."""
+"""A function that runs a statement and returns its rows, some thousands at a time."""
 
 
 @final
@@ -88,7 +88,7 @@ Fetch = Callable[[str], Iterable[Sequence[Sequence[Any]]]]
 class Field:
     """A column as an attribute reads it. column: SQL for it, in a relation called `source`.
 
-    read: what is read off its dates; None for its values.
+    read: The part that is read off its dates; `None` for its values.
     """
 
     coding: Coding

@@ -1,10 +1,4 @@
-"""Columns of whole numbers as an engine hands them over: Arrow's stream, without Arrow. Part of the trust kernel.
-
-The stream is one of C, with functions to ask for its schema and for the next records, and to be rid of these. A column
-is an array of its numbers, and one bit for each that says whether it is there.
-
-Source: the Arrow C data interface and the C stream interface, https://arrow.apache.org/docs/format/CStreamInterface.html
-"""
+"""Columns of whole numbers as an engine hands them over: Arrow's stream, without Arrow. Part of the trust kernel."""
 
 from __future__ import annotations
 
@@ -21,7 +15,7 @@ Column = tuple[NDArray[Any], NDArray[np.bool_] | None]
 """The numbers, and which are missing; None where none is."""
 
 _KINDS = {b"c": "i1", b"C": "u1", b"s": "i2", b"S": "u2", b"i": "i4", b"I": "u4", b"l": "i8"}
-"""Integers, by Arrow's letter."""
+"""Types of integers, by Arrow's letter."""
 
 
 class _Schema(ctypes.Structure):

@@ -22,25 +22,22 @@ from fitnoise.kernel.counting.margins import blank, summed
 from fitnoise.kernel.counting.persons import SHARE
 
 BATCH: Final = 2**26
-"""Bytes of cells that are counted at a time; the working memory is about three times that."""
+"""The bytes of cells that are counted at a time; the working memory is about three times that."""
 
 _BLOCK: Final = 2**16
-"""Records whose places are worked out at a time: few enough that they stay in the processor's cache."""
+"""The number of records whose places are computed at a time: few enough to stay in the processor's cache."""
 
 _SHARED: Final = 6
-"""Margins of more attributes are not looked for in joint tables: their subsets are too many."""
+"""The largest number of attributes of a margin in a joint table: larger margins have too many subsets."""
 
 _WIDEST: Final = 12
-"""Attributes of a joint table, for the same reason."""
+"""The largest number of attributes of a joint table, for that reason."""
 
 
 @final
 @dataclass(frozen=True)
 class Prices:
-    """Nanoseconds to count a record, to begin a table, to begin a sum, and to add up one of its cells.
-
-    As measured once, here of this room itself; a factor of two in any of them makes little difference.
-    """
+    """The nanoseconds to count a record, to begin a table, to begin a sum, and to add up one of its cells."""
 
     record: float = 1.0
     table: float = 20e3

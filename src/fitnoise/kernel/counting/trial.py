@@ -106,7 +106,7 @@ _AMOUNTS: Final[Mapping[str, Coding]] = {
         classes=tuple(Steps(-2 * s, 8 * s, s) for s in map(Fraction, ("0.5", "100", "0.5", "0.01"))),
     ),
 }
-"""Tried where the domain has amounts."""
+"""The codings that are tried where the domain has amounts."""
 
 _HELD: Final[Mapping[Kind, tuple[Any, ...]]] = {
     Kind.WHOLE: (
@@ -147,10 +147,10 @@ _FIRST: Final = 20231230
 """The first day that is read itself."""
 
 _COUNTED: Final = 3
-"""Records of each person of the trial that are counted, of twice `_KINDS`."""
+"""The number of counted records of each person of the trial, of twice `_KINDS`."""
 
 _KINDS: Final = 6
-"""Different records of each."""
+"""The number of different records of each person."""
 
 _ADDED: Final = Beside(Steps(Fraction(-2), Fraction(30), Fraction(1, 2)), ((-3,),))
 """The coding of the amounts that are added up."""
@@ -299,11 +299,11 @@ def refuse_unless_coded(
     """Raise DataError if an engine codes known values of a column otherwise than is declared (`codings`).
 
     Args:
-        cells: gives the engine's cells of these values, by a coding.
-        what: the engine, for the message.
-        kind: as what the column is read.
-        values: what the column holds, or what is read off its dates.
-        read: what is read off dates; None for values.
+        cells: The function that returns the engine's cells of these values, by a coding.
+        what: The description of the engine, for the message.
+        kind: The type as which the column is read.
+        values: The content of the column, or the parts read off its dates.
+        read: The part read off dates; `None` for values.
     """
     low = _FIRST if read is not None and read.part is Part.DAY else 0
     all_codings = (*_CODINGS.values(), *_BESIDE.values(), *_AMOUNTS.values())
@@ -322,14 +322,14 @@ def refuse_unless_coded(
 
 
 def refuse_unless_dated(fetch: Fetch, d: Dialect, what: str, read: Read, *, timed: bool) -> None:
-    """Raise DataError if an engine reads something else off known dates than is declared (`dates`).
+    """Raise DataError if an engine reads another part off known dates than is declared (`dates`).
 
     Args:
-        fetch: runs a statement in the session that will count.
-        d: the engine's language.
-        what: whose engine it is, for the message.
-        read: what is read.
-        timed: whether the dates have a time.
+        fetch: The function that runs a statement in the session that will count.
+        d: The dialect of the engine.
+        what: The owner of the engine, for the message.
+        read: The part that is read.
+        timed: True if the dates have a time.
     """
     template, times = (d.stamped, (" 00:00:00", f" 23:59:59{d.finest}")) if timed else (d.dated, ("",))
     held = known_days(read, *d.days)

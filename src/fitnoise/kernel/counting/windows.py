@@ -16,18 +16,19 @@ from numpy.typing import NDArray
 from fitnoise.kernel.codings import EXACT, OUTSIDE, Beside, Codes, Coding, Cuts, Range, read_as, values_of
 
 LONGEST: Final = 2**20
-"""Numbers in a list, at most."""
+"""The largest number of cells in a list."""
 
 
 @final
 class Window:
-    """The cell of each whole number, or what is in place of one.
+    """The cell of each whole number, or its substitute (OUTSIDE, DROPPED or REFUSED).
 
-    low: the first that is listed.
-    cells: of the number before `low` and all that are less, of `low`, `low` + 1 and so on, and of all that are more.
-    absent: of what is missing.
+    low: The first listed number.
+    cells: The cell of the number before `low` and all smaller ones, of `low`, `low` + 1 and so on, and of all larger
+    ones.
+    absent: The cell of missing values.
 
-    **Guarantees**: each number has the place that `codings.place` gives it.
+    **Guarantees**: Each number has the place that `codings.place` gives it.
     """
 
     def __init__(self, low: int, cells: NDArray[Any], absent: int) -> None:
