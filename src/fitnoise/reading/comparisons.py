@@ -299,7 +299,7 @@ class ComparedRatios(Movable):
 
     @property
     def value(self) -> Any:
-        """The difference or ratio of the ratios' estimates: an array, or a number. NaN where it is undefined."""
+        """The difference or ratio of the ratios' estimates, as an array or a number. NaN where it is undefined."""
         a, b = self._one.value, self._other.value
         with np.errstate(all="ignore"):
             plain = np.asarray(np.where(b == 0, math.nan, np.divide(a, b)) if self._divided else a - b)
