@@ -37,7 +37,7 @@ from dense import (
 from designs import cells_beside, domain_of, steps_of
 from door import Replay, law
 from fitnoise.algebra import rules
-from fitnoise.errors import DataError, FitnoiseError, PlanError
+from fitnoise.errors import DataError, FitnoiseError
 from fitnoise.interfaces.cli import main
 from fitnoise.interfaces.pages import fragments
 from fitnoise.interfaces.pages import words as languages
@@ -63,6 +63,7 @@ from fitnoise.solving import p_identity
 from fitnoise.solving.certificates import lower_bound
 from headed import html_tables
 from records import SECRET
+from refused import refused
 from tolerances import EXACT, GAP, LOOSE
 
 DROP, REFUSE = OutsideDomain.DROP, OutsideDomain.REFUSE
@@ -560,7 +561,7 @@ def check_design(design, adjacency, rng, *, exact=True):
     design.check(sizes, steps)
     for a in set(sizes) - {"unused"}:
         for other in (sizes | {a: sizes[a] + 1}, {b: n for b, n in sizes.items() if b != a}):
-            with pytest.raises(PlanError, match="another domain"):
+            with refused("plan.made-for-another-domain"):
                 design.check(other, steps)
     json.loads(json.dumps(design.detail(adjacency)), parse_float=pytest.fail)
 

@@ -11,14 +11,15 @@ from fitnoise.errors import FitnoiseError
 
 
 @contextlib.contextmanager
-def refused(code: str, *, place: str | None = None) -> Iterator[pytest.ExceptionInfo[FitnoiseError]]:
-    """Expect an error of fitnoise with a code, and at a place where one is given.
+def refused(*codes: str | tuple[str, ...], place: str | None = None) -> Iterator[pytest.ExceptionInfo[FitnoiseError]]:
+    """Expect an error of fitnoise with one of some codes, and at a place where one is given.
 
     Args:
-        code: Area and slug, such as "spec.left-out-needs-id".
+        codes: Area and slug, such as "spec.left-out-needs-id"; several where equivalent inputs have different faults.
         place: Key, column or field at fault; any if None.
     """
+    expected = {code for each in codes for code in ([each] if isinstance(each, str) else each)}
     with pytest.raises(FitnoiseError) as caught:
         yield caught
-    assert caught.value.code == code, f"{caught.value.code}, not {code}: {caught.value}"
+    assert caught.value.code in expected, f"{caught.value.code}, not {expected}: {caught.value}"
     assert place is None or caught.value.place == place, caught.value.place

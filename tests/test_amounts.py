@@ -22,7 +22,6 @@ import zoo
 from designs import of_sectors
 from door import Replay
 from fitnoise import data
-from fitnoise.errors import DataError, DomainError, FitnoiseError, PlanError, ReleaseError, WorkloadError
 from fitnoise.interfaces.pages import fragments, notebook
 from fitnoise.interfaces.pages.words import words
 from fitnoise.interfaces.render import document
@@ -58,6 +57,7 @@ from laws import (
     released,
 )
 from records import Records, Sample
+from refused import refused
 from test_databases import DUCKDB, in_duckdb
 from tolerances import SIGNIFICANCE, as_often_as
 
@@ -128,35 +128,35 @@ def test_only_numbers_that_are_valid_are_amounts():
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda: fn.Amount(0, 10, step=3), "whole number of steps"),
-        (lambda: fn.Amount(0, 2**31), "at most 2\\^30"),
-        (lambda: fn.Amount(5, 5), "low < high"),
-        (lambda: fn.Amount(0, 5, step=0), "positive step"),
-        (lambda: fn.Amount(0, 5, step=-1), "positive step"),
-        (lambda: fn.Amount(0, math.inf), "finite number"),
-        (lambda: fn.Amount(True, 5), "finite number"),
-        (lambda: fn.Amount("0", 5), "finite number"),
-        (lambda: fn.Amount(0, 1e17, step=1e10), "2\\^50"),
-        (lambda: fn.Amount(0, 1, step=1e-16), "15 places"),
-        (lambda: fn.Amount(0, 5, valid=(1, 9)), "from low to high"),
-        (lambda: fn.Amount(0, 5, valid=7), "a pair"),
-        (lambda: fn.Amount(0, 5, valid=(0, 1, 2)), "a pair"),
-        (lambda: fn.Amount(0, 5, column=""), "non-empty"),
-        (lambda: fn.Amount(0, 5, ceilings=[2, 2]), "ceilings of an amount increase"),
-        (lambda: fn.Amount(0, 5, ceilings=[5]), "which is one anyway"),
-        (lambda: fn.Amount(0, 5, ceilings=[0, 3]), "between low and high"),
-        (lambda: fn.Amount(0, 5, ceilings=[2.5]), "whole number of steps"),
-        (lambda: fn.Amount(0, 5, ceilings=[math.nan]), "a ceiling of an amount is a finite number"),
-        (lambda: fn.Amount(0, 5, ceilings=3), "a list of amounts"),
-        (lambda: TOPS.top(300), r"ceilings or to high, \[200, 500, 1000\]; got 300"),
-        (lambda: TOPS.top(True), "got True"),
-        (lambda: fn.Amount(0, 5, missing={"unknown": [3]}), "a value of the attribute itself"),
-        (lambda: fn.Amount(0, 5, missing={"4": [-9]}), "rename the cell"),
-        (lambda: PAY.position(500), "sum"),
+        (lambda: fn.Amount(0, 10, step=3), ("domain.amount-steps-invalid", "domain.ceilings-invalid")),
+        (lambda: fn.Amount(0, 2**31), "domain.amount-steps-invalid"),
+        (lambda: fn.Amount(5, 5), "domain.amount-range-empty"),
+        (lambda: fn.Amount(0, 5, step=0), "domain.amount-range-empty"),
+        (lambda: fn.Amount(0, 5, step=-1), "domain.amount-range-empty"),
+        (lambda: fn.Amount(0, math.inf), "domain.amount-number-invalid"),
+        (lambda: fn.Amount(True, 5), "domain.amount-number-invalid"),
+        (lambda: fn.Amount("0", 5), "domain.amount-number-invalid"),
+        (lambda: fn.Amount(0, 1e17, step=1e10), "domain.amount-too-fine"),
+        (lambda: fn.Amount(0, 1, step=1e-16), "domain.too-many-decimals"),
+        (lambda: fn.Amount(0, 5, valid=(1, 9)), "domain.valid-excludes-range"),
+        (lambda: fn.Amount(0, 5, valid=7), "domain.valid-not-a-pair"),
+        (lambda: fn.Amount(0, 5, valid=(0, 1, 2)), "domain.valid-not-a-pair"),
+        (lambda: fn.Amount(0, 5, column=""), "domain.column-invalid"),
+        (lambda: fn.Amount(0, 5, ceilings=[2, 2]), "domain.ceilings-invalid"),
+        (lambda: fn.Amount(0, 5, ceilings=[5]), "domain.ceilings-invalid"),
+        (lambda: fn.Amount(0, 5, ceilings=[0, 3]), "domain.ceilings-invalid"),
+        (lambda: fn.Amount(0, 5, ceilings=[2.5]), ("domain.amount-steps-invalid", "domain.ceilings-invalid")),
+        (lambda: fn.Amount(0, 5, ceilings=[math.nan]), "domain.amount-number-invalid"),
+        (lambda: fn.Amount(0, 5, ceilings=3), "domain.ceilings-not-a-list"),
+        (lambda: TOPS.top(300), "domain.ceiling-not-declared"),
+        (lambda: TOPS.top(True), "domain.ceiling-not-declared"),
+        (lambda: fn.Amount(0, 5, missing={"unknown": [3]}), "domain.missing-code-is-value"),
+        (lambda: fn.Amount(0, 5, missing={"4": [-9]}), "domain.missing-cell-ambiguous"),
+        (lambda: PAY.position(500), "domain.amount-by-value"),
     ],
 )
 def test_amounts_that_cannot_be_are_refused(make, why):
-    with pytest.raises(DomainError, match=why):
+    with refused(why):
         make()
 
 
@@ -296,13 +296,13 @@ def test_an_engine_is_tried_on_amounts_before_it_sums_them(monkeypatch):
     trial.refuse_unless_right(in_duckdb(), DUCKDB, "the database", drop=True, amounts=True)
     own = Dialect._steps
     monkeypatch.setattr(Dialect, "_steps", lambda d, *given: own(d, *given).replace("FLOOR", "CEIL"))
-    with pytest.raises(DataError, match="copy the table into a Parquet file") as caught:
+    with refused("data.database-answer-invalid") as caught:
         trial.refuse_unless_right(in_duckdb(), DUCKDB, "the database", drop=True, amounts=True)
     assert "counted" in str(caught.value) or "counts" in str(caught.value)
 
 
 def test_arrays_of_counts_tell_no_amounts():
-    with pytest.raises(DataError, match="give the records") as caught:
+    with refused("data.counts-without-amounts") as caught:
         open_counter(np.ones((2, 4), dtype=int), DOMAIN, DataSource())
     leaks_nothing(caught.value)
 
@@ -448,22 +448,22 @@ def test_several_releases_cost_together_no_more_than_their_knots(steps, rng):
 def test_designs_that_are_not_whole_between_the_ends_are_refused(rng):
     cells = Cells((), (("p", 2),), (("p", (3,)),))
     of_sectors(cells, ([[1, 4]], {(): ([[1]], 1.0)}))
-    with pytest.raises(PlanError, match="does not fit its domain"):
+    with refused("plan.sector-misfits-domain"):
         of_sectors(cells, ([[1, 4, 7]], {(): ([[1]], 1.0)}))
     for row in ([0, 1], [1, 3], [0, 2]):
-        with pytest.raises(PlanError, match="no whole number"):
+        with refused("plan.amount-rows-not-whole"):
             of_sectors(cells, ([row], {(): ([[1]], 1.0)}))
     knots = Cells((), (("p", 4),), (("p", (3, 2)),))  # and a cell beside them
     of_sectors(knots, ([[1, 4, 2, 5]], {(): ([[1]], 1.0)}))
     for row in ([1, 3, 5, 0], [1, 4, 5, 0], [1, 5, 6, 0]):
-        with pytest.raises(PlanError, match="no whole number"):
+        with refused("plan.amount-rows-not-whole"):
             of_sectors(knots, ([row], {(): ([[1]], 1.0)}))
     halves = Cells((), (("p", 2), ("q", 2)), (("p", (2,)), ("q", (2,))))
-    with pytest.raises(PlanError, match="no whole number"):
+    with refused("plan.amount-rows-not-whole"):
         of_sectors(halves, ([[0, 0, 0, 2]], {(): ([[1]], 1.0)}))  # ½ where both are half-way
     of_sectors(halves, ([[0, 0, 0, 4]], {(): ([[1]], 1.0)}))
     single = Cells((), (("p", 3),), (("p", (1, 1)),))
-    with pytest.raises(PlanError, match="beyond 62 bits"):
+    with refused("plan.amount-rows-too-large"):
         of_sectors(single, ([[-(2**61), 2**61, -(2**61)]], {(): ([[1]], 1.0)}))  # J_2 times −3 · 2⁶¹
 
 
@@ -471,21 +471,21 @@ def test_designs_are_for_the_steps_of_the_domain_and_no_others(rng):
     design, domain = made(rng, (4,))
     sizes = domain.sizes
     for steps in ({}, {"p0": (2,)}, {"p0": (2, 2)}, {"p0": (4,), "a0": (1,)}):
-        with pytest.raises(PlanError, match="another domain"):
+        with refused("plan.made-for-another-domain"):
             design.check(sizes, steps)
     plain = of_sectors(Cells((), (("p0", 2),)), ([[1, 5]], {(): ([[1]], 1.0)}))
-    with pytest.raises(PlanError, match="another domain"):
+    with refused("plan.made-for-another-domain"):
         plain.check(sizes, domain.steps)
     wrong = ((("p0", (0,)),), (("p0", ()),), (("p0", (1, 2)),), (("a", (3,)),), (("p0", (3,)),) * 2, (("z", (3,)),))
     for steps in wrong:
-        with pytest.raises(PlanError, match="two ends"):
+        with refused("plan.design-amounts-misfit"):
             Cells((("a", 2),), (("p0", 2),), steps)
-    with pytest.raises(PlanError, match="no amounts"):
+    with refused("plan.amounts-not-supported"):
         ProductStrategy(design.over, (Factor(None),) * 3, ())
     pure = PureStrategy(design.over, (MeasuredMargin((), np.ones((1, 2), dtype=np.int64)),), 1.0)
     pure.check(sizes, domain.steps)
     for steps in ({}, {"p0": (2,)}):
-        with pytest.raises(PlanError, match="another domain"):
+        with refused("plan.made-for-another-domain"):
             pure.check(sizes, steps)
 
 
@@ -572,10 +572,10 @@ def test_margins_that_are_not_whole_between_the_ends_are_refused_when_they_are_m
     cells = Cells((("a", 2),), (("p", 3),), (("p", (3,)),))
     for rows in ([[1, 4, 2]], [[1, 4, 2], [5, 5, 1], [3, 0, 0]]):
         PureStrategy(cells, (MeasuredMargin((), np.array(rows)),), 1.0)
-        with pytest.raises(PlanError, match=r"no whole number between the ends.*Nothing was measured"):
+        with refused("plan.amount-rows-not-whole"):
             PureStrategy(cells, (MeasuredMargin((), np.array(rows)), MeasuredMargin((0,), np.array([row]))), 1.0)
     halves = Cells((), (("p", 2), ("q", 2)), (("p", (2,)), ("q", (2,))))
-    with pytest.raises(PlanError, match="no whole number"):
+    with refused("plan.amount-rows-not-whole"):
         PureStrategy(halves, (MeasuredMargin((), np.array([[0, 0, 0, 2]])),), 1.0)
     PureStrategy(halves, (MeasuredMargin((), np.array([[0, 0, 0, 4]])),), 1.0)
 
@@ -658,9 +658,9 @@ def test_both_ends_of_a_range_are_told_as_one_number_that_moves():
 def test_questions_with_finitely_many_answers_are_of_other_attributes():
     for where, good in (({"sex": ["f"]}, True), ({"pay": ["none"]}, False)):
         asked = Answer(fn.FiniteQuery.count("q", people=3, epsilon=1, where=where), DOMAIN, None)
-        with contextlib.nullcontext() if good else pytest.raises(PlanError, match="asks for no amount"):
+        with contextlib.nullcontext() if good else refused("plan.question-about-amount"):
             asked.check(DOMAIN.sizes, DOMAIN.steps)
-    with pytest.raises(PlanError, match="another domain"):
+    with refused("plan.made-for-another-domain"):
         asked.check(DOMAIN.sizes, {})
 
 
@@ -672,7 +672,7 @@ def test_patterns_in_amounts_have_no_price(rng):
     design, domain = made(rng, (4,))
     order(design, domain)
     for pattern in (Pattern(once_per=("p0",)), Pattern(per_value=(("p0", 1),)), Pattern(fixed=("p0",))):
-        with pytest.raises(PlanError, match="pattern in an amount"):
+        with refused("plan.pattern-with-amount"):
             order(design, domain, units=(PrivacyUnit("person", 2, Neighbours.ADD_OR_REMOVE_ONE, None, *pattern),))
 
 
@@ -692,9 +692,7 @@ def test_more_records_than_are_declared_are_refused_where_amounts_are_summed(rng
             return counts
 
     with fn.Ledger(":memory:") as ledger:
-        with pytest.raises(
-            DataError, match=rf"more records than .* {most:,}: that is max_records.*nothing was"
-        ) as caught:
+        with refused("data.more-records-than-counted") as caught:
             measuring.measure(own, Many(domain, most + 1), ledger)
         assert not ledger.entries()
         measuring.measure(own, Many(domain, most), ledger, door=Replay())
@@ -710,7 +708,7 @@ def test_how_many_records_are_summed_exactly_is_decided_while_planning(rng, step
     if most >= ENOUGH:
         assert own.max_records(times) == most
     else:
-        with pytest.raises(PlanError, match=rf"add {steps:,} steps.*at most {most:,} such.*max_records to {most:,} or"):
+        with refused("plan.too-many-records-for-amounts"):
             own.max_records(times)
     stated = replace(own, source=DataSource(max_records=2**20))
     assert stated.max_records(times) == 2**20
@@ -719,7 +717,7 @@ def test_how_many_records_are_summed_exactly_is_decided_while_planning(rng, step
 def test_a_plan_of_products_needs_a_public_bound_that_fits():
     domain = fn.Domain(pay=fn.Amount(0, 2**20), weight=fn.Amount(0, 2**15))
     table, most = fn.table(sum=["pay", "weight"], variance=2**70), 2**27 - 1
-    with pytest.raises(PlanError, match=rf"add 34,359,738,368 steps .* at most {most:,} such.*Nothing was read and"):
+    with refused("plan.too-many-records-for-amounts"):
         planned(domain, table)
     assert planned(domain, table, source=DataSource(max_records=most)).order.max_records() == most
 
@@ -727,13 +725,11 @@ def test_a_plan_of_products_needs_a_public_bound_that_fits():
 def test_sums_of_products_of_amounts_are_refused_while_planning_unless_few_records_are_declared(rng):
     design, domain = made(rng, (2**20, 2**20))
     few = (2**62 - 1) // 2**40
-    with pytest.raises(
-        PlanError, match=rf"at most {few:,} such records; max_records of the source is 1,099.*nothing was"
-    ):
+    with refused("plan.too-many-records-for-amounts"):
         order(design, domain)
     own = Order(domain, DataSource(max_records=few), PrivacyUnit(), (design,), "0" * 64, "fit-for-use")
     assert own.max_records() == few
-    with pytest.raises(PlanError, match=f"max_records of the source is {few + 1:,}"):
+    with refused("plan.too-many-records-for-amounts"):
         replace(own, source=DataSource(max_records=few + 1))
 
 
@@ -799,11 +795,9 @@ def test_too_many_amounts_are_told_of_a_way_out_that_they_have():
     """Of an amount nothing is shown value by value, which is the way out of all others."""
     domain = fn.Domain({f"p{i}": fn.Amount(0, 10) for i in range(15)})
     tables = [fn.table(sum=name, margin=5) for name in domain]
-    told = r"32,768 joint cells.*The amounts \['p0', .*'p14'\] .*fewer of them, or .*also = .*Nothing was planned"
-    with pytest.raises(WorkloadError, match=told):
+    with refused("workload.too-many-joint-cells"):
         planned(domain, *tables)
-    fewer = r"4,096 structured cells.*have 8,192 joint cells.*fewer of them, or .*also = .*Nothing was planned"
-    with pytest.raises(WorkloadError, match=fewer):
+    with refused("workload.too-many-cells-for-laplace"):
         planned_pure(domain, *tables[:13])
     first, *others = (fn.Workload(domain, tables[i : i + 5]) for i in (0, 5, 10))
     plan = fn.plan(fn.Publication(first, also=[fn.Publication(w) for w in others]))
@@ -937,7 +931,7 @@ def test_steps_from_knot_to_knot_have_no_divisor_in_common():
         more=fn.Amount(0, 2**30, ceilings=[2**29 - 1]),
     )
     assert planned(domain, fn.table(sum="pay", variance=2.0**60)).gap <= 1e-6
-    with pytest.raises(WorkloadError, match=r"too many steps.*Nothing was planned"):
+    with refused("workload.too-many-amount-steps"):
         planned(domain, fn.table(sum=["pay", "more"], variance=2.0**120))
 
 
@@ -1006,7 +1000,7 @@ def test_whole_numbers_are_summed_without_ends():
     domain = fn.Domain(kids=fn.Ordered(0, 3, clip=True))
     plan = planned(domain, fn.table(sum="kids", variance=9))
     assert float(plan.cost_squared) == pytest.approx(1, rel=1e-5)
-    with pytest.raises(WorkloadError, match="only value"):
+    with refused("workload.sum-always-zero"):
         fn.Workload(fn.Domain(kids=fn.Ordered(0, 0)), [fn.table(sum="kids", margin=1)])
 
 
@@ -1121,8 +1115,7 @@ def test_pure_amounts_of_few_steps_are_planned_as_their_ends_are():
 
 def test_products_of_too_many_steps_are_refused_with_what_to_do():
     domain = fn.Domain(x=fn.Amount(0, 2**20), y=fn.Amount(0, 2**20))
-    told = r"amounts \['x', 'y'\] have too many steps.*Declare larger steps, prepare products.*Nothing was planned"
-    with pytest.raises(WorkloadError, match=told):
+    with refused("workload.too-many-answers-for-laplace"):
         planned_pure(domain, fn.table(sum=["x", "y"], variance=2.0**80))
 
 
@@ -1184,7 +1177,7 @@ def test_pure_plans_that_are_not_whole_between_the_ends_are_not_read(pure_plan, 
     told = json.loads(pure_plan.to_json())
     margin = told["tables"][0]["strategy"]["margins"][0]
     margin["rows"][row][1][0] += 1
-    with pytest.raises(PlanError, match="no whole number between the ends"):
+    with refused("plan.amount-rows-not-whole"):
         fn.Plan.from_json(json.dumps(told))
 
 
@@ -1353,37 +1346,37 @@ def test_sums_up_to_every_ceiling_are_told_and_no_others(people, without_noise, 
     (told,) = [x for x in document(plan_report(plan))["amounts"] if x["table"] == name]
     assert (told["largest"], told["asked_kappa"]) == (200, pytest.approx(4.5))
     for ask, why in (
-        (lambda: release.total("pay", ceiling=500), "what is asked cannot be made"),
-        (lambda: release.total("pay", ceiling=300), "declared ceilings.*Nothing was estimated"),
-        (lambda: release.total(["pay", "pay"], ceiling=200), "each once"),
-        (lambda: release.mean("state", ceiling=200), "amounts or whole numbers"),
+        (lambda: release.total("pay", ceiling=500), "release.rows-do-not-add-up"),
+        (lambda: release.total("pay", ceiling=300), "release.unknown-ceiling"),
+        (lambda: release.total(["pay", "pay"], ceiling=200), "release.wrong-attributes-of-sum"),
+        (lambda: release.mean("state", ceiling=200), "release.attribute-not-numeric"),
     ):
-        with pytest.raises(ReleaseError, match=why):
+        with refused(why):
             ask()
 
 
 def test_ceilings_are_of_one_amount(without_noise):
     domain = fn.Domain(n=fn.Ordered(0, 3), pay=fn.Amount(0, 9, ceilings=[3]), hours=fn.Amount(0, 4))
     for asked, why in (
-        (lambda: fn.table(sum=["pay", "hours"], ceiling=3, margin=1), "sum of one amount"),
-        (lambda: fn.table(mean="pay", ceiling=3, margin=1, reference=5), "Means and products are of the whole range"),
-        (lambda: fn.table("n", ceiling=3, margin=1), "sum of one amount"),
-        (lambda: fn.table(sum="pay", ceiling=math.inf, margin=1), "a finite number"),
-        (lambda: fn.table(sum="pay", ceiling="3", margin=1), "a finite number"),
-        (lambda: fn.table(sum="pay", ceiling=4, margin=1), r"high, \[3, 9\]; got 4"),
-        (lambda: fn.table(sum="pay", ceiling=0, margin=1), "got 0"),
-        (lambda: fn.table(sum="n", ceiling=2, margin=1), "of whole numbers clip the range"),
+        (lambda: fn.table(sum=["pay", "hours"], ceiling=3, margin=1), "workload.ceiling-needs-one-sum"),
+        (lambda: fn.table(mean="pay", ceiling=3, margin=1, reference=5), "workload.ceiling-needs-one-sum"),
+        (lambda: fn.table("n", ceiling=3, margin=1), "workload.ceiling-needs-one-sum"),
+        (lambda: fn.table(sum="pay", ceiling=math.inf, margin=1), "workload.ceiling-not-finite"),
+        (lambda: fn.table(sum="pay", ceiling="3", margin=1), "workload.ceiling-not-finite"),
+        (lambda: fn.table(sum="pay", ceiling=4, margin=1), "domain.ceiling-not-declared"),
+        (lambda: fn.table(sum="pay", ceiling=0, margin=1), "domain.ceiling-not-declared"),
+        (lambda: fn.table(sum="n", ceiling=2, margin=1), "workload.ceiling-needs-amount"),
     ):
-        with pytest.raises(FitnoiseError, match=why):
+        with refused(why):
             fn.Workload(domain, [asked()])
     release = released(
         planned(domain, fn.table(sum=["pay", "hours"], margin=9), fn.table("n", margin=9)),
         pd.DataFrame({"n": [1, 3], "pay": [2, 12], "hours": [3, 1]}),
     )
     assert release.total(["pay", "hours"]).value == pytest.approx(15)
-    with pytest.raises(ReleaseError, match="sum of one amount"):
+    with refused("workload.ceiling-needs-one-sum"):
         release.total(["pay", "hours"], ceiling=3)
-    with pytest.raises(ReleaseError, match="is of whole numbers"):
+    with refused("release.ceiling-without-amount"):
         release.total("n", ceiling=3)
 
 
@@ -1401,10 +1394,10 @@ def test_products_are_asked_for_by_both_names(without_noise):
     assert found.universe == f"all records but those with pay none, unknown {cut}"
     weighted = expressions.ask('total(["weight", "pay"], sex="m") / total("weight", sex="m")', release)
     assert weighted.value == pytest.approx(product["m"] / weight[own["sex"] == "m"].sum(), rel=1e-9)
-    with pytest.raises(ReleaseError, match="cannot be made"):  # the weight of those with pay is not told
+    with refused("release.rows-do-not-add-up"):  # the weight of those with pay is not told
         release.total("weight", having="pay")
     for wrong in (["pay", "pay"], [], ["pay", "sex"]):
-        with pytest.raises(ReleaseError, match=r"each once|are of amounts or whole numbers"):
+        with refused("release.attribute-not-numeric", "release.wrong-attributes-of-sum"):
             release.total(wrong)
 
 
@@ -1422,9 +1415,9 @@ def test_those_with_a_value_are_asked_for_by_its_name(without_noise):
     assert release.count(having="sex").value == pytest.approx(release.count(having=()).value) == pytest.approx(4)
     asked = 'total(["weight", "pay"], sex="f") / total("weight", sex="f", having="pay")'
     assert expressions.ask(asked, release).value == pytest.approx((100 + 600) / 3)
-    for wrong, why in (("x", "there is no such attribute.*Nothing was estimated"), (3, "by their names; got 3")):
+    for wrong, why in (("x", "release.unknown-attribute"), (3, "release.attribute-not-named")):
         for ask in (release.count, partial(release.total, "weight")):
-            with pytest.raises(ReleaseError, match=why):
+            with refused(why):
                 ask(having=wrong)
 
 
@@ -1562,7 +1555,7 @@ def test_the_file_named_after_a_mean_holds_the_mean(plan, people, tmp_path):
     np.testing.assert_allclose(own["value"], np.clip(made_of, own["low"], own["high"]), rtol=1e-4)
     assert {name: list(frame) for name, frame in read.frames()}["state by pay mean"] == list(own)
     for wrong in ("state", "no table"):
-        with pytest.raises(ReleaseError, match="is no table of means"):
+        with refused("release.no-table-of-means"):
             read.counts_at_ends(wrong)
     by_command("tables", str(out), "state by pay mean", "-o", str(tmp_path / "written"))
     for name in ("state_by_pay_mean.csv", "state_by_pay_mean-counts_at_ends.csv"):
@@ -1623,7 +1616,7 @@ def test_means_are_laid_out_whatever_they_stand_beside(without_noise, tmp_path):
     ends.write_text(ends.read_text().replace(",", ",1", 2))
     assert "all-counts_at_ends.csv" in check_tables(combined, tmp_path / "combined")
     pd.testing.assert_frame_equal(combined.counts_at_ends("all"), release.counts_at_ends("all"))
-    with pytest.raises(ReleaseError, match="is no table of means"):
+    with refused("release.no-table-of-means"):
         combined.counts_at_ends("month by gain sum")
     for made in (release, combined):
         cumulated = layout(made, "sex by month prefix by gain mean", totals=True)
@@ -1641,7 +1634,7 @@ def test_means_are_laid_out_whatever_they_stand_beside(without_noise, tmp_path):
     text = fn.report(release, tmp_path / "a.html", bands=fn.Bands(9, 99)).read_text("utf-8")
     assert "of the number without its sign" in text
     assert "margins of error of sums and means, in units of what is summed" in text
-    with pytest.raises(ReleaseError, match="no table 'nothing'"):
+    with refused("release.unknown-table"):
         layout(release, "nothing")
 
 
@@ -1650,21 +1643,21 @@ def test_a_mean_of_whom_only_the_sum_is_told_is_refused_with_what_to_do():
     shown = [fn.table("state", "sex", sum="pay", margin=1e5), fn.table("state", mean="pay", margin=900, reference=500)]
     release = released(fn.plan(fn.Workload(domain, shown)), pd.DataFrame({"state": ["a"], "sex": ["f"], "pay": [100]}))
     assert release.mean("pay", by="state").value.shape == (2,)
-    with pytest.raises(ReleaseError, match=r"the sum of 'pay' is told.* Ask for total\('pay'\).*Nothing was estimated"):
+    with refused("release.mean-without-count"):
         release.mean("pay", by=["state", "sex"])
 
 
 def test_what_is_asked_of_amounts_and_is_not_there_is_refused(plan, people):
     release = released(plan, people)
     for ask, why in (
-        (lambda: release.count(by="pay"), "is an amount"),
-        (lambda: release.count(pay=5), "is an amount"),
-        (lambda: release.mean("state"), "amounts or whole numbers"),
-        (lambda: release.total("nothing"), "amounts or whole numbers"),
-        (lambda: release.total("hours", age=1), "never shown together"),
-        (lambda: release.quantile("pay", 0.5), "is an amount"),
+        (lambda: release.count(by="pay"), "release.amount-as-attribute"),
+        (lambda: release.count(pay=5), "release.amount-as-attribute"),
+        (lambda: release.mean("state"), "release.attribute-not-numeric"),
+        (lambda: release.total("nothing"), "release.attribute-not-numeric"),
+        (lambda: release.total("hours", age=1), "release.attributes-not-crossed"),
+        (lambda: release.quantile("pay", 0.5), "release.amount-as-attribute"),
     ):
-        with pytest.raises(ReleaseError, match=why):
+        with refused(why):
             ask()
 
 
@@ -1674,33 +1667,36 @@ def test_what_is_asked_of_amounts_and_is_not_there_is_refused(plan, people):
 @pytest.mark.parametrize(
     ("table", "why"),
     [
-        (lambda: fn.table("pay", margin=1), "not shown by its values"),
-        (lambda: fn.table(prefix="pay", margin=1), "Binned"),
-        (lambda: fn.table(ranges="pay", margin=1), "order"),
-        (lambda: fn.table(recode={"pay": {"low": 0}}, margin=1), "Binned"),
-        (lambda: fn.table(sum="sex", margin=1), "Amount or Ordered"),
-        (lambda: fn.table(mean="sex", margin=1, reference=5), "asked of an amount"),
-        (lambda: fn.table(mean="pay", margin=1), "needs a reference"),
+        (lambda: fn.table("pay", margin=1), "workload.amount-by-value"),
+        (lambda: fn.table(prefix="pay", margin=1), ("domain.amount-by-value", "workload.prefix-needs-order")),
+        (lambda: fn.table(ranges="pay", margin=1), "workload.ranges-need-order"),
+        (
+            lambda: fn.table(recode={"pay": {"low": 0}}, margin=1),
+            ("domain.amount-by-value", "workload.prefix-needs-order"),
+        ),
+        (lambda: fn.table(sum="sex", margin=1), "workload.sum-needs-amount"),
+        (lambda: fn.table(mean="sex", margin=1, reference=5), "workload.mean-needs-amount"),
+        (lambda: fn.table(mean="pay", margin=1), "workload.mean-needs-reference"),
         (
             lambda: fn.table(change="sex", mean="pay", margin=1, reference=5),
-            "a change of a mean does not follow from changes of the records",
+            "workload.change-of-mean",
         ),
-        (lambda: fn.table(mean="pay", margin=1, reference=fn.PublicTotal(5)), "needs a reference"),
-        (lambda: fn.table(mean="pay", margin=1, reference=-3), "needs a reference"),
-        (lambda: fn.table(mean=["pay"], margin=1, reference=3), "a mean is of one amount, by its name"),
-        (lambda: fn.table(sum=[["pay"]], margin=1), "made of attribute names"),
-        (lambda: fn.table(sum=[3], margin=1), "made of attribute names"),
-        (lambda: fn.table("sex", sum="sex", margin=1), "Amount or Ordered"),
-        (lambda: fn.table(sum=["pay", "pay"], margin=1), "appears twice"),
-        (lambda: fn.table(sum="pay", mean="pay", margin=1, reference=2), "two views|two tables"),
-        (lambda: fn.table(sum="hours", mean="pay", margin=1, reference=2), "two tables"),
-        (lambda: fn.table(sum="pay", margin=1, missing=True), "have no rows for them"),
-        (lambda: fn.all_tables(1, ["sex", "pay"], margin=1), "not shown by its values"),
+        (lambda: fn.table(mean="pay", margin=1, reference=fn.PublicTotal(5)), "workload.mean-needs-reference"),
+        (lambda: fn.table(mean="pay", margin=1, reference=-3), "workload.mean-needs-reference"),
+        (lambda: fn.table(mean=["pay"], margin=1, reference=3), "workload.mean-not-a-name"),
+        (lambda: fn.table(sum=[["pay"]], margin=1), "workload.attribute-name-not-text"),
+        (lambda: fn.table(sum=[3], margin=1), "workload.attribute-name-not-text"),
+        (lambda: fn.table("sex", sum="sex", margin=1), "workload.sum-needs-amount"),
+        (lambda: fn.table(sum=["pay", "pay"], margin=1), "workload.attribute-twice"),
+        (lambda: fn.table(sum="pay", mean="pay", margin=1, reference=2), "workload.two-views"),
+        (lambda: fn.table(sum="hours", mean="pay", margin=1, reference=2), "workload.sum-and-mean"),
+        (lambda: fn.table(sum="pay", margin=1, missing=True), "workload.missing-without-views"),
+        (lambda: fn.all_tables(1, ["sex", "pay"], margin=1), "workload.amount-by-value"),
     ],
 )
 def test_tables_that_cannot_be_asked_of_amounts_are_refused(table, why):
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]), pay=PAY, hours=fn.Amount(0, 5))
-    with pytest.raises(FitnoiseError, match=why):
+    with refused(why):
         fn.Workload(domain, [table()])
 
 
@@ -1723,12 +1719,12 @@ def test_all_tables_of_a_pattern_may_be_of_sums():
     ],
 )
 def test_publications_refuse_what_is_not_done_with_amounts(more, why):
-    with pytest.raises(FitnoiseError, match=why):
+    with refused("spec.amount-unsupported"):
         fn.Publication(fn.Workload(DOMAIN, [fn.table(sum="pay", margin=9)]), **more)
 
 
 def test_a_matrix_asks_nothing_of_amounts():
-    with pytest.raises(WorkloadError, match="in tables"):
+    with refused("workload.matrix-with-amounts"):
         fn.matrix_workload(np.ones((1, 8)), variances=1, domain=DOMAIN)
 
 
@@ -1805,18 +1801,18 @@ def test_specifications_say_amounts_and_are_written_again():
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
-        ("step = 0.5", "step = 0.4", "whole number of steps"),
-        ("step = 0.5", 'step = 0.5\nread = "year"', "read off no date"),
-        ("valid = [-100, 1_000_000]", "valid = [1]", "valid"),
-        ("reference = 500", "", "needs a reference"),
-        ("ceiling = 500.5", "ceiling = 500", "declared ceilings"),
-        ("ceilings = [250, 500.5]", "ceilings = [500.5, 250]", "increase"),
-        ('sum = "pay"\nceiling = 250', "ceiling = 250", "sum of one amount"),
-        ('all = "singles"\nsum = "pay"\nceiling = 250', "matrix = [[1]]\nceiling = 250", "takes no attributes"),
+        ("step = 0.5", "step = 0.4", "domain.amount-steps-invalid"),
+        ("step = 0.5", 'step = 0.5\nread = "year"', "spec.amount-with-read"),
+        ("valid = [-100, 1_000_000]", "valid = [1]", "spec.wrong-length"),
+        ("reference = 500", "", "workload.mean-needs-reference"),
+        ("ceiling = 500.5", "ceiling = 500", "domain.ceiling-not-declared"),
+        ("ceilings = [250, 500.5]", "ceilings = [500.5, 250]", "domain.ceilings-invalid"),
+        ('sum = "pay"\nceiling = 250', "ceiling = 250", "workload.ceiling-needs-one-sum"),
+        ('all = "singles"\nsum = "pay"\nceiling = 250', "matrix = [[1]]\nceiling = 250", "spec.matrix-with-views"),
     ],
 )
 def test_specifications_that_say_amounts_wrongly_are_refused(old, new, why):
-    with pytest.raises(FitnoiseError, match=why):
+    with refused(why):
         Spec.from_toml(SPEC.replace(old, new)).publication()
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import fitnoise as fn
-from fitnoise.errors import DataError, LedgerError, PlanError, ReleaseError, SpecError
+from fitnoise.errors import DataError, LedgerError, ReleaseError
 from fitnoise.interfaces.cli import main
 from fitnoise.interfaces.pages import words as languages
 from fitnoise.interfaces.pages.report import page
@@ -30,6 +30,7 @@ from fitnoise.reading.registry import registry_record
 from fitnoise.request.documents import Spec
 from fitnoise.request.publication import Publication
 from laws import check_report
+from refused import refused
 
 pytestmark = pytest.mark.usefixtures("one_duckdb")
 
@@ -175,20 +176,20 @@ def test_a_plan_out_of_time_is_refused():
     mixed = replace(first, mixing=first.mixing.transpose(0, 2, 1))
     for wrong in (swapped, mixed):
         strategy = replace(part.strategy, groups=(wrong, *others))
-        with pytest.raises(PlanError, match="not in order of time"):
+        with refused("plan.series-out-of-order"):
             Plan.of(plan(ORDERED).publication, [replace(part, strategy=strategy)])
-    with pytest.raises(PlanError, match="by sectors, each on its own"):
+    with refused("plan.series-without-sectors"):
         refuse_out_of_time(replace(part, mechanism=Past(part)))
     free = fn.plan(fn.Workload(ORDERED, TO_DATE), unit=UNIT).to_json()
-    with pytest.raises(PlanError, match="not in order of time"):
+    with refused("plan.series-out-of-order"):
         Plan.from_json(free.replace('"domain":', '"series":{"attribute":"month"},"domain":', 1))
 
 
 @pytest.mark.parametrize("periods", [0, 4])
 def test_a_series_has_as_many_periods_as_it_has(periods):
-    with pytest.raises(PlanError, match="3 periods"):
+    with refused("plan.period-out-of-range"):
         plan().through(periods)
-    with pytest.raises(PlanError, match="1 periods"):
+    with refused("plan.period-out-of-range"):
         plan().through(1).through(1)
 
 
@@ -228,37 +229,49 @@ def asking(*tables, domain=DOMAIN, **more):
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        (lambda: asking(series="nothing"), "'nothing' is none"),
+        (lambda: asking(series="nothing"), "spec.series-attribute-unusable"),
         (
             lambda: asking(
                 fn.table("month", margin=3), domain=fn.Domain(month=fn.Ordered(1, 3, missing={"unknown": [9]}))
             ),
-            "'month' is none",
+            "spec.series-attribute-unusable",
         ),
-        (lambda: asking(fn.table("month", margin=3), domain=fn.Domain(month=fn.Binned([1, 2]))), "'month' is none"),
-        (lambda: asking(also=(Publication(fn.Workload(DOMAIN, [fn.table("age", margin=3)])),)), "further tables"),
-        (lambda: asking(beside=("a" * 64,)), "plans beside"),
-        (lambda: asking(objective=fn.Objective("total-error")), "another objective"),
-        (lambda: asking(privacy="pure"), "another promise"),
-        (lambda: asking(unit=fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)), "replace a record"),
-        (lambda: asking(cell_budgets=fn.CellBudgets(("region",), (1.0, 0.5))), "cell budgets"),
-        (lambda: asking(small=fn.SmallDatabase(9), budget=fn.Budget(epsilon=1.0, delta=1e-6)), "a small database"),
+        (
+            lambda: asking(fn.table("month", margin=3), domain=fn.Domain(month=fn.Binned([1, 2]))),
+            "spec.series-attribute-unusable",
+        ),
+        (
+            lambda: asking(also=(Publication(fn.Workload(DOMAIN, [fn.table("age", margin=3)])),)),
+            "spec.series-unsupported",
+        ),
+        (lambda: asking(beside=("a" * 64,)), "spec.series-unsupported"),
+        (lambda: asking(objective=fn.Objective("total-error")), "spec.series-unsupported"),
+        (lambda: asking(privacy="pure"), "spec.series-unsupported"),
+        (lambda: asking(unit=fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)), "spec.series-unsupported"),
+        (lambda: asking(cell_budgets=fn.CellBudgets(("region",), (1.0, 0.5))), "spec.series-unsupported"),
+        (
+            lambda: asking(small=fn.SmallDatabase(9), budget=fn.Budget(epsilon=1.0, delta=1e-6)),
+            "spec.series-unsupported",
+        ),
         (
             lambda: asking(
                 fn.table("month", sum="wage", std_error=9),
                 domain=fn.Domain(month=fn.Ordered(1, 3), wage=fn.Amount(0, 10, step=1)),
             ),
-            "sums and means",
+            "spec.series-unsupported",
         ),
-        (lambda: asking(fn.table("region", margin=3)), "'region' does not"),
-        (lambda: asking(*[fn.all_tables(1, ["region", "month"], margin=3)]), "by its name"),
-        (lambda: asking(fn.table("month", recode={"month": {"x": MONTHS[:2]}}, margin=3)), "does otherwise"),
-        (lambda: asking(fn.table("month", margin=fn.By("month", [1, 2, 3]))), "differs by them"),
-        (lambda: asking(fn.table("month", max_deviation=9)), "how many periods"),
+        (lambda: asking(fn.table("region", margin=3)), "spec.series-table-without-periods"),
+        (lambda: asking(*[fn.all_tables(1, ["region", "month"], margin=3)]), "spec.series-table-without-periods"),
+        (
+            lambda: asking(fn.table("month", recode={"month": {"x": MONTHS[:2]}}, margin=3)),
+            "spec.series-view-unsupported",
+        ),
+        (lambda: asking(fn.table("month", margin=fn.By("month", [1, 2, 3]))), "spec.series-target-varies"),
+        (lambda: asking(fn.table("month", max_deviation=9)), "spec.series-target-varies"),
     ],
 )
 def test_what_is_not_released_period_by_period_is_refused(asked, words):
-    with pytest.raises(SpecError, match=words):
+    with refused(words):
         asked()
 
 
@@ -295,7 +308,7 @@ def test_changes_averages_and_seasons_are_released_when_their_periods_are_and_ne
         same = getattr(numbers, steps[0])("month", steps[1]).frame()
         for column in ("value", "moe"):
             np.testing.assert_allclose(found[name][column], same[column], rtol=1e-6, atol=1e-6)
-    with pytest.raises(ReleaseError, match="may be negative"):
+    with refused("release.integer-table-of-changes"):
         fn.whole(found)
 
 
@@ -303,12 +316,12 @@ def test_changes_averages_and_seasons_are_released_when_their_periods_are_and_ne
 def test_a_series_of_nothing_but_changes_is_refused(shown):
     """What is known of a period is never revised, and of changes alone nothing is known of the first."""
     tables = [*shown, fn.table("region", change="month", margin=30)]
-    with pytest.raises(PlanError, match="show the same value by value, too"):
+    with refused("plan.period-not-determined"):
         fn.plan(fn.Workload(DOMAIN, tables), unit=UNIT, series="month")
 
 
 def test_an_id_that_would_need_a_memory_is_refused_when_it_is_planned():
-    with pytest.raises(PlanError, match="remembers nobody"):
+    with refused("plan.series-bound-across-periods"):
         plan(unit=fn.PrivacyUnit("person", 2, id="who", once_per=["month"]))
 
 
@@ -369,7 +382,7 @@ def test_a_release_says_whether_it_is_of_a_series(year, tmp_path):
     text = (tmp_path / "one" / "release.json").read_text()
     cut = re.sub(r' "series": \{.*?\},\n', "", text, count=1, flags=re.DOTALL)
     (tmp_path / "one" / "release.json").write_text(cut)
-    with pytest.raises(ReleaseError, match="disagree on whether it is a period"):
+    with refused("release.series-disagrees"):
         fn.Release.read(tmp_path / "one")
 
 
@@ -433,24 +446,24 @@ def test_changes_averages_and_sums_to_date_are_those_of_the_numbers_and_their_co
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        (lambda x: x.change("age"), "told apart"),
-        (lambda x: x.change(["age"]), "along must be a text"),
-        (lambda x: x.change("month", 3), "from 1 to 2; got 3"),
-        (lambda x: x.change("month", 0), "got 0"),
-        (lambda x: x.average("month", True), "got True"),
-        (lambda x: x.average("month", 4), "from 1 to 3; got 4"),
-        (lambda x: x.to_date("month", 2.0), "got 2.0"),
-        (lambda x: x.to_date("month", 0), "got 0"),
+        (lambda x: x.change("age"), "release.not-broken-down-by"),
+        (lambda x: x.change(["age"]), "release.wrong-type"),
+        (lambda x: x.change("month", 3), "release.wrong-step"),
+        (lambda x: x.change("month", 0), "release.wrong-step"),
+        (lambda x: x.average("month", True), "release.wrong-step"),
+        (lambda x: x.average("month", 4), "release.wrong-step"),
+        (lambda x: x.to_date("month", 2.0), "release.wrong-step"),
+        (lambda x: x.to_date("month", 0), "release.wrong-step"),
     ],
 )
 def test_steps_along_what_numbers_are_not_told_apart_by_are_refused(year, wrong, words):
-    with pytest.raises(ReleaseError, match=words):
+    with refused(words):
         wrong(year[1][-1].count(by="month"))
 
 
 def test_sums_of_more_than_anybody_adds_up_are_refused(year, monkeypatch):
     monkeypatch.setattr(estimates, "MOST", 8)
-    with pytest.raises(ReleaseError, match="3 sums of up to 3 numbers"):
+    with refused("release.too-many-sums"):
         year[1][-1].count(by="month").to_date("month")
 
 
@@ -466,43 +479,43 @@ def test_steps_are_asked_in_a_line_of_text(year):
     share = ask('change(count(), "month") / average(count(), "month", 2)', made, by=["month"])
     assert share.frame()["month"].tolist() == MONTHS[1:]
     for text, words in (
-        ('change(count() / count(), "month")', "is of counts"),
-        ('change(1, "month")', "is of counts"),
-        ("change(count())", "is not known here"),
-        ('change(count(), "month", lag=2)', "is not known here"),
-        ('change(count(), "month", 1, 2)', "needs a name and how many"),
-        ('average(count(), "month")', "needs a name and how many"),
-        ("change(count(), month)", "is no value"),
+        ('change(count() / count(), "month")', "release.steps-of-ratio"),
+        ('change(1, "month")', "release.steps-of-ratio"),
+        ("change(count())", "release.unknown-part-of-expression"),
+        ('change(count(), "month", lag=2)', "release.unknown-part-of-expression"),
+        ('change(count(), "month", 1, 2)', "release.wrong-arguments-of-steps"),
+        ('average(count(), "month")', "release.wrong-arguments-of-steps"),
+        ("change(count(), month)", "release.wrong-value-in-expression"),
     ):
-        with pytest.raises(ReleaseError, match=words):
+        with refused(words):
             ask(text, made, by=["month"])
 
 
 def test_two_periods_of_one_series_are_no_two_measurements(year):
     one, two, _ = year[1]
-    with pytest.raises(ReleaseError, match="of one series"):
+    with refused("release.two-periods-of-series"):
         _ = (two.count(month="2026-02") - one.count(month="2026-01")).frame()
-    with pytest.raises(ReleaseError, match="of one series"):
+    with refused("release.two-periods-of-series"):
         fn.combine(one, two, same_records=True)
 
 
 def test_a_series_is_released_by_period_and_no_other_plan_is(tmp_path):
     where = {"ledger": tmp_path / "l.db", "directory": tmp_path / "r"}
     for wrong in ({}, {"period": "2026-01"}, {"series": tmp_path}):
-        with pytest.raises(PlanError, match="say which period"):
+        with refused("plan.period-or-folder-missing"):
             fn.release(plan(), records(), **where, **wrong)
-    with pytest.raises(PlanError, match="'2026-04' is no period"):
+    with refused("plan.unknown-period"):
         fn.release(plan(), records(), **where, period="2026-04", series=tmp_path)
-    with pytest.raises(PlanError, match="periods must be a whole number"):
+    with refused("plan.wrong-type"):
         plan().through("2026-01")
     ordinary = fn.plan(fn.Workload(DOMAIN, [fn.table("month", margin=30)]))
-    with pytest.raises(PlanError, match="no series"):
+    with refused("plan.plan-without-periods"):
         fn.release(ordinary, records(), **where, period="2026-01")
-    with pytest.raises(PlanError, match="no series"):
+    with refused("plan.plan-without-periods"):
         fn.period(ordinary, "2026-01", ledger=tmp_path / "l.db", series=tmp_path)
-    with pytest.raises(PlanError, match="no series"):
+    with refused("plan.plan-without-periods"):
         fn.periods(ordinary, ledger=tmp_path / "l.db", series=tmp_path)
-    with pytest.raises(LedgerError, match="there is no ledger"):
+    with refused("ledger.file-missing"):
         fn.periods(plan(), ledger=tmp_path / "l.db", series=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -536,7 +549,7 @@ def test_a_wrong_name_of_the_folder_is_no_loss(tmp_path):
         lambda: fn.period(plan(), "2026-01", **wrong),
         lambda: fn.release(plan(), records([2]), **wrong, period="2026-02"),
     ):
-        with pytest.raises(DataError, match="there is no folder 'stat', and the ledger says"):
+        with refused("data.drawn-series-folder-missing"):
             call()
 
 
@@ -550,7 +563,7 @@ def test_a_folder_of_another_owner_is_refused_in_words(tmp_path, monkeypatch):
         lambda: fn.release(plan(), records([2]), **ways(tmp_path), period="2026-02"),
         lambda: fn.release(plan(), records([1]), **ways(tmp_path) | {"ledger": tmp_path / "new.db"}, period="2026-01"),
     ):
-        with pytest.raises(DataError, match="'state' of the series cannot be read"):
+        with refused("data.series-folder-not-readable"):
             call()
 
 
@@ -596,9 +609,9 @@ def test_lost_answers_are_drawn_again_only_when_asked_and_at_a_price(tmp_path):
         lambda: fn.period(plan(), "2026-02", **ways(tmp_path)),
         lambda: fn.release(plan(), records([3]), **ways(tmp_path), period="2026-03"),
     ):
-        with pytest.raises(LedgerError, match="answers are not in 'state'"):
+        with refused("ledger.answers-of-period-lost"):
             call()
-    with pytest.raises(LedgerError, match="are kept"):
+    with refused("ledger.period-not-lost"):
         fn.period(plan(), "2026-01", **ways(tmp_path), again=True)
     price = fn.periods(plan(), **ways(tmp_path))[1].price
     with fn.Ledger(tmp_path / "ledger.db") as ledger:

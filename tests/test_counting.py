@@ -45,6 +45,7 @@ from fitnoise.kernel.counting import (
 from fitnoise.kernel.units import DataSource
 from laws import DROP, REFUSE, check_counter, counted, in_cells, leaks_nothing, same_counts
 from records import SECRET, Records, Sample, csv_text, written
+from refused import refused
 
 NAMES = {
     "sex": "texts",
@@ -152,7 +153,7 @@ def test_files_that_change_while_they_are_counted_are_refused(name, become, tmp_
 
     count = DuckCounter._counted
     monkeypatch.setattr(DuckCounter, "_counted", lambda *a, **b: (count(*a, **b), then_change())[0])
-    with pytest.raises(DataError, match=r"x.* changed while it was read.*nothing was charged"):
+    with refused("data.data-changed-while-read"):
         counter.count([("x",)])
 
 
@@ -280,19 +281,19 @@ def test_a_histogram_is_read_once():
 @pytest.mark.parametrize(
     ("counts", "words"),
     [
-        (np.array([1.0, 2, 3]), "float64"),
-        (np.array([True, False, True]), "bool"),
-        (np.array([1, 2, 3], dtype=object), "object"),
-        (np.array([1, 2]), r"\(3,\)"),
-        (np.array([[1], [2], [3]]), r"\(3, 1\)"),
-        (np.array([1, 2, -987]), "negative"),
-        (np.array([2**63, 2**63, 5], dtype=np.uint64), "2\\^62"),
-        (np.array([2**61, 2**61, 0]), "2\\^62"),
-        (np.ma.masked_array([1, 2, 3], mask=[0, 1, 0]), "masked"),
+        (np.array([1.0, 2, 3]), "data.counts-not-integers"),
+        (np.array([True, False, True]), "data.counts-not-integers"),
+        (np.array([1, 2, 3], dtype=object), "data.counts-not-integers"),
+        (np.array([1, 2]), "data.counts-of-wrong-shape"),
+        (np.array([[1], [2], [3]]), "data.counts-of-wrong-shape"),
+        (np.array([1, 2, -987]), "data.counts-negative"),
+        (np.array([2**63, 2**63, 5], dtype=np.uint64), "data.counts-above-max-records"),
+        (np.array([2**61, 2**61, 0]), "data.counts-above-max-records"),
+        (np.ma.masked_array([1, 2, 3], mask=[0, 1, 0]), "data.counts-masked"),
     ],
 )
 def test_what_is_no_histogram_is_refused(counts, words):
-    with pytest.raises(DataError, match=words) as caught:
+    with refused(words) as caught:
         open_counter(counts, fn.Domain(a=fn.Ordered(0, 2)), DataSource())
     assert "Nothing was measured" in str(caught.value)
     assert "987" not in str(caught.value)
@@ -310,7 +311,7 @@ def test_an_array_of_more_records_than_are_declared_is_refused(most):
     """The public bound decides it alone, and the error does not contain the number of records."""
     domain, source = fn.Domain(a=fn.Ordered(0, 2)), DataSource(max_records=most)
     assert open_counter(np.array([most - 1, 0, 1]), domain, source).count([()])[()] == most
-    with pytest.raises(DataError, match=rf"more than {most:,} records, which is max_records.*Nothing was") as caught:
+    with refused("data.counts-above-max-records") as caught:
         open_counter(np.array([most - 1, 2, 5]), domain, source)
     assert f"{most + 6:,}" not in str(caught.value)
 
@@ -370,14 +371,14 @@ def test_a_column_may_serve_several_attributes():
         counter = DuckCounter.from_frame(frame, domain, DataSource(outside_domain=DROP))
         counts = counter.count([("rough", "sharp")])
         assert counts["rough", "sharp"].tolist() == [[1, 1, 0, 0], [0, 0, 0, 2]]
-    with pytest.raises(DataError, match=r"'x' 1 \(attribute 'word'\)"):
+    with refused("data.records-outside-domain"):
         DuckCounter.from_frame(frame, domain, DataSource()).count([("rough",), ("word",)])
 
 
 def test_a_margin_asked_for_twice_is_counted_once():
     frame = pa.table({"a": [0, 1, 7]})
     counter = DuckCounter.from_frame(frame, fn.Domain(a=fn.Ordered(0, 1)), DataSource())
-    with pytest.raises(DataError, match="'a' 1 "):
+    with refused("data.records-outside-domain"):
         counter.count([("a",), ("a",)])
 
 
@@ -479,16 +480,14 @@ def test_capitals_of_a_column_matter_only_where_several_match(kind, tmp_path):
     assert one(names("b", "Ünder"), "üNDER") == 1
     assert one(names("Age", "age", "AGE"), "age") == 1  # the exact one
     assert one(names("age_1", "Age", "x"), "age_1") == 0  # an engine that renames doubles would not confuse this
-    with pytest.raises(
-        DataError, match=r"2 columns called 'age' \(capitals aside\).*cannot be told.*Nothing was counted"
-    ):
+    with refused("data.column-ambiguous"):
         one(names("AGE", "b", "Age"), "age")
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if k != "polars"])
 def test_columns_of_one_name_are_refused_only_where_they_are_needed(kind, tmp_path):
     assert one(frame_or_file(kind, ["a", "z", "z", "b"], tmp_path), "b") == 3
-    with pytest.raises(DataError, match="2 columns called 'z'"):
+    with refused("data.column-ambiguous"):
         one(frame_or_file(kind, ["a", "z", "z", "b"], tmp_path), "z")
 
 
@@ -498,10 +497,7 @@ def test_a_missing_column_is_named_with_those_there_are(kind, tmp_path):
     domain = fn.Domain(a=fn.Ordered(0, 9), age=fn.Ordered(0, 9, column="years"))
     counter = open_counter(data, domain, DataSource())
     counter.check(["a"])
-    there = "its first line names only 'a' of the domain" if kind == "csv" else r"it has \['a', 'b'\]"
-    with pytest.raises(
-        DataError, match=f"no column 'years', which attribute 'age' needs; {there}.*Nothing was counted"
-    ):
+    with refused("data.column-missing"):
         counter.check(["a", "age"])
 
 
@@ -512,13 +508,13 @@ def test_columns_inside_columns_of_parquet_are_not_columns(tmp_path):
         tmp_path / "x.parquet",
     )
     assert one(tmp_path / "x.parquet", "x") == 8
-    with pytest.raises(DataError, match=r"it has \['a', 'm', 'x'\]"):
+    with refused("data.column-missing"):
         one(tmp_path / "x.parquet", "z")
 
 
 def test_numbers_as_column_names_of_pandas():
     assert one(pd.DataFrame([[5, 7]], columns=[0, 1]), "1") == 7
-    with pytest.raises(DataError, match="2 columns called '1'"):
+    with refused("data.column-ambiguous"):
         one(pd.DataFrame([[5, 7]], columns=["1", 1]), "1")
 
 
@@ -561,7 +557,7 @@ def test_a_mark_before_a_quoted_header_loses_no_record(tmp_path):
     path = written(tmp_path / "x.csv", '\ufeff"x, in thousands","y"\n7,2\n')
     assert one(path, "x, in thousands") == 7
     path = written(tmp_path / "x.csv", '\ufeff",","x"\n1,2\n')  # of which DuckDB finds none, up to 2.0 at least
-    with pytest.raises(DataError, match="byte-order mark"):
+    with refused("data.csv-header-ambiguous"):
         one(path, "x")
 
 
@@ -571,9 +567,9 @@ def test_a_mark_before_a_quoted_header_loses_no_record(tmp_path):
 def test_an_error_about_columns_tells_nothing_of_a_first_line_that_may_be_a_record(first, tmp_path):
     path = written(tmp_path / "x.csv", f"{','.join(first)}\nm,2,Jones\n")
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]), age=fn.Ordered(0, 3), other=fn.Ordered(0, 1))
-    with pytest.raises(DataError, match=r"has no column .*: is that a header line\? .*Nothing was counted") as refused:
+    with refused("data.column-missing") as caught:
         open_counter(path, domain, DataSource()).count([("sex", "age")])
-    told = str(refused.value)
+    told = str(caught.value)
     assert not any(value in told for value in {"SECRET", "Smith", "Jones", "'1'", "'f'"} - {"sex", "age"})
     named = [c for c in first if c in domain]
     assert (f"only '{named[0]}' of the domain" if named else "no column of the domain") in told
@@ -581,7 +577,7 @@ def test_an_error_about_columns_tells_nothing_of_a_first_line_that_may_be_a_reco
 
 def test_a_blank_line_is_a_missing_value_where_there_is_one_column(tmp_path):
     path = written(tmp_path / "x.csv", "x\n1\n\n1\n")
-    with pytest.raises(DataError, match="'x' 1 "):
+    with refused("data.records-outside-domain"):
         open_counter(path, fn.Domain(x=fn.Ordered(0, 1)), DataSource()).count([("x",)])
 
 
@@ -611,14 +607,14 @@ WRONG = {
 
 @pytest.mark.parametrize("kind", WRONG)
 def test_a_column_of_the_wrong_type_is_refused_before_records_are_read(kind, tmp_path):
-    data, attribute, words = WRONG[kind]
+    data, attribute, _words = WRONG[kind]
     if isinstance(data, str):
         with duckdb.connect(tmp_path / "x.duckdb") as db:
             db.execute(data)
         data = tmp_path / "x.duckdb"
     counter = open_counter(data, fn.Domain(x=attribute, y=fn.Ordered(0, 1)), DataSource(table="t"))
     for act in (lambda: counter.check(["x"]), lambda: counter.count([("x",)])):
-        with pytest.raises(DataError, match=f"column 'x' .*{words}") as caught:
+        with refused("data.column-of-wrong-type") as caught:
             act()
         assert "SECRET" not in str(caught.value).upper()
 
@@ -638,12 +634,12 @@ UNREAD = {
 @pytest.mark.parametrize("kind", UNREAD)
 @pytest.mark.parametrize("attribute", [fn.Ordered(2020, 2030, read="year"), fn.Categorical(["2024-01"])], ids=str)
 def test_a_type_of_pandas_that_is_not_read_is_refused_by_name_with_the_conversion(kind, attribute):
-    column, pattern = UNREAD[kind]
+    column, _pattern = UNREAD[kind]
     counter = open_counter(
         pd.DataFrame({"y": [0, 1], "x": column}), fn.Domain(x=attribute, y=fn.Ordered(0, 1)), DataSource()
     )
     for act in (lambda: counter.check(["x"]), lambda: counter.count([("y", "x")])):
-        with pytest.raises(DataError, match=rf"column 'x' is of the pandas type .*{pattern}.*\. Nothing was counted"):
+        with refused("data.pandas-type-not-read"):
             act()
     assert counter.count([("y",)])["y",].tolist() == [1, 1]  # another column is counted
 
@@ -793,14 +789,14 @@ def test_a_flipped_bit_of_a_compressed_file_is_an_error(tmp_path, rng):
     for at in rng.choice(np.arange(10, len(whole)), size=20):
         content = bytearray(whole)
         content[at] ^= 1 << rng.integers(8)
-        with pytest.raises(DataError, match="cannot be read as CSV"):
+        with refused("data.data-file-not-read"):
             open_counter(written(tmp_path / "x.csv.gz", bytes(content)), domain, DataSource())
 
 
 @pytest.mark.usefixtures("real_engine")
 def test_the_line_of_a_broken_csv_is_told(tmp_path):
     path = written(tmp_path / "x.csv", "x,y\n" + "1,2\n" * 20 + f"{SECRET}\n" + "1,2\n")
-    with pytest.raises(DataError, match=r"InvalidInputException at line 22\); look for a line with"):
+    with refused("data.data-file-not-read"):
         open_counter(path, fn.Domain(x=fn.Ordered(0, 1)), DataSource()).count([("x",)])
 
 
@@ -817,7 +813,7 @@ def test_a_quoted_text_that_several_readers_meet_is_read_by_one(tmp_path):
 
 def test_what_may_be_wrong_with_a_csv_file_names_the_longest_record_that_is_read(tmp_path):
     path = written(tmp_path / "x.csv", "x,y\n0,a\n1,b\n" + '1,"' + "1,2\n" * 600_000 + '"\n')
-    with pytest.raises(DataError, match=r"a record of more than two million bytes.*Nothing was measured"):
+    with refused("data.data-file-not-read"):
         open_counter(path, fn.Domain(x=fn.Ordered(0, 2)), DataSource()).count([("x",)])
 
 
@@ -858,7 +854,7 @@ MOVING = ["random()", "CAST(epoch_ms(CAST(now() AS TIMESTAMP)) AS DOUBLE)", "mai
 def test_a_generated_column_that_may_be_another_each_time_is_refused(formula, tmp_path):
     columns = f"x VARCHAR, d TIMESTAMP, y DOUBLE AS ({formula}), z BIGINT AS (length(x) * 1)"
     path, source = tabled(tmp_path / "t.duckdb", columns), DataSource(table="t", outside_domain=DROP)
-    with pytest.raises(DataError, match=r"'y' of table 't'.*generated by chance.*Nothing was counted"):
+    with refused("data.column-generated"):
         open_counter(path, fn.Domain(y=fn.Ordered(0, 1)), source).check(["y"])
     domain = fn.Domain(z=fn.Ordered(1, 3))
     assert open_counter(path, domain, source).count([("z",)])[("z",)].tolist() == [2, 1, 1]
@@ -869,17 +865,17 @@ def test_no_file_and_other_things_are_refused(tmp_path):
     written(tmp_path / "b.duckdb", "")
     domain = fn.Domain(x=fn.Ordered(0, 9999))
     for data, words in {
-        tmp_path / "none.csv": "there is no data file 'none.csv'",
-        tmp_path / "none*.csv": r"there is no data file 'none\*.csv'",
-        tmp_path / "*.duckdb": r"the files '\*.duckdb' are 2 DuckDB files",
-        "https://example.org/people.csv": r"not over a network \(https://\)",
-        "s3://bucket/*.parquet": r"not over a network \(s3://\)",
-        Path("s3://bucket/people.csv"): r"not over a network \(s3://\)",  # as the command line gives it
-        duckdb.sql("SELECT 1 AS x"): "is a relation of another DuckDB connection.*to_arrow_table",
-        7: "got int",
-        DOMAIN: "got Domain",
+        tmp_path / "none.csv": "data.data-file-missing",
+        tmp_path / "none*.csv": "data.data-file-missing",
+        tmp_path / "*.duckdb": "data.files-not-readable-together",
+        "https://example.org/people.csv": "data.data-over-network",
+        "s3://bucket/*.parquet": "data.data-over-network",
+        Path("s3://bucket/people.csv"): "data.data-over-network",  # as the command line gives it
+        duckdb.sql("SELECT 1 AS x"): "data.duckdb-relation-foreign",
+        7: "data.data-of-unknown-kind",
+        DOMAIN: "data.data-of-unknown-kind",
     }.items():
-        with pytest.raises(DataError, match=f"{words}.*Nothing was read") as caught:
+        with refused(words) as caught:
             open_counter(data, domain, DataSource())
         assert str(tmp_path) not in str(caught.value)
 
@@ -895,13 +891,13 @@ def test_a_pattern_matches_files_and_no_directories(tmp_path):
 def test_what_to_do_about_sources_that_cannot_be_counted(tmp_path):
     domain = fn.Domain(x=fn.Ordered(0, 9))
     for data, words in [
-        (pl.DataFrame({"x": [1]}).lazy(), "collect it first"),
-        (pa.table({"x": [1]}).to_reader(), r"read it into a table first \(read_all\)"),
-        (written(tmp_path / "a.csv", ""), "has no header line"),
-        (written(tmp_path / "b.csv", "\nx\n1\n"), "has no header line"),
-        (written(tmp_path / "c.csv", "  \nx\n1\n"), "has no header line"),
+        (pl.DataFrame({"x": [1]}).lazy(), "data.frame-not-collected"),
+        (pa.table({"x": [1]}).to_reader(), "data.frame-read-once"),
+        (written(tmp_path / "a.csv", ""), "data.csv-header-missing"),
+        (written(tmp_path / "b.csv", "\nx\n1\n"), "data.csv-header-missing"),
+        (written(tmp_path / "c.csv", "  \nx\n1\n"), "data.csv-header-missing"),
     ]:
-        with pytest.raises(DataError, match=f"{words}.*Nothing was read"):
+        with refused(words):
             open_counter(data, domain, DataSource())
 
 
@@ -919,7 +915,7 @@ def test_what_a_file_says_of_all_its_numbers_decides_nothing(attribute, others, 
                 open_counter(data, fn.Domain(x=attribute), DataSource(outside_domain=policy)) for data in (path, table)
             )
             if policy is REFUSE:
-                with pytest.raises(DataError, match=r"'x' 1,?0\d\d "):
+                with refused("data.records-outside-domain"):
                     counter.count([("x",)])
             else:
                 wanted = [sum(attribute.cell(v) == i for v in others) for i in range(attribute.size)]
@@ -942,7 +938,7 @@ def test_files_of_a_pattern_must_be_alike(tmp_path):
         for form in ("parquet", "csv"):
             if (name, form) == ("types", "csv"):
                 continue
-            with pytest.raises(DataError, match=rf"not alike: '1.{form}'"):
+            with refused("data.files-with-other-columns"):
                 open_counter(tmp_path / name / f"*.{form}", domain, DataSource())
 
 
@@ -1005,7 +1001,7 @@ def test_the_engine_for_files_is_tried_with_known_values_of_every_type(name, csv
         monkeypatch.setattr(
             duck, "_cell", lambda *args, **more: (f"abs({right(*args, **more)[0]})", right(*args, **more)[1])
         )
-        with pytest.raises(DataError, match=r"DuckDB reads known values.*nothing was charged") as caught:
+        with refused("data.engine-codes-differently") as caught:
             duck._refuse_unless_right(connection, tried)
     leaks_nothing(caught.value)
 
@@ -1016,7 +1012,7 @@ def test_an_engine_that_reads_grouped_digits_is_refused(monkeypatch):
     with duck.engine() as connection:
         monkeypatch.setattr(duck, "_RIGHT", set())
         monkeypatch.setattr(duck, "_number", lambda column, _: f"try_cast({column} AS DOUBLE)")
-        with pytest.raises(DataError, match="DuckDB reads known values"):
+        with refused("data.engine-codes-differently"):
             duck._refuse_unless_right(connection, tried)
 
 
@@ -1060,7 +1056,7 @@ def test_tables_of_a_duckdb_file_are_named_where_one_is_needed(tmp_path):
         db.execute("CREATE VIEW v AS SELECT t.x FROM t, t AS again")
     domain = fn.Domain(x=fn.Ordered(0, 1))
     for table in (None, "v", "u", "s.t", 't"; DROP TABLE t; --', "x.t"):
-        with pytest.raises(DataError, match=r"\['main.t', 's.u', 't'\].*Nothing was read"):
+        with refused("data.duckdb-table-not-found"):
             open_counter(path, domain, DataSource(table=table))
     for table in ("t", "main.t", "T", "MAIN.t"):
         same_counts(open_counter(path, domain, DataSource(table=table)).count([("x",)]), {("x",): np.array([0, 1])})
@@ -1214,7 +1210,7 @@ def test_a_duckdb_file_with_a_log_is_read_as_it_stands_and_left_alone(tmp_path):
 @pytest.mark.usefixtures("real_engine")
 def test_a_database_held_by_another_is_refused(tmp_path):
     data = zoo.COUNTERS["duckdb"].make(people(), tmp_path)
-    with duckdb.connect(data), pytest.raises(DataError, match="held open by another program") as caught:
+    with duckdb.connect(data), refused("data.data-file-not-read") as caught:
         open_counter(data, DOMAIN, DataSource(table="people"))
     leaks_nothing(caught.value)
 
@@ -1228,7 +1224,7 @@ def test_every_counter_is_a_counter():
 def test_too_little_memory_is_told(tmp_path):
     data = zoo.COUNTERS["parquet"].make(people(), tmp_path)
     counter = DuckCounter.from_path(data, DOMAIN, DataSource(), memory_limit="100KB")
-    with pytest.raises(DataError, match=r"OutOfMemoryException\); allow more memory") as caught:
+    with refused("data.memory-exhausted") as caught:
         counter.count(MARGINS)
     leaks_nothing(caught.value)
 

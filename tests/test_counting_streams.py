@@ -35,6 +35,7 @@ from fitnoise.kernel.counting.windows import Window
 from fitnoise.kernel.units import DataSource
 from laws import DROP, REFUSE, counted, in_cells, same_counts
 from records import Stream, sliced
+from refused import refused
 from test_counting import DOMAIN, MARGINS, open_files, people
 
 
@@ -117,7 +118,7 @@ def test_a_value_that_is_no_number_is_outside_and_stops_nothing(tmp_path):
     domain = fn.Domain(a=fn.Ordered(0, 3), b=fn.Binned([0.5]), c=fn.Categorical([1]))
     for used in [("a",), ("b",), ("c",), ("a", "b", "c")]:
         assert open_counter(path, domain, DataSource(outside_domain=DROP)).count([used])[used].sum() == 1
-        with pytest.raises(DataError, match=rf"'{used[0]}' 3 \("):
+        with refused("data.records-outside-domain"):
             open_counter(path, domain, DataSource()).count([used])
 
 
@@ -324,10 +325,10 @@ def test_counts_that_cannot_be_held_are_refused_before_a_record_is_read(monkeypa
     monkeypatch.setattr(margins, "physical_memory", lambda: 10**9)
     small = fn.Domain(x=fn.Ordered(0, 9), y=fn.Ordered(0, 9))
     histogram = HistogramCounter(np.ones((10, 10), dtype=int), small)
-    with pytest.raises(DataError, match=r"1 tables of 100,000,000,000,000 cells in all .*Nothing was read"):
+    with refused("data.counts-exceed-memory"):
         counters[0].count([("x", "y")])
     monkeypatch.setattr(margins, "physical_memory", lambda: 799)
-    with pytest.raises(DataError, match=r"1 tables of 100 cells in all .*Nothing was read"):
+    with refused("data.counts-exceed-memory"):
         histogram.count([("x", "y")])
     assert histogram.count([("x",)])["x",].sum() == 100
 

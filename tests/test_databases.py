@@ -28,6 +28,7 @@ from fitnoise.kernel.dates import Part, Read
 from fitnoise.kernel.units import ANY, Bound, DataSource, Pattern
 from laws import DROP, REFUSE, by_command, counted, in_cells, leaks_nothing, same_counts
 from records import SECRET
+from refused import refused
 from test_counting import DOMAIN, MARGINS, NAMES, people
 
 needs_postgresql = pytest.mark.skipif(not POSTGRESQL, reason="there is no wheel with PostgreSQL for this platform")
@@ -213,7 +214,7 @@ def test_what_does_not_fit_into_one_statement_is_refused():
     d = replace(DUCKDB, prices=replace(DUCKDB.prices, cell=1e12))
     closed = pytest.fail
     for margins in ([tuple(domain)], list(itertools.combinations(domain, 2))):
-        with pytest.raises(DataError, match=r"Parquet file.*Nothing was read"):
+        with refused("data.too-many-joint-tables"):
             statements.count(closed, d, "t", fields, margins, Gauge(None), drop=True)
 
 
@@ -422,7 +423,7 @@ def test_levels_of_nested_places_are_counted_by_the_codes_of_leaves(tmp_path, en
 )
 def test_rows_that_no_right_engine_gives_are_refused(row):
     d, field = DIALECTS["postgresql"], statements.Field(fn.Ordered(0, 2).coding, Kind.WHOLE, "source.x")
-    with pytest.raises(DataError, match=r"not understood.*Nothing was charged"):
+    with refused("data.database-answer-invalid"):
         statements.count(lambda _: [[row]], d, "people", {"x": field}, [("x",)], Gauge(None), drop=True)
     counts, _ = statements.count(lambda _: [[(0, 3, 7)]], d, "people", {"x": field}, [("x",)], Gauge(None), drop=True)
     assert counts["x",].tolist() == [0, 0, 7]
@@ -481,8 +482,7 @@ FLAWS = {
 @pytest.mark.no_cover
 @pytest.mark.parametrize(("flaw", "codings"), {flaw: codings for codings, own in FLAWS.items() for flaw in own}.items())
 def test_an_engine_with_a_flaw_is_not_admitted(flaw, codings):
-    met = r"the database counted known records.*Nothing was read and nothing"
-    with few(*codings), pytest.raises(DataError, match=met) as caught:
+    with few(*codings), refused("data.engine-counts-differently") as caught:
         tried(replace(DUCKDB, **FLAWS[codings][flaw]))
     leaks_nothing(caught.value)
 
@@ -500,7 +500,7 @@ def test_empty_texts_are_tried_where_there_are_some():
     with few("texts", "words", "words, and others", "words, an empty one missing"):
         tried(none)
         tried(replace(none, empty=False), beside=True)
-        with pytest.raises(DataError, match=r"counted known records"):
+        with refused("data.engine-counts-differently"):
             tried(none, beside=True)
 
 
@@ -519,7 +519,7 @@ def test_an_engine_that_leaves_out_others_is_not_admitted(drop, monkeypatch):
     ):
         with monkeypatch.context() as patch:
             patch.setattr(Dialect, "kept", wrong)
-            with few("words", *LEFT_OUT), pytest.raises(DataError, match=r"counted known records"):
+            with few("words", *LEFT_OUT), refused("data.engine-counts-differently"):
                 tried(DUCKDB, drop=drop, beside=True)
     with few("words", *LEFT_OUT):
         tried(DUCKDB, drop=drop, beside=True)
@@ -549,7 +549,7 @@ def test_an_engine_that_tells_other_records_outside_is_not_admitted(monkeypatch)
     monkeypatch.setattr(trial, "count", some)
     with few("words", "codes", "range"):
         tried(DUCKDB)
-        with pytest.raises(DataError, match=r"counted known records"):
+        with refused("data.engine-counts-differently"):
             tried(DUCKDB, drop=False)
 
 
@@ -612,15 +612,15 @@ def test_sqlite_files_and_their_types(lite):
     assert of("y", fn.Categorical(["1", "é"], column="y")) == [2, 0]
     assert of("t", fn.Categorical([True, False], column="t")) == [1, 1]
     assert of("y", fn.Categorical([True, False], column="y")) == [1, 0]
-    with pytest.raises(DataError, match=r"'t' is of type BOOLEAN.*needs numbers.*Nothing was counted"):
+    with refused("data.column-of-wrong-type"):
         of("t", fn.Ordered(0, 1))
-    with pytest.raises(DataError, match=r"'z' is of type TEXT.*needs numbers"):
+    with refused("data.column-of-wrong-type"):
         of("z", fn.Ordered(0, 1))
 
 
 def test_texts_of_sqlite_that_are_not_utf_8(lite):
     path = lite("PRAGMA encoding = 'UTF-16'", "CREATE TABLE people (x TEXT)", "INSERT INTO people VALUES ('a')")
-    with pytest.raises(DataError, match=r"not stored in UTF-8.*Parquet.*Nothing was read"):
+    with refused("data.database-table-not-safe"):
         count_x(path, fn.Categorical(["a"]))
     path.unlink()
     path = lite(
@@ -635,7 +635,7 @@ def test_fractions_among_texts_are_outside(lite, kind):
     """SQLite keeps in a column of texts what it was given; a fraction has more texts than one."""
     path = lite(f"CREATE TABLE people (x {kind})", "INSERT INTO people VALUES ('a'), (NULL), (1.5), (' '), ('1.5')")
     if kind == "REAL":
-        with pytest.raises(DataError, match=r"needs texts"):
+        with refused("data.column-of-wrong-type"):
             count_x(path, fn.Categorical(["a"], missing={"no": [], "else": []}, absent="no", outside="else"))
         return
     codes = fn.Categorical(["a"], missing={"no": [], "else": []}, absent="no", outside="else")
@@ -648,12 +648,10 @@ def test_a_view_a_virtual_table_and_no_table_are_refused(lite):
         "CREATE VIRTUAL TABLE f USING fts5 (x)", *(f"CREATE TABLE t{i} (x)" for i in range(40)),
     )  # fmt: skip
     for table in (None, "v", "none", "main.none", "x.people", 'people"; DROP TABLE people; --'):
-        with pytest.raises(
-            DataError, match=r"has (no table|tables; say).*'people'.*….*view will not do.*Nothing was read"
-        ) as caught:
+        with refused("data.database-table-not-found") as caught:
             count_x(path, fn.Ordered(0, 1), table=table)
         leaks_nothing(caught.value)
-    with pytest.raises(DataError, match=r"table 'f' .* is not read: it is no plain table"):
+    with refused("data.database-table-not-safe"):
         count_x(path, fn.Ordered(0, 1), table="f")
     for table in ("PEOPLE", "main.people", "ugly.one", "main.ugly.one"):
         assert count_x(path, fn.Ordered(0, 1), table=table) == [0, 0]
@@ -670,7 +668,7 @@ def test_an_sqlite_file_is_neither_made_nor_changed_nor_held(lite, tmp_path):
         db.commit()
         assert counter.count([("x",)])["x",].tolist() == [1, 1]
     for address in (f"sqlite:///{tmp_path}/none.db", "sqlite://", "sqlite:///:memory:"):
-        with pytest.raises(DataError, match=r"no SQLite database.*Nothing was read"):
+        with refused("data.sqlite-file-missing"):
             open_counter(address, DOMAIN, SOURCE)
     assert not (tmp_path / "none.db").exists()
 
@@ -682,12 +680,12 @@ def test_a_database_that_is_damaged_or_locked_is_refused_without_a_word_of_it(li
     content = bytearray(path.read_bytes())
     content[4096:] = bytes(255 - b for b in content[4096:])
     (tmp_path / "damaged.db").write_bytes(content)
-    with pytest.raises(DataError, match=r"cannot be (counted|described)") as caught:
+    with refused("data.records-not-counted") as caught:
         count_x(tmp_path / "damaged.db", fn.Ordered(0, 999))
     leaks_nothing(caught.value)
     with contextlib.closing(sqlite3.connect(path)) as db:
         db.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(DataError, match=r"SQLite database cannot be described \(OperationalError\)") as caught:
+        with refused("data.database-not-described") as caught:
             count_x(path, fn.Ordered(0, 999))
     leaks_nothing(caught.value)
 
@@ -698,7 +696,7 @@ def test_no_margins_and_no_attributes(lite):
     assert counter.count([]) == {}
     assert counter.count([()])[()] == 3
     told = []
-    with pytest.raises(DataError, match=r"'x' 2 "):
+    with refused("data.records-outside-domain"):
         counter.count([("x",)], told.append)
     assert 1 not in told
     counter.count([(), ()], told.append)
@@ -732,12 +730,12 @@ def test_columns_of_postgresql(post):
     assert of("m", lambda c: fn.Categorical(["ok", "sad"], column=c)) == [1, 1]
     assert of("u", lambda c: fn.Categorical(["5d2b1c1e-7b7d-4d1f-9b39-4a3a4a1c2d3e"], column=c)) == [1]
     assert of("k0", lambda c: fn.Ordered(0, 2, column=c)) == [1, 1, 1]
-    for column, kind in {"j": "JSON", "d": "DATE", "b": "BYTEA"}.items():
-        with pytest.raises(DataError, match=rf"column '{column}' is of type {kind}; .*Nothing was counted") as caught:
+    for column, _kind in {"j": "JSON", "d": "DATE", "b": "BYTEA"}.items():
+        with refused("data.column-of-wrong-type") as caught:
             of(column, lambda c: fn.Categorical([SECRET], column=c))
-    with pytest.raises(DataError, match=r"'c' is of type CHAR, whose texts end in no blank"):
+    with refused("data.code-with-final-blank"):
         of("c", lambda c: fn.Categorical(["a ", "b"], column=c))
-    with pytest.raises(DataError, match=r"'v' is of type VARCHAR; .* needs numbers"):
+    with refused("data.column-of-wrong-type"):
         of("v", lambda c: fn.Ordered(0, 1, column=c))
     leaks_nothing(caught.value)
 
@@ -754,7 +752,7 @@ def test_tables_of_postgresql(post):
     for table, counts in {"people": [0, 1], f"{schema}.people": [0, 1], "parts": [0, 2], "odd.one": [0, 0]}.items():
         assert count_x(url, fn.Ordered(0, 1), table=table) == counts
     for table in ("v", "m", "none.people", f"{schema}.v"):
-        with pytest.raises(DataError, match=r"PostgreSQL database has no table .*view will not do"):
+        with refused("data.database-table-not-found"):
             count_x(url, fn.Ordered(0, 1), table=table)
 
 
@@ -787,12 +785,10 @@ def test_a_foreign_table_among_partitions_or_children_is_refused(post, before, p
     )  # fmt: skip
     schema = url.query["options"].partition("=")[2].partition(",")[0]
     for name in (table, f"{schema}.{table}"):
-        with pytest.raises(
-            DataError, match=r"is not read: a partition, or a table that inherits.*Nothing was read"
-        ) as caught:
+        with refused("data.database-table-not-safe") as caught:
             count_x(url, fn.Ordered(0, 1), table=name)
         leaks_nothing(caught.value)
-    with pytest.raises(DataError, match="has no table 'far'"):
+    with refused("data.database-table-not-found"):
         count_x(url, fn.Ordered(0, 1), table="far")
     assert count_x(url, fn.Ordered(0, 1), table="own") == [1, 1]
     with connected(url) as db:
@@ -826,7 +822,7 @@ def test_a_policy_that_hides_records_is_an_error_and_no_part_of_the_counts(post)
     )  # fmt: skip
     url = url.set(username=role)
     for table in ("people", "closed"):
-        with pytest.raises(DataError, match=r"cannot be counted \(ProgrammingError, SQLSTATE 42501\)") as caught:
+        with refused("data.records-not-counted") as caught:
             count_x(url, fn.Ordered(0, 1), table=table)
         leaks_nothing(caught.value)
         assert role not in str(caught.value)
@@ -838,7 +834,7 @@ def test_settings_by_which_damaged_pages_have_no_records_are_refused(post, setti
     url = post("CREATE TABLE people (x INT)", "INSERT INTO people VALUES (1)")
     assert count_x(url, fn.Ordered(0, 1)) == [0, 1]
     url = url.update_query_dict({"options": f"{url.query['options']} -c{setting}=on"})
-    with pytest.raises(DataError, match=rf"damaged pages vanish; switch .*{setting}.*Nothing was read"):
+    with refused("data.database-table-not-safe"):
         count_x(url, fn.Ordered(0, 1))
 
 
@@ -853,7 +849,7 @@ def test_a_table_that_changes_between_two_states_is_refused(lite, monkeypatch):
             if not moves:
                 assert asked() == 1
                 continue
-            with pytest.raises(DataError, match=r"'people' of .* changed while it was read.*nothing was charged"):
+            with refused("data.data-changed-while-read"):
                 asked()
 
 
@@ -864,15 +860,14 @@ def test_names_of_columns_are_those_that_the_engine_tells(lite, monkeypatch):
     with databases.database(path).session("people") as session:
         assert session.names == ("X", "Y")
     monkeypatch.setattr(databases, "SQLITE", replace(SQLITE, columns=f"{asked} LIMIT 1"))
-    with pytest.raises(DataError, match=r"cannot be described \(ValueError\)"):
+    with refused("data.database-not-described"):
         count_x(path, fn.Ordered(0, 1))
 
 
 def test_what_is_asked_of_a_table_and_not_answered_is_an_error(lite, monkeypatch):
     path = lite("CREATE TABLE people (x INTEGER)")
     monkeypatch.setattr(databases, "SQLITE", replace(SQLITE, admits=((f"SELECT {SECRET}", 1, "it may be hidden"),)))
-    words = r"is not read, as the database does not say.*it may be hidden \(OperationalError\).*nothing was charged"
-    with pytest.raises(DataError, match=words) as caught:
+    with refused("data.database-check-failed") as caught:
         count_x(path, fn.Ordered(0, 1))
     leaks_nothing(caught.value)
 
@@ -944,12 +939,12 @@ def test_a_connection_that_is_lost_or_times_out_charges_nothing(post, drop, monk
 
     with monkeypatch.context() as patch:
         patch.setattr(sql, "refuse_unless_right", then_kill)
-        with pytest.raises(DataError, match=r"cannot be counted \(\w+.*nothing was charged") as caught:
+        with refused("data.records-not-counted") as caught:
             fn.release(plan, url, ledger=tmp_path / "l.db")
     leaks_nothing(caught.value)
     slow = url.update_query_dict({"options": url.query["options"] + " -cstatement_timeout=15ms"})
     monkeypatch.setattr(sql, "refuse_unless_right", lambda *_, **__: None)
-    with pytest.raises(DataError, match=r"cannot be (counted|described)") as caught:
+    with refused("data.records-not-counted") as caught:
         fn.release(plan, slow, ledger=tmp_path / "l.db")
     leaks_nothing(caught.value)
     with fn.Ledger(tmp_path / "l.db") as ledger:
@@ -1149,25 +1144,25 @@ def test_addresses_that_cannot_be_used(monkeypatch, tmp_path):
     monkeypatch.setenv("WAREHOUSE", f"snowflake://alice:{PASSWORD}@127.0.0.1/census")
     monkeypatch.setenv("ODD", f"postgresql://alice:{PASSWORD}@127.0.0.1/census?port=x&port=y&host=a")
     for data, words in {
-        "env:NONE": "no variable 'NONE' in the environment",
-        "env:": "what follows env: is the name of a variable",
-        "env:postgresql://u:hidden@h/db": "what follows env: is the name of a variable",
-        "env:EMPTY": "env:EMPTY is no URL of a database",
-        "env:BROKEN": "env:BROKEN is no URL of a database",
-        "env:PORT": "is no URL of a database",
-        "env:OTHER": "no database of a known kind",
-        "env:DRIVER": "the package 'pg8000' is needed and not installed",
-        "env:UNKNOWN": "is needed and not installed",
-        "env:WAREHOUSE": "the package that tells SQLAlchemy of Snowflake",
-        "env:CENSUS": r"the PostgreSQL database cannot be reached \(OperationalError",
-        "env:ODD": "the PostgreSQL database cannot be",
-        HIDDEN: "seen by everyone who sees the command.*env:NAME",
-        f"postgresql:///census?password={PASSWORD}": "seen by everyone",
-        "mysql://": "package 'MySQLdb' is needed",
-        sa.URL.create("oracle", "alice", PASSWORD): "'oracledb' is needed|'cx_Oracle' is needed",
-        sa.select(1): "Engine of SQLAlchemy; got Select",
+        "env:NONE": "data.environment-variable-missing",
+        "env:": "data.environment-name-invalid",
+        "env:postgresql://u:hidden@h/db": "data.environment-name-invalid",
+        "env:EMPTY": "data.database-url-invalid",
+        "env:BROKEN": "data.database-url-invalid",
+        "env:PORT": "data.database-url-invalid",
+        "env:OTHER": "data.database-kind-unknown",
+        "env:DRIVER": "data.database-driver-missing",
+        "env:UNKNOWN": "data.database-driver-missing",
+        "env:WAREHOUSE": "data.database-driver-missing",
+        "env:CENSUS": "data.database-not-reached",
+        "env:ODD": "data.database-url-unusable",
+        HIDDEN: "data.database-url-with-password",
+        f"postgresql:///census?password={PASSWORD}": "data.database-url-with-password",
+        "mysql://": "data.database-driver-missing",
+        sa.URL.create("oracle", "alice", PASSWORD): "data.database-driver-missing",
+        sa.select(1): "data.database-address-invalid",
     }.items():
-        with pytest.raises(DataError, match=rf"{words}.*[Nn]othing was (read|measured)") as caught:
+        with refused(words) as caught:
             open_counter(data, DOMAIN, SOURCE)
         leaks_nothing(caught.value)
         assert not any(x in str(caught.value) for x in (PASSWORD, "alice", "127.0.0.1", "nowhere"))
@@ -1175,14 +1170,14 @@ def test_addresses_that_cannot_be_used(monkeypatch, tmp_path):
 
 def test_a_network_is_still_none(tmp_path):
     for data in ("https://example.org/people.csv", "s3://bucket/people.parquet", "informix://host/x"):
-        with pytest.raises(DataError, match=r"not over a network"):
+        with refused("data.data-over-network"):
             open_counter(data, DOMAIN, SOURCE)
 
 
 def test_sqlalchemy_is_told_of_where_it_is_missing(monkeypatch, lite):
     path = lite("CREATE TABLE people (x INTEGER)")
     monkeypatch.setitem(__import__("sys").modules, "sqlalchemy", None)
-    with pytest.raises(DataError, match=r"pip install 'fitnoise\[sql\]'.*Nothing was read") as caught:
+    with refused("data.sqlalchemy-missing") as caught:
         open_counter(path, DOMAIN, SOURCE)
     leaks_nothing(caught.value)
 
@@ -1214,7 +1209,7 @@ def test_a_session_of_the_users_pool_is_not_changed(post):
 def test_servers_do_not_keep_connections_of_ours(post):
     url = post("CREATE TABLE people (x INT)", "INSERT INTO people VALUES (7)")
     counter = open_counter(url, fn.Domain(x=fn.Ordered(0, 1)), SOURCE)
-    with pytest.raises(DataError, match=r"'x' 1 "):
+    with refused("data.records-outside-domain"):
         counter.count([("x",)])
     with connected(url) as db:
         for _ in range(50):
@@ -1228,7 +1223,7 @@ def test_servers_do_not_keep_connections_of_ours(post):
 def test_a_session_that_cannot_be_set_is_closed(lite, monkeypatch):
     path = lite("CREATE TABLE people (x INTEGER)")
     monkeypatch.setattr(databases, "SQLITE", replace(SQLITE, session=("SELECT 1", f"SET {SECRET} = 1")))
-    with pytest.raises(DataError, match=r"the SQLite database cannot be reached \(OperationalError\)") as caught:
+    with refused("data.database-not-reached") as caught:
         open_counter(path, DOMAIN, SOURCE)
     leaks_nothing(caught.value)
 
@@ -1237,7 +1232,7 @@ def test_codes_that_an_engine_cannot_tell_apart_are_refused(lite, monkeypatch):
     path = lite("CREATE TABLE people (x TEXT)", "INSERT INTO people VALUES ('abcd')")
     monkeypatch.setattr(databases, "SQLITE", replace(SQLITE, longest=5))
     assert count_x(path, fn.Categorical(["abcd"])) == [1]
-    with pytest.raises(DataError, match=r"'x' declares a code of 5 bytes or more, which SQLite.*Nothing was counted"):
+    with refused("data.code-too-long-for-database"):
         count_x(path, fn.Categorical(["abcd", "abcé"]))
 
 
@@ -1255,7 +1250,7 @@ def test_tables_that_are_not_of_the_same_records_are_refused():
     assert counts((0, 1, 2, 5), (0, 1, 3, 1), (1, 3, 3, 1), (1, 2, 7, 5))["y", "z"][1, 6] == 5
     one_more, moved = (1, 2, 9, 1), (1, 4, 9, 1)
     for rows in ([(1, 2, 3, 5), one_more], [(1, 2, 3, 4), moved], []):
-        with pytest.raises(DataError, match=r"written to while it was counted.*nothing was charged") as caught:
+        with refused("data.database-table-changed") as caught:
             counts((0, 1, 2, 5), *rows)
         leaks_nothing(caught.value)
 

@@ -14,10 +14,10 @@ import fitnoise as fn
 from charges import loss
 from dense import table_matrix
 from fitnoise import data
-from fitnoise.errors import ReleaseError
 from fitnoise.interfaces import demo
 from fitnoise.interfaces.cli import main
 from fitnoise.reading.verification import Check, Verification
+from refused import refused
 
 RHO, SEPARATE = 0.0356209, 0.2139
 
@@ -144,11 +144,11 @@ def test_the_ledger_of_the_demo_holds_one_charge_and_refuses_another(told):
 def test_places_are_never_overwritten(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "here").mkdir()
-    with pytest.raises(ReleaseError, match="'here' exists already; the demo never overwrites"):
+    with refused("release.place-exists"):
         demo.run(tmp_path / "here", as_json=True)
     (tmp_path / "file").touch()
     monkeypatch.setattr(demo, "make_plan", lambda *_, **__: fn.plan(fn.matrix_workload([[1]], margins=1)))
-    with pytest.raises(ReleaseError, match="'below' cannot be made"):
+    with refused("release.place-not-writable"):
         demo.run(tmp_path / "file" / "below", as_json=True)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "here"]
     taken = tmp_path / "fitnoise-demo"
@@ -160,5 +160,5 @@ def test_places_are_never_overwritten(tmp_path, monkeypatch):
 
 def test_a_release_that_does_not_verify_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "verify", lambda _: Verification((Check("all is well", False, "it is not"),)))
-    with pytest.raises(ReleaseError, match="the release does not verify: all is well: it is not"):
+    with refused("release.demo-not-verified"):
         demo.run(tmp_path / "demo", as_json=True)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import fitnoise as fn
 import zoo
-from fitnoise.errors import DomainError, SpecError
+from fitnoise.errors import DomainError
 from fitnoise.kernel.codings import Beside, Codes, Cuts, Range
 from fitnoise.kernel.counting import HistogramCounter
 from fitnoise.kernel.domain import Amount, Binned, Categorical, Domain, Ordered, attribute_document
@@ -18,6 +18,7 @@ from fitnoise.kernel.units import Bound, DataSource
 from fitnoise.request.attributes import KINDS
 from fitnoise.request.documents import Spec
 from laws import check_attribute
+from refused import refused
 
 
 @pytest.mark.parametrize("name", zoo.ATTRIBUTES)
@@ -34,8 +35,7 @@ def test_every_attribute_is_read_as_it_is_written(name):
         for again in (spec, Spec.from_toml(spec.to_toml())):
             assert again.publication().workload.domain["x"] == attribute
     else:
-        kind = type(attribute).__name__
-        with pytest.raises(SpecError, match=f"'x' is of the class {kind}, which no specification can declare"):
+        with refused("spec.attribute-class-unknown"):
             Spec.of(publication)
 
 
@@ -64,7 +64,7 @@ def test_a_coding_that_no_counter_translates_is_refused():
     for coding in (Later(1, 12), Beside(Later(1, 12), ((-9,),)), Twice(Range(1, 12), ((-9,),)), None):
         attribute = zoo.Months()
         object.__setattr__(attribute, "coding", coding)
-        with pytest.raises(DomainError, match=r"coding of 'month' is of the class \w+, which no counter translates"):
+        with refused("domain.unknown-coding"):
             fn.Domain(month=attribute)
 
 
@@ -76,7 +76,7 @@ def test_a_domain_is_asked_as_mappings_are():
         3,
         None,
     )
-    with pytest.raises(DomainError, match="no attribute 'sex' in the domain"):
+    with refused("domain.unknown-attribute"):
         domain["sex"]
 
 
@@ -95,7 +95,7 @@ def test_numpy_codes_are_plain_codes():
 
 def test_true_is_not_one():
     assert Categorical([True, False]).position(False) == 1
-    with pytest.raises(DomainError, match="neither a code"):
+    with refused("domain.unknown-value"):
         Categorical([0, 1]).position(True)
 
 
@@ -144,27 +144,27 @@ def test_odd_numbers_in_a_file_of_codes_are_texts(tmp_path, codes):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("kode\n1\n", "needs a column named 'code'"),
-        ("", "needs a column named 'code'"),
-        ("code,label\n1,a\n1,b\n", "declares a code twice"),
-        ("code\n1\n1\n", "declared twice"),
-        ("code,label\n1,a\n2,a\n", "label 'a' is declared twice"),
-        ("code\n", "at least one code"),
-        ('code,label\n1,"open\n2,b\n', "it is no CSV file in UTF-8"),  # all that follows were one label
+        ("kode\n1\n", "domain.codes-file-columns"),
+        ("", "domain.codes-file-columns"),
+        ("code,label\n1,a\n1,b\n", "domain.codes-file-repeated"),
+        ("code\n1\n1\n", "domain.name-repeated"),
+        ("code,label\n1,a\n2,a\n", "domain.name-repeated"),
+        ("code\n", "domain.codes-missing"),
+        ('code,label\n1,"open\n2,b\n', "domain.csv-file-unreadable"),  # all that follows were one label
     ],
 )
 def test_bad_files_of_codes(tmp_path, text, message):
     file = tmp_path / "codes.csv"
     file.write_text(text)
-    with pytest.raises(DomainError, match=message):
+    with refused(message):
         Categorical.from_file(file)
 
 
 def test_a_file_of_codes_that_cannot_be_read(tmp_path):
-    with pytest.raises(DomainError, match=r"'no\.csv' cannot be read"):
+    with refused("domain.csv-file-unreadable"):
         Categorical.from_file(tmp_path / "no.csv")
     (tmp_path / "latin.csv").write_bytes(b"code\n\xe9\n")
-    with pytest.raises(DomainError, match="cannot be read"):
+    with refused("domain.csv-file-unreadable"):
         Categorical.from_file(tmp_path / "latin.csv")
 
 
@@ -227,113 +227,113 @@ def test_domain_is_an_ordered_mapping():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Categorical([]), "at least one code"),
-        (lambda: Categorical("abc"), "single text"),
-        (lambda: Categorical([1, "a"]), "got int, str"),
-        (lambda: Categorical([1.5]), "got float"),
-        (lambda: Categorical([None]), "got NoneType"),
-        (lambda: Categorical([1, 1]), "code 1 is declared twice"),
-        (lambda: Categorical(np.zeros((2, 2), dtype=int)), "all true/false; got ndarray"),
-        (lambda: Ordered(0, 3, missing={"a": [np.array([7, 8])]}), "a text, or a whole number below"),
-        (lambda: Ordered(np.array([0]), 3), "low must be a whole number"),
-        (lambda: Binned(np.zeros((2, 2))), "cut points are finite numbers"),
-        (lambda: Categorical({1: "a", 2: "a"}), "label 'a' is declared twice"),
-        (lambda: Categorical({1: ""}), "non-empty texts"),
-        (lambda: Categorical([2**53]), "below 2\\^53"),
-        (lambda: Categorical(["\ud800"]), "half of a surrogate pair"),
-        (lambda: Categorical({1: "\ud800"}), "written as UTF-8"),
-        (lambda: Domain({"\udfff": Ordered(0, 1)}), "plain, non-empty text"),
-        (lambda: Categorical(["a"], column=""), "non-empty text"),
-        (lambda: Ordered(0.5, 3), "low must be a whole number"),
-        (lambda: Ordered(0, True), "high must be a whole number"),
-        (lambda: Ordered(0, 1, clip=1), "clip is true or false; got 1"),
-        (lambda: Ordered(3, 2), "low must not exceed high"),
-        (lambda: Ordered(0, 10**8), "use cut points"),
-        (lambda: Ordered(0, 3, column=7), "named by a non-empty text"),
-        (lambda: Ordered(0, 3, missing={}), "`missing` declares no cell"),
-        (lambda: Ordered(0, 3, missing=[9]), r"name = codes of each cell; got \[9\]"),
-        (lambda: Ordered(0, 3, missing={"a": 9}), "codes of 'a' are a list of values; got 9"),
-        (lambda: Ordered(0, 3, missing={"a": "xy"}), "codes of 'a' are a list of values; got 'xy'"),
-        (lambda: Ordered(0, 3, missing={"a": {9, 8}}), r"codes of 'a' are a list of values, whose order is fixed; got"),
-        (lambda: Ordered(0, 3, missing={"a": {9: 8}}), r"codes of 'a' are a list of values, whose order is fixed; got"),
-        (lambda: Ordered(0, 3, missing=(1, 2)), r"name = codes of each cell; got \(1, 2\)"),
-        (lambda: Ordered(0, 3, missing=(("a", [9], 1),)), "name = codes of each cell"),
-        (lambda: Categorical(["f"], missing=(("a", 5),)), "codes of 'a' are a list of values; got 5"),
-        (lambda: Binned([0], missing=(("a", "Nx"),)), "codes of 'a' are a list of values; got 'Nx'"),
-        (lambda: Ordered(0, 3, missing=(("a", [9]), ("a", [8]))), "cell for missing values 'a' is declared twice"),
-        (lambda: Ordered(0, 3, missing=((["a"], [9]),)), r"named by a non-empty text; got \['a'\]"),
-        (lambda: Ordered(0, 3, missing={"a": [["N"]]}), "a text, or a whole number below"),
-        (lambda: Ordered(0, 3, missing={"a": []}), "neither codes, nor is it that of"),
-        (lambda: Ordered(0, 3, missing={"a": [9], "b": [9]}), "code of missing values 9 is declared twice"),
-        (lambda: Ordered(0, 3, missing={"a": [9, 9.0]}), "code of missing values 9 is declared twice"),
-        (lambda: Ordered(0, 3, missing={"a": [2]}), "code 2 of a missing value is a value of the attribute"),
-        (lambda: Ordered(0, 3, clip=True, missing={"a": [3]}), "code 3 of a missing value is a value"),
-        (lambda: Ordered(0, 3, missing={"a": ["9"]}), "code '9' of a missing value is a number .* write it without"),
+        (lambda: Categorical([]), "domain.codes-missing"),
+        (lambda: Categorical("abc"), "domain.codes-not-a-list"),
+        (lambda: Categorical([1, "a"]), "domain.codes-of-several-types"),
+        (lambda: Categorical([1.5]), "domain.codes-of-several-types"),
+        (lambda: Categorical([None]), "domain.codes-of-several-types"),
+        (lambda: Categorical([1, 1]), "domain.name-repeated"),
+        (lambda: Categorical(np.zeros((2, 2), dtype=int)), "domain.codes-of-several-types"),
+        (lambda: Ordered(0, 3, missing={"a": [np.array([7, 8])]}), "domain.missing-code-invalid"),
+        (lambda: Ordered(np.array([0]), 3), "domain.range-end-invalid"),
+        (lambda: Binned(np.zeros((2, 2))), "domain.cut-not-finite"),
+        (lambda: Categorical({1: "a", 2: "a"}), "domain.name-repeated"),
+        (lambda: Categorical({1: ""}), "domain.label-invalid"),
+        (lambda: Categorical([2**53]), "domain.code-too-large"),
+        (lambda: Categorical(["\ud800"]), "domain.code-not-writable"),
+        (lambda: Categorical({1: "\ud800"}), "domain.label-invalid"),
+        (lambda: Domain({"\udfff": Ordered(0, 1)}), "domain.attribute-name-invalid"),
+        (lambda: Categorical(["a"], column=""), "domain.column-invalid"),
+        (lambda: Ordered(0.5, 3), "domain.range-end-invalid"),
+        (lambda: Ordered(0, True), "domain.range-end-invalid"),
+        (lambda: Ordered(0, 1, clip=1), "domain.clip-not-boolean"),
+        (lambda: Ordered(3, 2), "domain.range-reversed"),
+        (lambda: Ordered(0, 10**8), "domain.range-too-long"),
+        (lambda: Ordered(0, 3, column=7), "domain.column-invalid"),
+        (lambda: Ordered(0, 3, missing={}), "domain.missing-empty"),
+        (lambda: Ordered(0, 3, missing=[9]), "domain.missing-invalid"),
+        (lambda: Ordered(0, 3, missing={"a": 9}), "domain.missing-codes-not-a-list"),
+        (lambda: Ordered(0, 3, missing={"a": "xy"}), "domain.missing-codes-not-a-list"),
+        (lambda: Ordered(0, 3, missing={"a": {9, 8}}), "domain.missing-codes-not-a-list"),
+        (lambda: Ordered(0, 3, missing={"a": {9: 8}}), "domain.missing-codes-not-a-list"),
+        (lambda: Ordered(0, 3, missing=(1, 2)), "domain.missing-invalid"),
+        (lambda: Ordered(0, 3, missing=(("a", [9], 1),)), "domain.missing-invalid"),
+        (lambda: Categorical(["f"], missing=(("a", 5),)), "domain.missing-codes-not-a-list"),
+        (lambda: Binned([0], missing=(("a", "Nx"),)), "domain.missing-codes-not-a-list"),
+        (lambda: Ordered(0, 3, missing=(("a", [9]), ("a", [8]))), "domain.name-repeated"),
+        (lambda: Ordered(0, 3, missing=((["a"], [9]),)), "domain.missing-cell-name-invalid"),
+        (lambda: Ordered(0, 3, missing={"a": [["N"]]}), "domain.missing-code-invalid"),
+        (lambda: Ordered(0, 3, missing={"a": []}), "domain.missing-cell-unused"),
+        (lambda: Ordered(0, 3, missing={"a": [9], "b": [9]}), "domain.name-repeated"),
+        (lambda: Ordered(0, 3, missing={"a": [9, 9.0]}), "domain.name-repeated"),
+        (lambda: Ordered(0, 3, missing={"a": [2]}), "domain.missing-code-is-value"),
+        (lambda: Ordered(0, 3, clip=True, missing={"a": [3]}), "domain.missing-code-is-value"),
+        (lambda: Ordered(0, 3, missing={"a": ["9"]}), "domain.missing-code-reads-as-number"),
         *(
-            (lambda text=text: Ordered(0, 3, missing={"a": [text]}), "a number where numbers are read; .* `absent`")
+            (lambda text=text: Ordered(0, 3, missing={"a": [text]}), "domain.missing-code-reads-as-number")
             for text in ("inf", "-inf", " Infinity", "nan", "-NaN", "1e5", "1e999", "+9", "1_0", "\u0663")
         ),
-        (lambda: Ordered(0, 3, missing={"a": [9.5]}), "a text, or a whole number below"),
-        (lambda: Ordered(0, 3, missing={"a": [2**53]}), "a text, or a whole number below"),
-        (lambda: Ordered(0, 3, missing={"a": [True]}), "a text, or a whole number below"),
-        (lambda: Ordered(0, 3, missing={"a": ["\ud800"]}), "a text, or a whole number below"),
-        (lambda: Ordered(0, 3, missing={"a": [None]}), "a text, or a whole number below"),
-        (lambda: Ordered(0, 3, absent="gone"), r"`absent` is one of the cells of `missing` \[\], .*; got 'gone'"),
-        (lambda: Ordered(0, 3, missing={"a": [9]}, outside="b"), r"`outside` is one of .* \['a'\], .* got 'b'"),
-        (lambda: Ordered(0, 3, missing={"drop": [9]}), "cannot be called 'drop'"),
-        (lambda: Ordered(0, 3, missing={" ": [9]}), "named by a non-empty text; got ' '"),
-        (lambda: Ordered(0, 3, missing={7: [9]}), "named by a non-empty text; got 7"),
+        (lambda: Ordered(0, 3, missing={"a": [9.5]}), "domain.missing-code-invalid"),
+        (lambda: Ordered(0, 3, missing={"a": [2**53]}), "domain.missing-code-invalid"),
+        (lambda: Ordered(0, 3, missing={"a": [True]}), "domain.missing-code-invalid"),
+        (lambda: Ordered(0, 3, missing={"a": ["\ud800"]}), "domain.missing-code-invalid"),
+        (lambda: Ordered(0, 3, missing={"a": [None]}), "domain.missing-code-invalid"),
+        (lambda: Ordered(0, 3, absent="gone"), "domain.missing-cell-unknown"),
+        (lambda: Ordered(0, 3, missing={"a": [9]}, outside="b"), "domain.missing-cell-unknown"),
+        (lambda: Ordered(0, 3, missing={"drop": [9]}), "domain.missing-cell-reserved"),
+        (lambda: Ordered(0, 3, missing={" ": [9]}), "domain.missing-cell-name-invalid"),
+        (lambda: Ordered(0, 3, missing={7: [9]}), "domain.missing-cell-name-invalid"),
         (
             lambda: Ordered(0, 3, missing={"a": ["b"], "b": [9]}),
-            "'b' is the name of a cell .* stands for a value",
+            "domain.missing-cell-ambiguous",
         ),
-        (lambda: Ordered(0, 3, missing={"9": ["N"], "b": [9]}), "'9' is the name of a cell .* rename the cell"),
-        (lambda: Ordered(0, 3, missing={"2": [-9]}), "'2' is the name of a cell .* rename the cell"),
-        (lambda: Ordered(0, 3, missing={" 02": [-9]}), "' 02' is the name of a cell"),
-        (lambda: Categorical([1, 2], missing={"1": [-9]}), "'1' is the name of a cell"),
-        (lambda: Categorical({1: "a"}, missing={"1": [-9]}), "'1' is the name of a cell"),
-        (lambda: Categorical([True, False], missing={"True": ["?"]}), "'True' is the name of a cell"),
-        (lambda: Categorical([True, False], missing={"no": ["?"]}), "'no' is the name of a cell"),
-        (lambda: Categorical(["f"], missing={"f": ["x"]}), "'f' is the name of a cell"),
-        (lambda: Categorical({1: "yes"}, missing={"yes": [9]}), "'yes' is the name of a cell"),
-        (lambda: Binned([0], missing={"under 0": [9]}), "'under 0' is the name of a cell"),
-        (lambda: Categorical(["f"], missing={"a": ["f"]}), "code 'f' of a missing value is a value"),
-        (lambda: Categorical(["f"], missing={"a": [9]}), "the values are texts, .* write '9'"),
-        (lambda: Categorical([True], missing={"a": [9]}), "the values are true/false, .* write '9'"),
-        (lambda: Categorical([True], missing={"a": ["yes"]}), "code 'yes' of a missing value is a value"),
-        (lambda: Ordered(0, 3, missing={"a": [9]}).position("b"), "not a whole number"),
-        (lambda: Ordered(0, 3).position(4), "not a whole number from 0 to 3"),
-        (lambda: Ordered(0, 3).position("1"), "not a whole number"),
-        (lambda: Binned([]), "at least one cut"),
-        (lambda: Binned([1, 1]), "must increase"),
-        (lambda: Binned([2, 1]), "must increase"),
-        (lambda: Binned([math.nan]), "finite numbers"),
-        (lambda: Binned([10**400]), "finite numbers"),
-        (lambda: Binned([0, 2**53 + 1]), r"9,007,199,254,740,993, which .* it holds is 9,007,199,254,740,992\."),
+        (lambda: Ordered(0, 3, missing={"9": ["N"], "b": [9]}), "domain.missing-cell-ambiguous"),
+        (lambda: Ordered(0, 3, missing={"2": [-9]}), "domain.missing-cell-ambiguous"),
+        (lambda: Ordered(0, 3, missing={" 02": [-9]}), "domain.missing-cell-ambiguous"),
+        (lambda: Categorical([1, 2], missing={"1": [-9]}), "domain.missing-cell-ambiguous"),
+        (lambda: Categorical({1: "a"}, missing={"1": [-9]}), "domain.missing-cell-ambiguous"),
+        (lambda: Categorical([True, False], missing={"True": ["?"]}), "domain.missing-cell-ambiguous"),
+        (lambda: Categorical([True, False], missing={"no": ["?"]}), "domain.missing-cell-ambiguous"),
+        (lambda: Categorical(["f"], missing={"f": ["x"]}), "domain.missing-cell-ambiguous"),
+        (lambda: Categorical({1: "yes"}, missing={"yes": [9]}), "domain.missing-cell-ambiguous"),
+        (lambda: Binned([0], missing={"under 0": [9]}), "domain.missing-cell-ambiguous"),
+        (lambda: Categorical(["f"], missing={"a": ["f"]}), "domain.missing-code-is-value"),
+        (lambda: Categorical(["f"], missing={"a": [9]}), "domain.missing-code-not-text"),
+        (lambda: Categorical([True], missing={"a": [9]}), "domain.missing-code-not-text"),
+        (lambda: Categorical([True], missing={"a": ["yes"]}), "domain.missing-code-is-value"),
+        (lambda: Ordered(0, 3, missing={"a": [9]}).position("b"), "domain.unknown-value"),
+        (lambda: Ordered(0, 3).position(4), "domain.unknown-value"),
+        (lambda: Ordered(0, 3).position("1"), "domain.unknown-value"),
+        (lambda: Binned([]), "domain.cuts-missing"),
+        (lambda: Binned([1, 1]), "domain.cuts-not-increasing"),
+        (lambda: Binned([2, 1]), "domain.cuts-not-increasing"),
+        (lambda: Binned([math.nan]), "domain.cut-not-finite"),
+        (lambda: Binned([10**400]), "domain.cut-not-finite"),
+        (lambda: Binned([0, 2**53 + 1]), "domain.number-not-exact"),
         (
             lambda: Binned([-(10**18) + 1, 0]),
-            "a cut point is -999,999,999,999,999,999, which double precision does not",
+            "domain.number-not-exact",
         ),
-        (lambda: Amount(0, 9, valid=(0, 2**60 + 1)), "an end of valid is 1,152,921,504,606,846,977, which double"),
-        (lambda: Amount(0, 9, valid=(-(2**60) - 1, 9)), "an end of valid is -1,152,921,504,606,846,977, which double"),
-        (lambda: Binned([True]), "finite numbers"),
-        (lambda: Binned(["1"]), "finite numbers"),
-        (lambda: Binned([1]).position(math.inf), "inf is none of the bins; name one as tables show it"),
-        (lambda: Binned([1]).position("x"), "'x' is none of the bins"),
-        (Domain, "at least one attribute"),
-        (lambda: Domain({"": Ordered(0, 1)}), "plain, non-empty text"),
-        (lambda: Domain({'a"b': Ordered(0, 1)}), "plain, non-empty text"),
-        (lambda: Domain({3: Ordered(0, 1)}), "plain, non-empty text"),
-        (lambda: Domain(value=Ordered(0, 1)), "column of every released table"),
-        (lambda: Domain(MOE=Ordered(0, 1)), "column of every released table"),
-        (lambda: Domain(a=Ordered(0, 1), A=Ordered(0, 1)), "differ only by case"),
-        (lambda: Domain({"a": Ordered(0, 1)}, a=Ordered(0, 1)), "declared twice"),
-        (lambda: Domain(a=[1, 2]), "must be an attribute: .* Hierarchy; got list"),
-        (lambda: Domain(a=Ordered(0, 1))["b"], r"no attribute 'b' in the domain; it has \['a'\]"),
+        (lambda: Amount(0, 9, valid=(0, 2**60 + 1)), "domain.number-not-exact"),
+        (lambda: Amount(0, 9, valid=(-(2**60) - 1, 9)), "domain.number-not-exact"),
+        (lambda: Binned([True]), "domain.cut-not-finite"),
+        (lambda: Binned(["1"]), "domain.cut-not-finite"),
+        (lambda: Binned([1]).position(math.inf), "domain.unknown-value"),
+        (lambda: Binned([1]).position("x"), "domain.unknown-value"),
+        (Domain, "domain.attributes-missing"),
+        (lambda: Domain({"": Ordered(0, 1)}), "domain.attribute-name-invalid"),
+        (lambda: Domain({'a"b': Ordered(0, 1)}), "domain.attribute-name-invalid"),
+        (lambda: Domain({3: Ordered(0, 1)}), "domain.attribute-name-invalid"),
+        (lambda: Domain(value=Ordered(0, 1)), "domain.attribute-name-reserved"),
+        (lambda: Domain(MOE=Ordered(0, 1)), "domain.attribute-name-reserved"),
+        (lambda: Domain(a=Ordered(0, 1), A=Ordered(0, 1)), "domain.attribute-name-repeated"),
+        (lambda: Domain({"a": Ordered(0, 1)}, a=Ordered(0, 1)), "domain.attributes-repeated"),
+        (lambda: Domain(a=[1, 2]), "domain.not-an-attribute"),
+        (lambda: Domain(a=Ordered(0, 1))["b"], "domain.unknown-attribute"),
     ],
 )
 def test_bad_domains_are_refused(make, message):
-    with pytest.raises(DomainError, match=message):
+    with refused(message):
         make()
 
 
@@ -352,10 +352,10 @@ def test_a_code_is_found_before_a_label_and_what_has_no_hash_is_neither():
     assert [swapped.position(x) for x in "abcd"] == [0, 1, 2, 2]
     assert Categorical([0, 1]).position(np.int64(1)) == Categorical([0, 1]).position(1.0) == 1
     for value in (["a"], {}, None, float("nan")):
-        with pytest.raises(DomainError, match="neither a code nor a label"):
+        with refused("domain.unknown-value"):
             swapped.position(value)
     for number, flag in ((Categorical([0, 1]), True), (Categorical([False, True]), 1)):
-        with pytest.raises(DomainError, match="neither a code nor a label"):
+        with refused("domain.unknown-value"):
             number.position(flag)
 
 
@@ -396,23 +396,23 @@ def test_a_lookup_is_the_same_however_it_is_written(tmp_path):
 @pytest.mark.parametrize(
     ("lookup", "words"),
     [
-        ({}, "a lookup gives each value of the data its code: {value: code}, pairs, or a CSV file; got {}"),
-        (7, "a lookup gives each value"),
-        ([], "a lookup gives each value"),
-        (["1w", "2e"], "a lookup gives each value"),
-        ([("1", "w", "e")], "a lookup gives each value"),
-        ({"1": None, "2": "e"}, "a lookup gives each value"),
-        ({"1": ["w"], "2": "e"}, "a lookup gives each value"),
-        ([("1", "w"), ("1", "e")], "the values of a lookup are like codes: the code '1' is declared twice"),
-        ({"1": "w", 2: "e"}, "codes are all text, all whole numbers or all true/false; got int, str"),
-        ({1.5: "w", 2: "e"}, "the values of a lookup are like codes"),
-        ({"1": "w", "2": "E"}, r"a lookup gives codes that are not declared: \['E'\]"),
-        ({"1": "w", "2": "e", "3": 1}, r"a lookup gives codes that are not declared: \[1\]"),
-        ({"1": "w"}, r"a lookup leads to none of some declared codes: \['e'\]. Each code needs a value"),
+        ({}, "domain.lookup-invalid"),
+        (7, "domain.lookup-invalid"),
+        ([], "domain.lookup-invalid"),
+        (["1w", "2e"], "domain.lookup-invalid"),
+        ([("1", "w", "e")], "domain.lookup-invalid"),
+        ({"1": None, "2": "e"}, "domain.lookup-invalid"),
+        ({"1": ["w"], "2": "e"}, "domain.lookup-invalid"),
+        ([("1", "w"), ("1", "e")], "domain.lookup-values-invalid"),
+        ({"1": "w", 2: "e"}, "domain.lookup-values-invalid"),
+        ({1.5: "w", 2: "e"}, "domain.lookup-values-invalid"),
+        ({"1": "w", "2": "E"}, "domain.lookup-codes-unknown"),
+        ({"1": "w", "2": "e", "3": 1}, "domain.lookup-codes-unknown"),
+        ({"1": "w"}, "domain.lookup-codes-unused"),
     ],
 )
 def test_what_is_no_lookup_is_refused(lookup, words):
-    with pytest.raises(DomainError, match=words):
+    with refused(words):
         fn.Categorical(["w", "e"], lookup=lookup)
 
 
@@ -420,14 +420,14 @@ def test_files_that_hold_no_lookup_are_refused(tmp_path):
     file = tmp_path / "lookup.csv"
     for text in ("", "value\n1\n", "code\nw\n"):
         file.write_text(text, encoding="utf-8")
-        with pytest.raises(DomainError, match=r"'lookup.csv' needs columns named 'value' and 'code'; it has"):
+        with refused("domain.lookup-file-columns"):
             fn.Categorical(["w"], lookup=file)
     file.write_text("value,code\n1,w\n2\n", encoding="utf-8")
-    with pytest.raises(DomainError, match=r"a lookup gives each value of the data its code"):
+    with refused("domain.lookup-invalid"):
         fn.Categorical(["w"], lookup=file)
-    with pytest.raises(DomainError, match=r"the file of a lookup 'gone.csv' cannot be read: No such file"):
+    with refused("domain.csv-file-unreadable"):
         fn.Categorical(["w"], lookup=tmp_path / "gone.csv")
-    with pytest.raises(DomainError, match="a value of the attribute itself"):
+    with refused("domain.missing-code-is-value"):
         fn.Categorical(["w"], lookup={"1": "w"}, missing={"gone": ["1"]})
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import fitnoise as fn
-from fitnoise.errors import ReleaseError
 from fitnoise.reading import expressions
 from fitnoise.reading.expressions import ask
 from laws import released
+from refused import refused
 
 DOMAIN = fn.Domain({"sex": fn.Categorical(["f", "m"]), "age": fn.Ordered(0, 3), "born in": fn.Categorical(["x", "y"])})
 TABLES = [fn.table("sex", prefix="age", margin=4), fn.table("sex", "born in", margin=3)]
@@ -58,99 +58,97 @@ def test_an_expression_is_what_python_computes(text, by, wanted):
 
 
 HOSTILE = [
-    ("__import__('os').system('true')", "is not known here"),
-    ("count.__globals__", "is not known here"),
-    ("count().__class__", "is not known here"),
-    ("count()._law", "is not known here"),
-    ("other.write('x')", "is not known here"),
-    ("release.count()", "is not known here"),
-    ("other.other.count()", "is not known here"),
-    ("(lambda: count())()", "is not known here"),
-    ("[count() for x in (1, 2)]", "is not known here"),
-    ("count() if True else count()", "is not known here"),
-    ("count() < count()", "is not known here"),
-    ("count()['f']", "is not known here"),
-    ("f'{count()}'", "is not known here"),
-    ("(x := count())", "is not known here"),
-    ("count", "is not known here"),
-    ("'count()'", "is not known here"),
-    ("True", "is not known here"),
-    ("1j * count()", "is not known here"),
-    ("count() ** 2", "is not known here"),
-    ("9 ** 9 ** 9 * count()", "is not known here"),
-    ("count() // 2", "is not known here"),
-    ("~count()", "is not known here"),
-    ("count(sex=open('/etc/passwd'))", "is no value; texts are quoted"),
-    ("count(sex=f)", "is no value; texts are quoted"),
-    ("count(sex=count())", "is no value; texts are quoted"),
-    ("count(sex={[]: 1})", "is no value; texts are quoted"),
-    ("count(**{'sex': 'f'})", "gives arguments that have no name"),
-    ("count(sex='f', sex='m')", "or one twice"),
-    ("count('f')", "gives arguments without a name"),
-    ("count({}, {})", "gives arguments without a name"),
-    ("count(*[{}])", "is no value"),
-    ("mean()", "lacks what it is of"),
-    ("mean(['age'])", r"by their names; got \['age'\]"),
-    ("mean(3)", "by their names; got 3"),
-    ("quantile('age')", "lacks what it is of"),
-    ("quantile('age', 0.5, 'f')", "gives arguments without a name"),
-    ("quantile('age', 'half')", "got 'half'"),
-    ("quantile(['age'], 0.5)", r"by their names; got \['age'\]"),
-    ("quantile('age', 0.5) + 1", "is not known"),
-    ("quantile('age', 0.5) / count()", "is not known"),
-    ("-quantile('age', 0.5)", "is not known"),
-    ("count(by=3)", "asked for by their names; got 3"),
-    ("count(by=[['sex']])", r"asked for by their names; got \['sex'\]"),
-    ("count({3: 4})", "asked for by their names; got 3"),
-    ("count(height=3)", "no attribute 'height'"),
-    ("count(sex=[['f']])", r"\['f'\] is neither a code nor a label"),
-    ("count(sex={'f': 1})", "values are named as"),
-    ("1 + 2", "asks nothing of the release"),
-    ("count() + 1", "added to ratios, not to estimates"),
-    ("1 / count()", "turn both ends over"),
-    ("count() * count()", "no interval of proven coverage"),
-    ("1 / 0 * count()", "'1 / 0' is no finite number"),
-    ("1e400 * count()", "is no finite number"),
-    ("1_000 * count()", "'1_000' is no number here; write it with digits"),
-    ("count() / 0x10", "'0x10' is no number here"),
-    ("2j * count()", "is not known"),
-    ("1e308 * 10 * count()", "is no finite number"),
-    (f"1{'0' * 400} * count()", "is no finite number"),
-    (f"1{'0' * 5000} * count()", "is not an expression"),
-    ("count() / 0", "not divided by 0"),
-    ("count(", "is not an expression"),
-    ("count(); count()", "is not an expression"),
-    ("", "is not an expression"),
-    ("count()\0", "is not an expression"),
-    ("import os", "is not an expression"),
-    ("\ud800", "is not an expression"),
-    ("(" * 500 + "count()" + ")" * 500, "is not an expression"),
-    ("-" * 60 + "count()", "nested more than 50 deep"),
-    ("-" * 9000 + "count()", "(is not an expression|nested more than 50 deep)"),
-    ("+".join(["count()"] * 1000), "nested more than 50 deep"),
-    ("count()" + " " * 10_000, "has 10,007 letters"),
-    (f"count(sex={'[' * 100}{']' * 100})", "nested more than 50 deep"),
+    ("__import__('os').system('true')", "release.unknown-part-of-expression"),
+    ("count.__globals__", "release.unknown-part-of-expression"),
+    ("count().__class__", "release.unknown-part-of-expression"),
+    ("count()._law", "release.unknown-part-of-expression"),
+    ("other.write('x')", "release.unknown-part-of-expression"),
+    ("release.count()", "release.unknown-part-of-expression"),
+    ("other.other.count()", "release.unknown-part-of-expression"),
+    ("(lambda: count())()", "release.unknown-part-of-expression"),
+    ("[count() for x in (1, 2)]", "release.unknown-part-of-expression"),
+    ("count() if True else count()", "release.unknown-part-of-expression"),
+    ("count() < count()", "release.unknown-part-of-expression"),
+    ("count()['f']", "release.unknown-part-of-expression"),
+    ("f'{count()}'", "release.unknown-part-of-expression"),
+    ("(x := count())", "release.unknown-part-of-expression"),
+    ("count", "release.unknown-part-of-expression"),
+    ("'count()'", "release.unknown-part-of-expression"),
+    ("True", "release.unknown-part-of-expression"),
+    ("1j * count()", "release.unknown-part-of-expression"),
+    ("count() ** 2", "release.unknown-part-of-expression"),
+    ("9 ** 9 ** 9 * count()", "release.unknown-part-of-expression"),
+    ("count() // 2", "release.unknown-part-of-expression"),
+    ("~count()", "release.unknown-part-of-expression"),
+    ("count(sex=open('/etc/passwd'))", "release.wrong-value-in-expression"),
+    ("count(sex=f)", "release.wrong-value-in-expression"),
+    ("count(sex=count())", "release.wrong-value-in-expression"),
+    ("count(sex={[]: 1})", "release.wrong-value-in-expression"),
+    ("count(**{'sex': 'f'})", "release.repeated-argument"),
+    ("count(sex='f', sex='m')", "release.repeated-argument"),
+    ("count('f')", "release.argument-without-name"),
+    ("count({}, {})", "release.argument-without-name"),
+    ("count(*[{}])", "release.wrong-value-in-expression"),
+    ("mean()", "release.argument-of-call-missing"),
+    ("mean(['age'])", "release.attribute-not-named"),
+    ("mean(3)", "release.attribute-not-named"),
+    ("quantile('age')", "release.argument-of-call-missing"),
+    ("quantile('age', 0.5, 'f')", "release.argument-without-name"),
+    ("quantile('age', 'half')", "release.wrong-quantile"),
+    ("quantile(['age'], 0.5)", "release.attribute-not-named"),
+    ("quantile('age', 0.5) + 1", ("release.unknown-operation", "release.unknown-part-of-expression")),
+    ("quantile('age', 0.5) / count()", ("release.unknown-operation", "release.unknown-part-of-expression")),
+    ("-quantile('age', 0.5)", ("release.unknown-operation", "release.unknown-part-of-expression")),
+    ("count(by=3)", "release.attribute-not-named"),
+    ("count(by=[['sex']])", "release.attribute-not-named"),
+    ("count({3: 4})", "release.attribute-not-named"),
+    ("count(height=3)", "release.unknown-attribute"),
+    ("count(sex=[['f']])", "release.wrong-selection"),
+    ("count(sex={'f': 1})", "release.wrong-selection"),
+    ("1 + 2", "release.expression-without-estimate"),
+    ("count() + 1", "release.number-added-to-estimate"),
+    ("1 / count()", "release.number-divided-by-estimate"),
+    ("count() * count()", "release.product-of-estimates"),
+    ("1 / 0 * count()", "release.number-not-finite"),
+    ("1e400 * count()", "release.number-not-finite"),
+    ("1_000 * count()", "release.wrong-number-in-expression"),
+    ("count() / 0x10", "release.wrong-number-in-expression"),
+    ("2j * count()", ("release.unknown-operation", "release.unknown-part-of-expression")),
+    ("1e308 * 10 * count()", "release.number-not-finite"),
+    (f"1{'0' * 400} * count()", "release.number-not-finite"),
+    (f"1{'0' * 5000} * count()", "release.not-an-expression"),
+    ("count() / 0", "release.division-by-zero"),
+    ("count(", "release.not-an-expression"),
+    ("count(); count()", "release.not-an-expression"),
+    ("", "release.not-an-expression"),
+    ("count()\0", "release.not-an-expression"),
+    ("import os", "release.not-an-expression"),
+    ("\ud800", "release.not-an-expression"),
+    ("(" * 500 + "count()" + ")" * 500, "release.not-an-expression"),
+    ("-" * 60 + "count()", "release.expression-too-deep"),
+    ("-" * 9000 + "count()", "release.not-an-expression"),
+    ("+".join(["count()"] * 1000), "release.expression-too-deep"),
+    ("count()" + " " * 10_000, "release.expression-too-long"),
+    (f"count(sex={'[' * 100}{']' * 100})", "release.expression-too-deep"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "words"), HOSTILE, ids=lambda x: x[:30])
 def test_all_else_is_refused(text, words):
-    with pytest.raises(ReleaseError, match=words) as told:
+    with refused(words) as told:
         ask(text, *releases())
     assert len(str(told.value)) < 400
 
 
 def test_another_release_is_named_only_where_there_is_one():
-    with pytest.raises(ReleaseError, match=r"'other.count' needs another release"):
+    with refused("release.other-release-missing"):
         ask("other.count() / count()", releases()[0])
 
 
 def test_no_more_numbers_are_made_than_anybody_reads(monkeypatch):
     monkeypatch.setattr("fitnoise.reading.estimates.MOST", 7)
     assert len(ask("count(by='age') / count(by='age')", *releases())) == 4
-    with pytest.raises(
-        ReleaseError, match=r"all with all these are 8 numbers, told apart by \['age', 'sex'\]; at most 7"
-    ):
+    with refused("release.too-many-combinations"):
         ask("count(by='age') - count(by='sex')", *releases())
 
 

@@ -40,6 +40,7 @@ from fitnoise.mechanisms.finite.families import (
 )
 from fitnoise.mechanisms.finite.optimal import best_mechanism, residual_column
 from fitnoise.mechanisms.finite.priors import corner_priors, hit_bound, regularity, uniform
+from refused import refused
 from test_finite_priors import fractions_solved, random_graph, star
 from tolerances import EXACT, SIGNIFICANCE
 
@@ -192,7 +193,7 @@ def test_the_mechanism_of_figure_6b():
     ],
 )
 def test_where_the_paper_has_a_mechanism_and_there_is_none(graph, epsilon, least, where):
-    with pytest.raises(PlanError, match=r"does not exist at ε.*residual-column.*No mechanism was made") as caught:
+    with refused("plan.no-tight-constraints") as caught:
         tight_constraints(graph, epsilon)
     assert least in str(caught.value)
     if where:
@@ -202,7 +203,7 @@ def test_where_the_paper_has_a_mechanism_and_there_is_none(graph, epsilon, least
 @pytest.mark.no_cover
 def test_existence_starts_where_it_starts():
     assert accuracy(tight_constraints(SUM, 0.968133485)).hits().min() > 0
-    with pytest.raises(PlanError, match="does not exist"):
+    with refused("plan.no-tight-constraints"):
         tight_constraints(SUM, 0.968133484)
 
 
@@ -239,7 +240,7 @@ def test_exact_tables_of_rational_alpha(graph, alpha, numerators, denominator):
     assert mechanism.log_ratio() == epsilon
     assert accuracy(mechanism).hits() == pytest.approx([float(x) for x in z], rel=1e-14)
     assert accuracy(mechanism).hit_rate(uniform(graph)) == pytest.approx(float(sum(z)) / graph.n)
-    with pytest.raises(PlanError, match="told apart by more than"):
+    with refused("plan.ratio-above-epsilon"):
         from_integers(graph, epsilon * Fraction(999, 1000), rows)
 
 
@@ -249,7 +250,7 @@ def test_a_table_with_a_negative_entry_is_none():
         [int(Fraction(1, 4) ** int(d) * x * 16) for d, x in zip(row, z, strict=True)] for row in king(3).distances()
     ]
     assert {sum(row) for row in rows} == {31 * 16}
-    with pytest.raises(PlanError, match="below 0"):
+    with refused("plan.weight-row-invalid"):
         from_integers(king(3), 2, rows)
 
 
@@ -261,7 +262,7 @@ def test_existence_comes_and_goes(alpha, exists):
     if exists:
         assert is_private(tight_constraints(NOT_MONOTONE, epsilon))
     else:
-        with pytest.raises(PlanError, match="does not exist"):
+        with refused("plan.no-tight-constraints"):
             tight_constraints(NOT_MONOTONE, epsilon)
 
 
@@ -275,7 +276,7 @@ def test_clipping_a_formal_solution_is_not_private():
     i, j = graph.edges.T
     lost = float(np.abs(logs[i] - logs[j]).max())
     assert lost > 0.82
-    with pytest.raises(PlanError, match=rf"its logarithm is up to {lost:.4f}"):
+    with refused("plan.ratio-above-epsilon"):
         from_integers(graph, 0.8, rows)
 
 
@@ -323,7 +324,7 @@ def test_a_singular_matrix_with_many_solutions():
 
 
 def test_stars_lose_their_centre():
-    with pytest.raises(PlanError, match="does not exist"):
+    with refused("plan.no-tight-constraints"):
         tight_constraints(star(3), 0.69)
     assert accuracy(tight_constraints(star(3), 0.7)).hits()[0] < 0.01
     at = residual_column(star(3), math.log(2), uniform(star(3)))
@@ -511,7 +512,7 @@ def test_systems_and_programs_are_private_on_random_graphs(rng):
             assert accuracy(mechanism).hits() == pytest.approx(z.x, abs=1e-9)
             made += 1
         else:
-            with pytest.raises(PlanError, match="does not exist"):
+            with refused("plan.no-tight-constraints"):
                 tight_constraints(graph, epsilon)
     assert 5 < made < 30
 
@@ -567,7 +568,7 @@ def test_components_are_not_mixed_by_what_uses_distances():
     assert (np.asarray(graph.distances())[:, kept] == np.inf)[table[:, kept] == 0].all()
     assert is_private(residual_column(graph, 0.6, np.full(5, 0.2)).mechanism)
     assert is_private(optimal.optimal(graph, 0.6, np.full(5, 0.2)).mechanism)
-    with pytest.raises(PlanError, match="components"):
+    with refused("plan.graph-not-connected"):
         distance_kernel(graph, 0.6)
 
 
@@ -663,7 +664,7 @@ def test_large_boxes_are_solved_by_their_bands(monkeypatch):
     assert (hops(sum_query(30, 5)) == steps).all()
     by_bands = tight_constraints(query, 1)
     assert by_bands.probabilities() == pytest.approx(by_matrix.probabilities(), abs=1e-12)
-    with pytest.raises(PlanError, match="does not exist"):
+    with refused("plan.no-tight-constraints"):
         tight_constraints(query, 0.5)
 
 
@@ -678,30 +679,30 @@ def test_the_least_weights_are_some():
 @pytest.mark.parametrize(
     ("values", "codes", "columns", "residual", "at", "broken"),
     [
-        ((1, 2), [[0, 1]], (1,), (0,), 0, "do not fit"),
-        ((1, 2), [[0, 1]], (1, 1), (0, 0), 0, "do not fit"),
-        ((1, 2), [[0, 1]], (1, 1), (0,), 2, "do not fit"),
-        ((1, 2), [[0, 1]], (1, 1), (0,), -1, "do not fit"),
-        ((1, 2), [[0, 2]], (1, 1), (0,), 0, "do not fit"),
-        ((1, 2), [[0, -1]], (1, 1), (0,), 0, "do not fit"),
-        ((1, -2), [[0, 1]], (1, 1), (9,), 0, "below 0"),
-        ((1, 2), [[0, 1]], (1, -1), (9,), 0, "below 0"),
-        ((1, 2), [[0, 1]], (1, 1), (-2,), 0, "below 0"),
-        ((1, 2), [[0, 1], [1, 1]], (1, 1), (0, 0), 0, "one positive sum"),
-        ((0, 0), [[0, 1]], (1, 1), (0,), 0, "one positive sum"),
-        ((1.0, 2.0), [[0, 1]], (1, 1), (0,), 0, "Python's own"),
-        ((1, 2), [[0, 1]], (1, True), (0,), 0, "Python's own"),
+        ((1, 2), [[0, 1]], (1,), (0,), 0, "plan.weights-parts-misfit"),
+        ((1, 2), [[0, 1]], (1, 1), (0, 0), 0, "plan.weights-parts-misfit"),
+        ((1, 2), [[0, 1]], (1, 1), (0,), 2, "plan.weights-parts-misfit"),
+        ((1, 2), [[0, 1]], (1, 1), (0,), -1, "plan.weights-parts-misfit"),
+        ((1, 2), [[0, 2]], (1, 1), (0,), 0, "plan.weights-parts-misfit"),
+        ((1, 2), [[0, -1]], (1, 1), (0,), 0, "plan.weights-parts-misfit"),
+        ((1, -2), [[0, 1]], (1, 1), (9,), 0, "plan.weight-negative"),
+        ((1, 2), [[0, 1]], (1, -1), (9,), 0, "plan.weight-negative"),
+        ((1, 2), [[0, 1]], (1, 1), (-2,), 0, "plan.weight-negative"),
+        ((1, 2), [[0, 1], [1, 1]], (1, 1), (0, 0), 0, "plan.weight-sums-differ"),
+        ((0, 0), [[0, 1]], (1, 1), (0,), 0, "plan.weight-sums-differ"),
+        ((1.0, 2.0), [[0, 1]], (1, 1), (0,), 0, "plan.weights-not-python-integers"),
+        ((1, 2), [[0, 1]], (1, True), (0,), 0, "plan.weights-not-python-integers"),
     ],
 )
 def test_weights_that_are_none_are_refused(values, codes, columns, residual, at, broken):
-    with pytest.raises(PlanError, match=broken):
+    with refused(broken):
         Weights(values, np.array(codes), columns, residual, at)
 
 
 def test_weights_that_could_wrap_around_are_refused():
     """Values alike to a part of 2⁻³² are proven to be; their products modulo 2⁶⁴ are 2³² and 0."""
     z = np.int64(2**32)
-    with pytest.raises(PlanError, match="Python's own"):
+    with refused("plan.weights-not-python-integers"):
         Weights((2**32 + 1, 2**32, 7, 7), np.array([[0, 1, 1], [1, 0, 1]]), (z, z, 0), (0, 0), 2)
 
 
@@ -715,17 +716,17 @@ def test_rows_are_brought_to_one_sum():
 @pytest.mark.parametrize(
     ("rows", "broken"),
     [
-        ([], "rows of whole numbers"),
-        ([[]], "rows of whole numbers"),
-        ([[1, 2], [1]], "rows of whole numbers"),
-        ([[1, 0.5]], "rows of whole numbers"),
-        ([[True, 1]], "rows of whole numbers"),
-        ([[1, -1, 3]], "below 0"),
-        ([[1, 2], [0, 0]], "below 0"),
+        ([], "plan.weights-not-rows"),
+        ([[]], "plan.weights-not-rows"),
+        ([[1, 2], [1]], "plan.weights-not-rows"),
+        ([[1, 0.5]], "plan.weights-not-rows"),
+        ([[True, 1]], "plan.weights-not-rows"),
+        ([[1, -1, 3]], "plan.weight-row-invalid"),
+        ([[1, 2], [0, 0]], "plan.weight-row-invalid"),
     ],
 )
 def test_rows_that_are_none_are_refused(rows, broken):
-    with pytest.raises(PlanError, match=broken):
+    with refused(broken):
         from_rows(rows)
 
 
@@ -735,7 +736,7 @@ def test_rows_with_too_many_different_sums_are_refused(monkeypatch):
     monkeypatch.setattr("fitnoise.kernel.designs.weights.BITS_LIMIT", bits)
     assert is_private(from_integers(path(2), 1, rows))
     monkeypatch.setattr("fitnoise.kernel.designs.weights.BITS_LIMIT", bits - 1)
-    with pytest.raises(PlanError, match="too many different sums"):
+    with refused("plan.weight-sums-too-different"):
         from_rows(rows)
 
 
@@ -804,7 +805,7 @@ def test_rows_are_found_by_their_label(small):
     assert small.row(3) == small.weights.row(3)
     assert tight_constraints(king(3), 1.5).row((1, 2)) == tight_constraints(king(3), 1.5).weights.row(5)
     for unknown in (7, -1, "3", None, [7]):
-        with pytest.raises(WorkloadError, match="no result of the query") as caught:
+        with refused("workload.unknown-result") as caught:
             small.row(unknown)
         assert "7" not in str(caught.value)
         assert caught.value.__context__ is None
@@ -899,17 +900,17 @@ def test_results_that_are_no_numbers_have_no_errors():
     assert choice.mechanism.family == "tight constraints"
     assert all(c.mae is None for c in choice.candidates)
     assert next(c for c in choice.candidates if c.family == "staircase").gain is None
-    with pytest.raises(WorkloadError, match="no numbers"):
+    with refused("workload.errors-need-numbers"):
         accuracy(choice.mechanism).absolute_errors()
 
 
 def test_someone_else_may_certify():
     assert tight_constraints(path(3), 1.0, certify=lambda graph, epsilon: True).outputs == 3
-    with pytest.raises(PlanError, match="does not exist"):
+    with refused("plan.no-tight-constraints"):
         tight_constraints(path(3), 1.0, certify=lambda graph, epsilon: False)
-    with pytest.raises(PlanError, match="is open"):
+    with refused("plan.tight-constraints-undecided"):
         tight_constraints(path(3), 1.0, certify=lambda graph, epsilon: None)
-    with pytest.raises(PlanError, match="proven to be below 0"):
+    with refused("plan.existence-contradicted"):
         tight_constraints(sum_query(3, 5), 0.6, certify=lambda graph, epsilon: True)
     choice = best_mechanism(path(3), 1.0, uniform(path(3)), certify=lambda graph, epsilon: False)
     assert choice.mechanism.family == "residual column"
@@ -929,21 +930,21 @@ EVERYTHING = [
 @pytest.mark.parametrize("epsilon", [0, -0.5, math.nan, 1000, "1"])
 @pytest.mark.parametrize("make", EVERYTHING)
 def test_epsilons_that_are_none_are_refused(make, epsilon):
-    with pytest.raises(WorkloadError, match="epsilon is"):
+    with refused("workload.epsilon-not-a-number", "workload.epsilon-out-of-range"):
         make(path(3), epsilon)
 
 
 @pytest.mark.parametrize("make", [tight_constraints, *FAMILIES, lambda g, e: residual_column(g, e, uniform(g))])
 def test_graphs_too_large_for_a_table_are_refused(make):
-    with pytest.raises(PlanError, match=r"5000 results.*No mechanism was made|5000 results.*Nothing was made"):
+    with refused("plan.too-many-results-for-matrix", "plan.too-many-results-for-table"):
         make(path(5000), 1.0)
 
 
 def test_programs_too_large_are_refused(monkeypatch):
-    with pytest.raises(PlanError, match=r"101 results.*at most 100"):
+    with refused("plan.too-many-results-for-program"):
         optimal.optimal(path(101), 1.0, uniform(path(101)))
     monkeypatch.setattr(optimal, "CELLS_LIMIT", 10)
-    with pytest.raises(PlanError, match=r"at most 10\. Take a prior with more symmetry"):
+    with refused("plan.too-many-different-results"):
         residual_column(path(30), 1.0, uniform(path(30)))
 
 
@@ -951,30 +952,30 @@ def test_programs_too_large_are_refused(monkeypatch):
 @pytest.mark.parametrize(
     ("labels", "error", "broken"),
     [
-        (["a", "b"], WorkloadError, "whole numbers"),
-        ([0, 0.5], WorkloadError, "whole numbers"),
-        ([0, 2**40], WorkloadError, "whole numbers"),
-        ([(0, 1), (0,)], WorkloadError, "whole numbers"),
-        ([0, 10_000], PlanError, "10001 points"),
+        (["a", "b"], WorkloadError, "workload.noise-needs-integers"),
+        ([0, 0.5], WorkloadError, "workload.noise-needs-integers"),
+        ([0, 2**40], WorkloadError, "workload.noise-needs-integers"),
+        ([(0, 1), (0,)], WorkloadError, "workload.noise-needs-integers"),
+        ([0, 10_000], PlanError, "plan.box-too-large"),
     ],
 )
 def test_noise_needs_whole_numbers_that_are_not_far_apart(make, labels, error, broken):
-    with pytest.raises(error, match=broken):
+    with refused(broken):
         make(from_edges(2, [(0, 1)], labels), 1.0)
 
 
 @pytest.mark.parametrize("gain", [np.ones(3), np.ones((2, 3)), np.full((3, 3), math.nan), "gain", np.ones((3, 0))])
 def test_gains_that_are_none_are_refused(gain):
     for use in (optimal.optimal, best_mechanism):
-        with pytest.raises(WorkloadError, match="a gain is"):
+        with refused("workload.gain-shape"):
             use(path(3), 1.0, uniform(path(3)), gain)
-    with pytest.raises(WorkloadError, match="a gain is"):
+    with refused("workload.gain-shape"):
         accuracy(geometric(path(3), 1.0)).remap(uniform(path(3)), gain)
 
 
 def test_programs_guess_results():
     for use in (optimal.optimal, best_mechanism):
-        with pytest.raises(WorkloadError, match="2 columns"):
+        with refused("workload.gain-not-square"):
             use(path(3), 1.0, uniform(path(3)), np.ones((3, 2)))
 
 
@@ -982,29 +983,29 @@ def test_programs_guess_results():
 def test_priors_that_are_none_are_refused(prior):
     mechanism = accuracy(geometric(path(3), 1.0))
     for use in (mechanism.hit_rate, mechanism.mae, mechanism.leakage, mechanism.remap, mechanism.posteriors):
-        with pytest.raises(WorkloadError, match="prior"):
+        with refused("workload.prior-not-probabilities", "workload.prior-shape", "workload.prior-sum"):
             use(prior)
     for make in (residual_column, optimal.optimal, best_mechanism):
-        with pytest.raises(WorkloadError, match="prior"):
+        with refused("workload.prior-not-probabilities", "workload.prior-shape", "workload.prior-sum"):
             make(path(3), 1.0, prior)
 
 
 @pytest.mark.parametrize("guesses", [[0, 1], [0, 1, 3], [0, -1, 1], [0.0, 1.0, 2.0], [[0, 1, 2]]])
 def test_remaps_that_are_none_are_refused(guesses):
-    with pytest.raises(WorkloadError, match="a remap gives"):
+    with refused("workload.remap-shape"):
         accuracy(geometric(path(3), 1.0)).hits(guesses)
 
 
 def test_tables_that_do_not_fit_are_refused():
     weights = from_rows([[1, 1], [1, 1]])
     for answers in ([0], [0, 2], [-1, 0]):
-        with pytest.raises(PlanError, match="do not fit the query"):
+        with refused("plan.weights-misfit-query"):
             FiniteMechanism(path(2), Fraction(1), "given", weights, np.array(answers))
-    with pytest.raises(PlanError, match="do not fit the query"):
+    with refused("plan.weights-misfit-query"):
         from_integers(path(3), 1, [[1, 1], [1, 1]])
-    with pytest.raises(WorkloadError, match="say in `answers`"):
+    with refused("workload.answers-not-given"):
         from_integers(path(2), 1, [[1, 1, 1], [1, 1, 1]])
-    with pytest.raises(PlanError, match="nothing bounds it"):
+    with refused("plan.ratio-above-epsilon"):
         from_integers(path(2), 1, [[1, 0], [1, 1]])
 
 
@@ -1013,12 +1014,12 @@ def test_a_proven_bound_may_be_reached_and_not_passed():
     low, high = bound.denominator, bound.numerator
     reached = from_integers(path(2), 1, [[low, high], [high, low]])
     assert (reached.largest_ratio, reached.log_ratio()) == (bound, 1)
-    with pytest.raises(PlanError, match=r"told apart by more than.*its logarithm is up to 1\."):
+    with refused("plan.ratio-above-epsilon"):
         from_integers(path(2), 1, [[low, high + 1], [high + 1, low]])
 
 
 def test_tables_of_floats_that_are_far_from_private_are_refused():
-    with pytest.raises(PlanError, match="rounding would cost"):
+    with refused("plan.rounding-costs-too-much"):
         from_probabilities(path(2), Fraction(1), np.eye(2), "given", [0, 1])
     rough = tight_constraints(path(4), 1.0).probabilities() * (1 + 1e-9 * np.array([[1], [-1], [1], [-1]]))
     mended = from_probabilities(path(4), Fraction(1), rough, "given", np.arange(4))

@@ -16,7 +16,7 @@ from scipy import stats
 import fitnoise as fn
 from designs import remade
 from door import Replay
-from fitnoise.errors import BudgetExceeded, CapExceeded, DataError, PlanError, ReleaseError, SpecError, WorkloadError
+from fitnoise.errors import BudgetExceeded, PlanError
 from fitnoise.interfaces.cli import main
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel import noise
@@ -43,6 +43,7 @@ from fitnoise.reading import release as releases
 from fitnoise.reading.files import write_parquet
 from fitnoise.request.documents import Spec, json_schema
 from laws import answered
+from refused import refused
 
 SIGNIFICANCE = 1e-6
 NOTHING = "Nothing was measured and nothing was charged"
@@ -136,16 +137,14 @@ def test_how_many_people_and_counts_there_may_be():
     for people in (1, 2**62):
         assert FiniteQuery.count("q", people=people, epsilon=1).people == people
     for people in (0, 2**62 + 1, True, 1.0):
-        with pytest.raises(WorkloadError, match="from 1 to 2"):
+        with refused("workload.people-out-of-range"):
             FiniteQuery("q", "count", people, Fraction(1))
     for name in (5, "", " q", "q\n"):
-        with pytest.raises(WorkloadError, match="needs a printable name"):
+        with refused("workload.question-name-not-printable"):
             FiniteQuery(name, "count", 3, Fraction(1))
     for count, good in ((1, False), (2, True), (16, True), (17, False)):
         where = [{"kids": i % 4} for i in range(count)]
-        with (
-            contextlib.nullcontext() if good else pytest.raises(WorkloadError, match="a condition each, from two to 16")
-        ):
+        with contextlib.nullcontext() if good else refused("workload.conditions-out-of-range"):
             assert len(FiniteQuery.counts("q", where=where, **ASK).where) == count
 
 
@@ -196,7 +195,7 @@ def test_what_a_graph_depends_on(query, domain, of, shape):
 
 def test_where_only_one_answer_is_possible_none_is_asked_for():
     for query in (QUESTIONS["all"], FiniteQuery.sum("q", "one", **ASK)):
-        with pytest.raises(WorkloadError, match="follows from the number of records"):
+        with refused("workload.answer-already-public"):
             query.shape(fn.Domain(one=fn.Ordered(7, 7)), SWAPPED)
     assert FiniteQuery.sum("q", "one", **ASK).shape(fn.Domain(one=fn.Ordered(7, 7)), Adjacency()) == ("sum", 0, 84, 7)
 
@@ -224,9 +223,9 @@ def test_a_step_costs_its_share_of_what_a_unit_may():
     assert left_out.steps(Adjacency(fn.PrivacyUnit("person", 3))) == 3
     assert (QUESTIONS["sum"].record_epsilon(three), left_out.record_epsilon(three)) == (EPSILON / 3, EPSILON)
     many = Adjacency(fn.PrivacyUnit("person", 2 * 10**6))
-    with pytest.raises(WorkloadError, match="one of the 2,000,000 records of a unit"):
+    with refused("workload.epsilon-per-record-too-small"):
         QUESTIONS["sum"].graph(DOMAIN, many)
-    with pytest.raises(WorkloadError, match="has 13 results, and its prior 2 numbers"):
+    with refused("workload.prior-misfits-results"):
         replace(QUESTIONS["count"], prior=(0.5, 0.5)).graph(DOMAIN, Adjacency())
 
 
@@ -280,7 +279,11 @@ def test_results_are_as_many_as_are_planned_for(monkeypatch):
         for limit, good in ((most, True), (most - 1, False)):
             monkeypatch.setattr(questions, "RESULTS_LIMIT", limit)
             questions.graph_of.cache_clear()
-            with contextlib.nullcontext() if good else pytest.raises(WorkloadError, match="at most"):
+            with (
+                contextlib.nullcontext()
+                if good
+                else refused("workload.counts-too-many-results", "workload.sum-too-fine")
+            ):
                 assert questions.graph_of(shape).n == most
     for limit, results in ((15, 15), (14, 25)):
         monkeypatch.setattr(questions, "RESULTS_LIMIT", 25)
@@ -299,7 +302,7 @@ def test_as_many_records_as_are_declared(records, added, swapped):
     """Or fewer, where they can come and go."""
     counts = [np.array([records, 0, 0])]
     for of, good in ((Adjacency(), added), (SWAPPED, swapped)):
-        with contextlib.nullcontext() if good else pytest.raises(DataError, match=rf"{NOTHING}"):
+        with contextlib.nullcontext() if good else refused("data.people-misfits-data"):
             assert QUESTIONS["count"].answer(DOMAIN, of, counts) == 0
             by_debt = [records, 0, 0, 0]
             assert QUESTIONS["median"].records(DOMAIN, of, [np.array(by_debt)]) == by_debt
@@ -311,20 +314,20 @@ def test_conditions_and_priors_in_one_form():
     assert query.prior == (1.0, 0.5)
     assert FiniteQuery.count("q", prior=[1, 0], **ASK).prior == (1.0, 0.0)
     for prior in ([], [-0.1, 1.1], [math.nan], [math.inf], ["x"], 3):
-        with pytest.raises(WorkloadError, match="a prior is a list of probabilities"):
+        with refused("workload.question-prior-invalid"):
             FiniteQuery("q", "count", 3, Fraction(1), prior=prior)
     for where in (((("kids", (1,)), ("kids", (2,))),), ((("kids", ()),),)):
-        with pytest.raises(WorkloadError, match="each attribute once, with one value or more"):
+        with refused("workload.condition-attribute-twice"):
             FiniteQuery("q", "count", 3, Fraction(1), where=where)
 
 
 def test_people_out_of_bounds_are_refused_without_their_number(rng):
     query = QUESTIONS["sum"]
     records = list(people(rng, PEOPLE + 1).itertuples(index=False, name=None))
-    with pytest.raises(DataError, match=rf"at most 12 records.*another number.*{NOTHING}") as caught:
+    with refused("data.people-misfits-data") as caught:
         query.answer(DOMAIN, Adjacency(), counted(query, records))
     assert "13" not in str(caught.value)
-    with pytest.raises(DataError, match="exactly 12 records"):
+    with refused("data.people-misfits-data"):
         query.answer(DOMAIN, Adjacency(REPLACE, drops=False), counted(query, records[:11]))
     assert query.answer(DOMAIN, Adjacency(REPLACE, drops=True), counted(query, records[:11])) == naive(
         "sum", records[:11]
@@ -334,36 +337,39 @@ def test_people_out_of_bounds_are_refused_without_their_number(rng):
 @pytest.mark.parametrize(
     ("make", "error"),
     [
-        (lambda: FiniteQuery.count(" x", **ASK), "printable name"),
-        (lambda: FiniteQuery.count("x", people=0, epsilon=1), "whole number from 1 to 2\\^62; got 0"),
-        (lambda: FiniteQuery.count("x", people=True, epsilon=1), "whole number from 1 to 2\\^62; got True"),
-        (lambda: FiniteQuery.count("x", people=5, epsilon=0), "0"),
-        (lambda: FiniteQuery.count("x", people=5, epsilon=-1), "-1"),
+        (lambda: FiniteQuery.count(" x", **ASK), "workload.question-name-not-printable"),
+        (lambda: FiniteQuery.count("x", people=0, epsilon=1), "workload.people-out-of-range"),
+        (lambda: FiniteQuery.count("x", people=True, epsilon=1), "workload.people-out-of-range"),
+        (lambda: FiniteQuery.count("x", people=5, epsilon=0), "workload.epsilon-out-of-range"),
+        (lambda: FiniteQuery.count("x", people=5, epsilon=-1), "workload.epsilon-out-of-range"),
         (
             lambda: FiniteQuery("x", "mode", 5, Fraction(1)),
-            "'count', 'counts', 'sum', 'median', 'quantile', 'left_out'; got 'mode'",
+            "workload.unknown-question-kind",
         ),
-        (lambda: FiniteQuery.count("x", aim="luck", **ASK), "got 'luck'"),
-        (lambda: FiniteQuery("x", "sum", 5, Fraction(1)), "a sum needs an attribute"),
-        (lambda: FiniteQuery("x", "count", 5, Fraction(1), "kids"), "a count takes no attribute"),
-        (lambda: FiniteQuery.counts("x", where=[{"state": "CA"}], **ASK), "from two to 16"),
-        (lambda: FiniteQuery.count("x", where={"state": []}, **ASK), "one value or more"),
-        (lambda: FiniteQuery("x", "count", 5, Fraction(1), None, ((), ())), "takes one condition"),
-        (lambda: FiniteQuery.count("x", people=2**62 + 1, epsilon=1), "from 1 to 2\\^62"),
-        (lambda: FiniteQuery.counts("x", where=[{"kids": 1}] * 17, **ASK), "from two to 16"),
-        (lambda: FiniteQuery.count("x", people=5, epsilon="abc"), "epsilon is a str"),
-        (lambda: FiniteQuery.count("x", people=5, epsilon=math.nan), "epsilon is nan"),
-        (lambda: FiniteQuery.count("x", prior="abc", **ASK), "list of probabilities"),
-        (lambda: FiniteQuery.count("x", prior=[math.nan, 1], **ASK), "list of probabilities"),
-        (lambda: FiniteQuery.count("x", prior=[-1, 2], **ASK), "list of probabilities"),
-        (lambda: FiniteQuery.count("x", prior=[], **ASK), "list of probabilities"),
-        (lambda: FiniteQuery("x", "count", 5, Fraction(1), None, ((("a", [1]), ("a", ["x"])),)), "attribute once"),
-        (lambda: FiniteQuery.left_out("x", where=((("a", [1]),),), **ASK), "left_out takes no condition"),
-        (lambda: FiniteQuery("x", "left_out", 5, Fraction(1), "a"), "left_out takes no attribute"),
+        (lambda: FiniteQuery.count("x", aim="luck", **ASK), "workload.unknown-question-kind"),
+        (lambda: FiniteQuery("x", "sum", 5, Fraction(1)), "workload.question-needs-attribute"),
+        (lambda: FiniteQuery("x", "count", 5, Fraction(1), "kids"), "workload.question-takes-no-attribute"),
+        (lambda: FiniteQuery.counts("x", where=[{"state": "CA"}], **ASK), "workload.conditions-out-of-range"),
+        (lambda: FiniteQuery.count("x", where={"state": []}, **ASK), "workload.condition-attribute-twice"),
+        (lambda: FiniteQuery("x", "count", 5, Fraction(1), None, ((), ())), "workload.several-conditions"),
+        (lambda: FiniteQuery.count("x", people=2**62 + 1, epsilon=1), "workload.people-out-of-range"),
+        (lambda: FiniteQuery.counts("x", where=[{"kids": 1}] * 17, **ASK), "workload.conditions-out-of-range"),
+        (lambda: FiniteQuery.count("x", people=5, epsilon="abc"), "workload.epsilon-not-a-number"),
+        (lambda: FiniteQuery.count("x", people=5, epsilon=math.nan), "workload.epsilon-out-of-range"),
+        (lambda: FiniteQuery.count("x", prior="abc", **ASK), "workload.question-prior-invalid"),
+        (lambda: FiniteQuery.count("x", prior=[math.nan, 1], **ASK), "workload.question-prior-invalid"),
+        (lambda: FiniteQuery.count("x", prior=[-1, 2], **ASK), "workload.question-prior-invalid"),
+        (lambda: FiniteQuery.count("x", prior=[], **ASK), "workload.question-prior-invalid"),
+        (
+            lambda: FiniteQuery("x", "count", 5, Fraction(1), None, ((("a", [1]), ("a", ["x"])),)),
+            "workload.condition-attribute-twice",
+        ),
+        (lambda: FiniteQuery.left_out("x", where=((("a", [1]),),), **ASK), "workload.left-out-with-condition"),
+        (lambda: FiniteQuery("x", "left_out", 5, Fraction(1), "a"), "workload.question-takes-no-attribute"),
     ],
 )
 def test_questions_that_are_none_are_refused(make, error):
-    with pytest.raises(WorkloadError, match=error):
+    with refused(error):
         make()
 
 
@@ -381,24 +387,27 @@ def test_persons_of_whom_records_are_left_out_are_a_question_of_those_by_an_id()
         assert query.steps(by_id.of(fn.PrivacyUnit())) == 1
         assert query.steps(by_id.of(fn.PrivacyUnit("home", 9))) == 9
         assert query.steps(by_id.of(fn.PrivacyUnit("home", 9, fn.Neighbours.REPLACE_ONE))) == 18
-    with pytest.raises(SpecError, match=r"'x' asks of how many persons.*without an id nobody knows.*give the privacy"):
+    with refused("spec.left-out-question-needs-id"):
         fn.Publication(workload(), fn.PrivacyUnit("person", 2), finite=(query,))
 
 
 @pytest.mark.parametrize(
     ("query", "error"),
     [
-        (FiniteQuery.sum("x", "state", **ASK), "adds up 'state', which must be an ordered attribute"),
-        (FiniteQuery.median("x", "state", **ASK), "median of 'state', which has no order"),
-        (FiniteQuery.sum("x", "age", **ASK), "'age', which is not in the domain"),
-        (FiniteQuery.count("x", where={"age": 1}, **ASK), "'age', which is not in the domain"),
-        (FiniteQuery.count("x", where={"state": "WA"}, **ASK), "WA"),
-        (FiniteQuery.counts("x", where=[{"state": s} for s in ["CA", "NY"]] * 5, people=9, epsilon=1), "results"),
-        (FiniteQuery.sum("x", "kids", people=10**9, epsilon=1), "at most 2,147,483,647"),
+        (FiniteQuery.sum("x", "state", **ASK), "workload.sum-needs-ordered"),
+        (FiniteQuery.median("x", "state", **ASK), "workload.quantile-needs-order"),
+        (FiniteQuery.sum("x", "age", **ASK), "workload.question-unknown-attribute"),
+        (FiniteQuery.count("x", where={"age": 1}, **ASK), "workload.question-unknown-attribute"),
+        (FiniteQuery.count("x", where={"state": "domain.unknown-value"}, **ASK), "domain.unknown-value"),
+        (
+            FiniteQuery.counts("x", where=[{"state": s} for s in ["CA", "NY"]] * 5, people=9, epsilon=1),
+            "workload.counts-too-many-results",
+        ),
+        (FiniteQuery.sum("x", "kids", people=10**9, epsilon=1), "workload.sum-too-fine"),
     ],
 )
 def test_questions_that_cannot_be_asked_of_the_domain_are_refused(query, error):
-    with pytest.raises(fn.FitnoiseError, match=error):
+    with refused(error):
         fn.plan(workload(), finite=[query])
 
 
@@ -406,7 +415,7 @@ def test_missing_values_are_counted_and_not_added_up():
     domain = fn.Domain(hours=fn.Ordered(0, 3, missing={"unknown": [9]}, absent="unknown", outside="unknown"))
     FiniteQuery.count("x", where={"hours": {"values": ["unknown", 1]}}, **ASK).check(domain)
     for query in (FiniteQuery.sum("x", "hours", **ASK), FiniteQuery.median("x", "hours", **ASK)):
-        with pytest.raises(WorkloadError, match=f"the {query.question} of 'hours', which has cells for missing values"):
+        with refused("workload.question-about-missing-category"):
             query.check(domain)
 
 
@@ -414,20 +423,20 @@ def test_questions_about_more_cells_than_are_counted_for_one_are_refused():
     query = FiniteQuery.count("x", where={"a": 1, "b": 1}, **ASK)
     half = MARGIN_CELLS // 2
     query.check(fn.Domain(a=fn.Ordered(1, half), b=fn.Ordered(0, 1)))
-    with pytest.raises(WorkloadError, match="4,194,306 joint cells; at most 4,194,304"):
+    with refused("workload.question-too-many-cells"):
         query.check(fn.Domain(a=fn.Ordered(0, half), b=fn.Ordered(0, 1)))
 
 
 def test_priors_and_aims_are_checked_before_anything():
-    with pytest.raises(WorkloadError, match=r"37 results, and its prior 2 numbers"):
+    with refused("workload.prior-misfits-results"):
         fn.plan(workload(), finite=[replace(QUESTIONS["sum"], prior=(0.5, 0.5))])
-    with pytest.raises(WorkloadError, match="sum to"):
+    with refused("workload.prior-sum"):
         fn.plan(workload(), finite=[replace(QUESTIONS["sum"], prior=(1.0,) * 37)])
-    with pytest.raises(WorkloadError, match="1,000,000,000,000 records of a unit"):
+    with refused("workload.epsilon-per-record-too-small"):
         fn.plan(workload(), unit=fn.PrivacyUnit("person", 10**12), finite=[QUESTIONS["sum"]])
     letters = fn.Workload(fn.Domain(size=fn.Binned([1, 2])), [fn.table("size", margin=9)])
     median = FiniteQuery.median("m", "size", aim=Aim.MEAN_ABSOLUTE_ERROR, people=5, epsilon=1)
-    with pytest.raises(WorkloadError, match="results that are numbers"):
+    with refused("workload.aim-needs-numbers"):
         fn.plan(letters, finite=[median])
 
 
@@ -576,7 +585,7 @@ def test_a_unit_of_several_records_pays_what_was_asked():
 
 def test_a_cap_is_for_everything_and_a_budget_for_the_tables(plan):
     assert small(cap=fn.Budget(rho=plan.exact_rho)).hash != plan.hash
-    with pytest.raises(CapExceeded, match=r"with the finite answers ρ = .*smaller ε.*No plan was made"):
+    with refused("plan.questions-exceed-cap"):
         small(cap=fn.Budget(rho=plan.exact_rho * Fraction(999, 1000)))
     spent = small(budget=fn.Budget(rho=Fraction(1, 50)))
     tables = spent.exact_rho - sum(e**2 / 2 for e in spent.finite_epsilons)
@@ -615,24 +624,24 @@ def test_margins_of_several_answers_hold_at_once(plan):
             assert a.rank_moe > before.rank_moe
     assert sum(a.rank_moe is not None for a in together.values()) == 1
     assert release.finite_at(each) == together
-    with pytest.raises(WorkloadError, match="confidence"):
+    with refused("workload.confidence-out-of-range"):
         release.finite_at(1.5)
 
 
 def test_a_plan_without_its_mechanisms_is_refused(plan):
-    with pytest.raises(PlanError, match="not those of its questions"):
+    with refused("plan.mechanism-count"):
         remade(plan, finite=plan.finite[:2])
-    with pytest.raises(PlanError, match="not those of its questions"):
+    with refused("plan.mechanism-of-another-question"):
         remade(plan, finite=plan.finite[::-1])
     document = json.loads(plan.to_json())
     document["finite"] = []
-    with pytest.raises(PlanError, match="one mechanism for each question"):
+    with refused("plan.mechanism-count"):
         Plan.from_json(json.dumps(document))
 
 
 def test_a_dearer_mechanism_is_not_taken_for_the_question(plan):
     dear = choose(replace(QUESTIONS["sum"], epsilon=Fraction(2)), DOMAIN, Adjacency()).mechanism
-    with pytest.raises(PlanError, match="not those of its questions"):
+    with refused("plan.mechanism-of-another-question"):
         remade(plan, finite=(dear, *plan.finite[1:]))
 
 
@@ -641,7 +650,7 @@ def test_labels_are_not_taken_on_trust(plan, tmp_path, rng, monkeypatch):
     mechanism = plan.finite[0]
     labels = (0, 36, *range(1, 36))
     moved = replace(mechanism, graph=finite.QueryGraph(labels, mechanism.graph.structure))
-    with pytest.raises(PlanError, match="not those of its questions"):
+    with refused("plan.mechanism-of-another-question"):
         remade(plan, finite=(moved, *plan.finite[1:]))
 
 
@@ -662,26 +671,26 @@ def test_rows_of_different_sums_are_refused_without_a_table():
     query = FAMILIES["large"][0]
     document = documents.document(choose(query, DOMAIN, Adjacency()).mechanism)
     graph = query.graph(DOMAIN, Adjacency())
-    with pytest.raises(PlanError, match="number of tries"):
+    with refused("plan.unequal-row-sums"):
         documents.read(graph, Fraction(3), document | {"alpha": "7/8", "weights": [[1, 9001]]})
 
 
 def test_names_are_given_once_and_free_is_not_asked_for():
-    with pytest.raises(SpecError, match="'state' is given twice"):
+    with refused("spec.name-twice"):
         fn.plan(workload(), finite=[replace(QUESTIONS["sum"], name="state")])
-    with pytest.raises(SpecError, match="'kids' is given twice"):
+    with refused("spec.name-twice"):
         fn.plan(workload(), finite=[QUESTIONS["sum"], QUESTIONS["sum"]])
     first = fn.plan(workload())
     more = fn.Publication(fn.Workload(DOMAIN, [fn.table("debt", margin=9)]), finite=(QUESTIONS["sum"],))
-    with pytest.raises(PlanError, match="costs its own ε"):
+    with refused("plan.free-with-question"):
         fn.free(more, [first])
-    with pytest.raises(SpecError, match="not free"):
+    with refused("spec.free-with-questions"):
         replace(more, beside=(first.hash,), free=True)
 
 
 def test_cell_budgets_do_not_go_with_answers():
     budgets = fn.CellBudgets(("state",), (1.0, 0.5, 1.0))
-    with pytest.raises(SpecError, match=r"costs its ε for every record.*no cell budgets"):
+    with refused("spec.cell-budgets-with-questions"):
         fn.plan(workload(), cell_budgets=budgets, finite=[QUESTIONS["sum"]])
 
 
@@ -756,20 +765,20 @@ def test_specifications_say_questions_and_say_them_again(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "error"),
     [
-        ('query = "sum"', 'query = "mean"', r"finite\[0\].query must be .*got 'mean'"),
-        ('attribute = "kids"', 'attribute = "age"', r"in finite\[0\]: .*'age', which is not in the domain"),
-        ("people = 12\nepsilon = 1.5", "epsilon = 1.5", r"finite\[1\].people is missing"),
-        ('epsilon = "3/2"', 'epsilon = "much"', r"in finite\[0\]: a number such as"),
-        ('epsilon = "3/2"', "epsilon = 0", r"in finite\[0\]"),
-        ("{ kids = [", "{ kidz = [", r"in finite\[1\]: a condition is about 'kidz'"),
-        ('name = "two"', 'name = "kids"', "'kids' is given twice"),
-        ("aim =", "aims =", "did you mean 'aim'"),
-        ('["CA", "NY"] }', '["CA", "WA"] }', r"in finite\[1\]: .*WA"),
+        ('query = "sum"', 'query = "mean"', "spec.wrong-type"),
+        ('attribute = "kids"', 'attribute = "age"', "workload.question-unknown-attribute"),
+        ("people = 12\nepsilon = 1.5", "epsilon = 1.5", "spec.key-missing"),
+        ('epsilon = "3/2"', 'epsilon = "much"', "spec.not-an-exact-number"),
+        ('epsilon = "3/2"', "epsilon = 0", "workload.epsilon-out-of-range"),
+        ("{ kids = [", "{ kidz = [", "spec.condition-attribute-unknown"),
+        ('name = "two"', 'name = "kids"', "spec.name-twice"),
+        ("aim =", "aims =", "spec.unknown-key"),
+        ('["CA", "NY"] }', '["CA", "WA"] }', "domain.unknown-value"),
     ],
 )
 def test_specifications_are_refused_where_they_are_wrong(old, new, error):
     assert TOML.count(old) == 1 or old == 'name = "two"'
-    with pytest.raises(SpecError, match=error) as caught:
+    with refused(error) as caught:
         Spec.from_toml(TOML.replace(old, new)).publication()
     assert "No data were read" in str(caught.value)
 
@@ -805,7 +814,7 @@ def test_what_is_drawn_depends_on_the_true_answer_alone(plan, rng):
 
 
 def test_nothing_is_charged_where_the_people_are_not_as_declared(plan, tmp_path, rng):
-    with pytest.raises(DataError, match=NOTHING):
+    with refused("data.people-misfits-data"):
         fn.release(plan, people(rng, 13), ledger=tmp_path / "l.sqlite", directory=tmp_path / "r")
     assert not (tmp_path / "r").exists()
     with Ledger(tmp_path / "l.sqlite") as ledger:
@@ -932,11 +941,11 @@ def test_clamped_mechanisms_prove_their_privacy():
     graph = finite.sum_query(10, 2)
     good = clamped_staircase(graph, 1)
     for alpha in (good.alpha - Fraction(1, 2**61), Fraction(1, 3), Fraction(3, 2)):
-        with pytest.raises(PlanError, match=r"alpha|proven"):
+        with refused("plan.alpha-above-epsilon", "plan.alpha-out-of-range"):
             ClampedMechanism(graph, Fraction(1), alpha)
-    with pytest.raises(PlanError, match="results of a box"):
+    with refused("plan.staircase-needs-box"):
         clamped_staircase(finite.complete(5), 1)
-    with pytest.raises(PlanError, match="too small"):
+    with refused("plan.epsilon-too-small-for-staircase"):
         clamped_staircase(graph, Fraction(1, 10**5))
 
 
@@ -948,7 +957,7 @@ def test_clamped_noise_may_cost_all_that_is_proven_and_no_more():
     graph = finite.sum_query(10, 2)
     assert exp_below(high) == 2
     assert ClampedMechanism(graph, high, Fraction(1, 2)).log_ratio() == high
-    with pytest.raises(PlanError, match="not proven"):
+    with refused("plan.alpha-above-epsilon"):
         ClampedMechanism(graph, low, Fraction(1, 2))
 
 
@@ -961,7 +970,7 @@ def test_clamped_noise_is_made_up_to_its_limits(monkeypatch):
             patch.setattr(clamped, name, most)
             assert ClampedMechanism(graph, 1, alpha).outputs == 21
             patch.setattr(clamped, name, most - 1)
-            with pytest.raises(PlanError, match="No mechanism was made"):
+            with refused("plan.epsilon-too-small-for-staircase", "plan.staircase-needs-box"):
                 ClampedMechanism(graph, 1, alpha)
 
 
@@ -1022,7 +1031,7 @@ def test_what_an_answer_tells_a_reader_follows_bayes(released, plan):
     sure = np.zeros(37)
     sure[5] = 1
     assert made.posterior("kids", sure)["probability"][5] == 1
-    with pytest.raises(ReleaseError, match="no question 'sum'"):
+    with refused("release.unknown-question"):
         made.posterior("sum")
 
 
@@ -1037,11 +1046,11 @@ def test_altered_answers_are_found(released):
     frame = pd.DataFrame({"question": np.array(["kids", "two", "median debt"], dtype=object), "output": [0, 0, 0]})
     write_parquet(frame, folder / "finite.parquet", sha256=releases.outputs_digest([1, 0, 0]))
     assert not fn.verify(folder).ok
-    with pytest.raises(ReleaseError, match="altered"):
+    with refused("release.finite-answers-altered"):
         fn.Release.read(folder)
     digest = releases.outputs_digest([0, 0, 0])
     write_parquet(frame, folder / "finite.parquet", sha256=digest, more="x")
-    with pytest.raises(ReleaseError, match="altered"):
+    with refused("release.finite-answers-altered"):
         fn.Release.read(folder)
     (folder / "finite.parquet").unlink()
     assert not fn.verify(folder).ok
@@ -1050,7 +1059,7 @@ def test_altered_answers_are_found(released):
 def test_an_output_that_does_not_exist_is_refused(plan):
     blank = [np.zeros(n, dtype=np.int64) for n in plan.strategy.lengths]
     for outputs in ((), (0, 0), (0, 0, 10**6), (-1, 0, 0)):
-        with pytest.raises(ReleaseError, match="not those of the plan"):
+        with refused("release.foreign-outputs"):
             fn.Release(plan, blank, outputs=outputs)
 
 

@@ -13,7 +13,6 @@ import pytest
 
 import fitnoise as fn
 from charges import loss
-from fitnoise.errors import DomainError
 from fitnoise.interfaces.exports import latex
 from fitnoise.interfaces.pages import fragments
 from fitnoise.interfaces.pages.report import content
@@ -27,6 +26,7 @@ from fitnoise.reading.layouts import layout
 from fitnoise.reporting import Column, Kind, Report, Section, Table
 from headed import html_columns, html_tables, terminal_columns, under
 from laws import answered, by_command, check_report
+from refused import refused
 from studios import SPEC, filled, opened
 from test_pages import RULE, small
 
@@ -71,7 +71,7 @@ def test_a_table_with_a_repeated_column_is_refused(columns, rows, why):
 def test_an_attribute_has_no_name_of_a_column_of_numbers():
     for name in (*RESERVED, *DERIVED):
         for spelling in (name, name.upper()):
-            with pytest.raises(DomainError, match="rename the attribute"):
+            with refused("domain.attribute-name-derived", "domain.attribute-name-reserved"):
                 fn.Domain({spelling: fn.Categorical(["a", "b"])})
 
 

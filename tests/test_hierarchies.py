@@ -31,13 +31,8 @@ from dense import (
 )
 from door import Replay
 from fitnoise.errors import (
-    CapExceeded,
     DomainError,
-    GapNotReached,
     PlanError,
-    ReleaseError,
-    SpecError,
-    WorkloadError,
 )
 from fitnoise.interfaces.render import document, lines
 from fitnoise.interfaces.reports.comparisons import by_hand
@@ -62,6 +57,7 @@ from fitnoise.solving import trees, weighted_trees
 from fitnoise.solving.certificates import Evidence, lower_bound
 from fitnoise.solving.sectors import decompose
 from laws import check_mechanism, measured, released
+from refused import refused
 from tolerances import EXACT, GAP, LOOSE
 
 TWO = fn.Ordered(0, 1)
@@ -108,15 +104,15 @@ def test_a_level_is_laid_out_along_the_levels_above_it():
     assert domain.counted((regions, districts, tracts)) == (("tract", (regions, districts, tracts)),)
     assert domain.counted((tracts,)) == (("tract", ("district", tracts)),)
     for odd in ((districts, "tract in region"), ("geo", districts), ("tract in region", "district")):
-        with pytest.raises(DomainError, match="do not follow one another down the hierarchy 'geo'"):
+        with refused("domain.shares-not-nested"):
             domain.counted(odd)
     uneven = fn.Domain(
         geo=fn.Hierarchy(list("abc"), [(1, 1, 1), (1, 1, 2), (1, 2, 3), (2, 3, 4), (2, 4, 5), (2, 4, 6)])
     )
     assert "c in b" not in uneven.sizes
-    with pytest.raises(DomainError, match="do not follow"):
+    with refused("domain.shares-not-nested"):
         uneven.counted(("b in a", "c in a"))
-    with pytest.raises(DomainError, match="no attribute 'nowhere'"):
+    with refused("domain.unknown-attribute"):
         domain.counted(("nowhere",))
     assert Share("geo", ("u", "v"), 0, 1, 3).size == 3
 
@@ -124,78 +120,81 @@ def test_a_level_is_laid_out_along_the_levels_above_it():
 ROWS = [("a", "a1"), ("a", "a2")]
 
 BAD = {
-    "no levels": (lambda: fn.Hierarchy([], ROWS), r"two named levels or more, from the top down; got \[\]"),
-    "one level": (lambda: fn.Hierarchy(["state"], [("a",)]), "a single level are a categorical attribute"),
-    "a text": (lambda: fn.Hierarchy("ab", ROWS), "two named levels or more, from the top down; got 'ab'"),
-    "a level without a name": (lambda: fn.Hierarchy(["state", ""], ROWS), "two named levels or more"),
-    "a level twice": (lambda: fn.Hierarchy(["state", "state"], ROWS), "the level 'state' is declared twice"),
-    "no places": (lambda: fn.Hierarchy(["state", "county"], []), "at least one 'county'; its list of places is empty"),
-    "a short row": (lambda: fn.Hierarchy(["state", "county"], [("a",)]), r"one code for each of the levels .*\('a',\)"),
-    "a row of text": (lambda: fn.Hierarchy(["state", "county"], ["ab"]), "one code for each of the levels .* got 'ab'"),
-    "no list of places": (lambda: fn.Hierarchy(["state", "county"]), "needs its places: a row for each 'county', or"),
-    "a list and a file": (lambda: fn.Hierarchy(["state", "county"], ROWS, file="x.csv"), "got both. Nothing was made"),
-    "no name of a file": (lambda: fn.Hierarchy(["state", "county"], file=3), "file must be .*; got 3"),
+    "no levels": (lambda: fn.Hierarchy([], ROWS), "domain.levels-invalid"),
+    "one level": (lambda: fn.Hierarchy(["state"], [("a",)]), "domain.levels-invalid"),
+    "a text": (lambda: fn.Hierarchy("ab", ROWS), "domain.levels-invalid"),
+    "a level without a name": (lambda: fn.Hierarchy(["state", ""], ROWS), "domain.levels-invalid"),
+    "a level twice": (lambda: fn.Hierarchy(["state", "state"], ROWS), "domain.name-repeated"),
+    "no places": (lambda: fn.Hierarchy(["state", "county"], []), "domain.places-empty"),
+    "a short row": (lambda: fn.Hierarchy(["state", "county"], [("a",)]), "domain.place-row-invalid"),
+    "a row of text": (lambda: fn.Hierarchy(["state", "county"], ["ab"]), "domain.place-row-invalid"),
+    "no list of places": (lambda: fn.Hierarchy(["state", "county"]), "domain.places-not-given"),
+    "a list and a file": (
+        lambda: fn.Hierarchy(["state", "county"], ROWS, file="x.csv"),
+        "domain.places-in-several-ways",
+    ),
+    "no name of a file": (lambda: fn.Hierarchy(["state", "county"], file=3), "domain.wrong-type"),
     "no parent": (
         lambda: fn.Hierarchy(["state", "county"], [*ROWS, ("", "b1")]),
-        "the county 'b1' lies in no state: a leaf has a code on every level",
+        "domain.place-code-missing",
     ),
     "no code": (
         lambda: fn.Hierarchy(["state", "county"], [("a", None)]),
-        r"the place \('a', None\) has no county: a leaf",
+        "domain.place-code-missing",
     ),
     "two parents": (
         lambda: fn.Hierarchy(["state", "county"], [*ROWS, ("b", "a1")]),
-        "the county 'a1' lies in two places of the level 'state', 'a' and 'b'; give each county a code of its own",
+        "domain.place-in-two-places",
     ),
-    "a leaf twice": (lambda: fn.Hierarchy(["state", "county"], [*ROWS, ROWS[0]]), "county 'a1' is listed twice"),
-    "mixed codes": (lambda: fn.Hierarchy(["state", "county"], [("a", 1), ("a", "2")]), "got int, str"),
-    "true and one": (lambda: fn.Hierarchy(["state", "county"], [(True, 1), (1, 2)]), "got bool, int"),
-    "a column": (lambda: fn.Hierarchy(["state", "county"], ROWS, column=""), "non-empty text"),
-    "two forms": (lambda: fn.Hierarchy(["u", "v"], ROWS, children=[2, 3]), r"\(children\); got both. Nothing was made"),
-    "three forms": (lambda: fn.Hierarchy(["u", "v"], ROWS, file="x", children=[2, 3]), "got all. Nothing was made"),
-    "one number": (lambda: fn.Hierarchy.regular(state=3), "two named levels or more"),
-    "no number": (fn.Hierarchy.regular, r"two named levels or more, .* got \(\)"),
-    "a number too many": (lambda: fn.Hierarchy(["u", "v"], children=[1, 2, 3]), "a number for each .*; got 3 of them"),
-    "no list of numbers": (lambda: fn.Hierarchy(["u", "v"], children=6), "a number for each of the levels .*; got 6"),
-    "a text of numbers": (lambda: fn.Hierarchy(["u", "v"], children="23"), "a list of a number for each .*; got '23'"),
+    "a leaf twice": (lambda: fn.Hierarchy(["state", "county"], [*ROWS, ROWS[0]]), "domain.place-repeated"),
+    "mixed codes": (lambda: fn.Hierarchy(["state", "county"], [("a", 1), ("a", "2")]), "domain.codes-of-several-types"),
+    "true and one": (lambda: fn.Hierarchy(["state", "county"], [(True, 1), (1, 2)]), "domain.codes-of-several-types"),
+    "a column": (lambda: fn.Hierarchy(["state", "county"], ROWS, column=""), "domain.column-invalid"),
+    "two forms": (lambda: fn.Hierarchy(["u", "v"], ROWS, children=[2, 3]), "domain.places-in-several-ways"),
+    "three forms": (lambda: fn.Hierarchy(["u", "v"], ROWS, file="x", children=[2, 3]), "domain.places-in-several-ways"),
+    "one number": (lambda: fn.Hierarchy.regular(state=3), "domain.levels-invalid"),
+    "no number": (fn.Hierarchy.regular, "domain.levels-invalid"),
+    "a number too many": (lambda: fn.Hierarchy(["u", "v"], children=[1, 2, 3]), "domain.children-invalid"),
+    "no list of numbers": (lambda: fn.Hierarchy(["u", "v"], children=6), "domain.children-invalid"),
+    "a text of numbers": (lambda: fn.Hierarchy(["u", "v"], children="23"), "domain.children-invalid"),
     "no places of a level": (
         lambda: fn.Hierarchy.regular(state=3, county=0),
-        "how many places of the level 'county' there are in each place above is a whole number of 1 or more; got 0",
+        "domain.children-number-invalid",
     ),
-    "half a place": (lambda: fn.Hierarchy.regular(state=1.5, county=2), "'state' .* got 1.5. Nothing was made"),
-    "a place or none": (lambda: fn.Hierarchy.regular(state=2, county=True), "'county' .* got True"),
+    "half a place": (lambda: fn.Hierarchy.regular(state=1.5, county=2), "domain.children-number-invalid"),
+    "a place or none": (lambda: fn.Hierarchy.regular(state=2, county=True), "domain.children-number-invalid"),
     "a level twice by number": (
         lambda: fn.Hierarchy.regular({"state": 2}, state=2, county=3),
-        r"levels declared twice: \['state'\]. Nothing was made",
+        "domain.levels-repeated",
     ),
-    "two levels of one name": (lambda: fn.Hierarchy(["u", "u"], children=[2, 3]), "the level 'u' is declared twice"),
-    "numbers that are no mapping": (lambda: fn.Hierarchy.regular([2, 3]), "levels must be a mapping or None"),
+    "two levels of one name": (lambda: fn.Hierarchy(["u", "u"], children=[2, 3]), "domain.name-repeated"),
+    "numbers that are no mapping": (lambda: fn.Hierarchy.regular([2, 3]), "domain.wrong-type"),
     "too many places": (
         lambda: fn.Hierarchy.regular(state=10**4, county=10**3 + 1),
-        "more than ten million places of the level 'county'; leave out the last level, or declare fewer",
+        "domain.too-many-places",
     ),
-    "more places than are written": (lambda: fn.Hierarchy.regular(u=10**5000, v=10**5000), "more than ten million"),
-    "no such place by number": (lambda: fn.Hierarchy.regular(u=2, v=2).position("13"), "'13' is no place of .* 'v'"),
-    "no such place": (lambda: TREE.position("x"), "'x' is no place of the level 'tract'"),
-    "a place of another kind": (lambda: TREE.position("3"), "'3' is no place"),
-    "no such place above": (lambda: fn.Domain(geo=TREE)["state"].position("c"), "'c' is no place of the level 'state'"),
+    "more places than are written": (lambda: fn.Hierarchy.regular(u=10**5000, v=10**5000), "domain.too-many-places"),
+    "no such place by number": (lambda: fn.Hierarchy.regular(u=2, v=2).position("13"), "domain.unknown-value"),
+    "no such place": (lambda: TREE.position("x"), "domain.unknown-value"),
+    "a place of another kind": (lambda: TREE.position("3"), "domain.unknown-value"),
+    "no such place above": (lambda: fn.Domain(geo=TREE)["state"].position("c"), "domain.unknown-value"),
     "a level and an attribute": (
         lambda: fn.Domain(geo=TREE, state=fn.Ordered(0, 1)),
-        "'state' and 'state' are two attributes or levels; rename one",
+        "domain.attribute-name-repeated",
     ),
-    "a level and another case": (lambda: fn.Domain(State=fn.Ordered(0, 1), geo=TREE), "differ only by case"),
-    "a level above called as the hierarchy": (lambda: fn.Domain(state=TREE), "are two attributes or levels"),
+    "a level and another case": (lambda: fn.Domain(State=fn.Ordered(0, 1), geo=TREE), "domain.attribute-name-repeated"),
+    "a level above called as the hierarchy": (lambda: fn.Domain(state=TREE), "domain.attribute-name-repeated"),
     "a level called as a column of tables": (
         lambda: fn.Domain(geo=fn.Hierarchy(["moe", "county"], ROWS)),
-        "'moe' is a column of every released table",
+        "domain.attribute-name-reserved",
     ),
     "a level called as the end of an interval": (
         lambda: fn.Domain(geo=fn.Hierarchy(["Low", "county"], ROWS)),
-        "'Low' is a column of tables made of a release; rename the attribute",
+        "domain.attribute-name-derived",
     ),
     "a share called as an attribute": (
         lambda: fn.Domain({"geo": TREE, "county in state": fn.Ordered(0, 1)}),
-        "are two attributes or levels",
+        "domain.attribute-name-repeated",
     ),
 }
 
@@ -203,7 +202,7 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_trees_that_are_none_are_refused_by_name(name):
     make, message = BAD[name]
-    with pytest.raises(DomainError, match=message):
+    with refused(message):
         make()
 
 
@@ -246,14 +245,14 @@ def test_places_from_a_file(tmp_path):
     file.write_text("county,name,state\n001,One,7\n002,Two,7\n003,Three,8\n", encoding="utf-8-sig")
     read = fn.Hierarchy.from_file(file, ["state", "county"], column="geoid")
     assert read == fn.Hierarchy(["state", "county"], [(7, "001"), (7, "002"), (8, "003")], column="geoid")
-    with pytest.raises(DomainError, match=r"'places.csv' needs a column for each level, and has none for 'tract'"):
+    with refused("domain.places-file-columns"):
         fn.Hierarchy.from_file(file, ["state", "tract"])
-    with pytest.raises(DomainError, match=r"the file of places 'none.csv' cannot be read"):
+    with refused("domain.csv-file-unreadable"):
         fn.Hierarchy.from_file(tmp_path / "none.csv", ["state", "county"])
     assert read == fn.Hierarchy(["state", "county"], file=file, column="geoid")
     assert read == fn.Hierarchy(["state", "county"], file=str(file), column="geoid")
     file.write_text("state,county\n7,001\n,002\n")
-    with pytest.raises(DomainError, match="the county '002' lies in no state"):
+    with refused("domain.place-code-missing"):
         fn.Hierarchy.from_file(file, ["state", "county"])
 
 
@@ -264,12 +263,12 @@ def test_places_from_a_frame():
     assert made == fn.Hierarchy(levels, frame)
     assert made == fn.Hierarchy(levels, frame.astype({"county": "category"}))
     assert made == fn.Hierarchy(levels, pl.DataFrame(frame.to_dict("list")))
-    with pytest.raises(DomainError, match="the county '002' lies in no state"):
+    with refused("domain.place-code-missing"):
         fn.Hierarchy(levels, frame.assign(state=[7, None, 8]))  # floats, one of them NaN
-    with pytest.raises(DomainError, match="got float"):
+    with refused("domain.codes-of-several-types"):
         fn.Hierarchy(levels, frame.assign(state=[7.0, 7.0, 8.0]))
-    for bad, had in ((frame[["county"]], "none for 'state'"), (frame[["state", "county", "state"]], "2 for 'state'")):
-        with pytest.raises(DomainError, match=f"needs one column for each level, and has {had}; it has .'"):
+    for bad, _had in ((frame[["county"]], "none for 'state'"), (frame[["state", "county", "state"]], "2 for 'state'")):
+        with refused("domain.places-frame-columns"):
             fn.Hierarchy(levels, bad)
 
 
@@ -601,19 +600,18 @@ def test_what_is_exchangeable_of_a_hierarchy():
 
 def test_what_hierarchies_are_not_asked_for():
     domain = fn.Domain(geo=zoo.places(2, 3, levels=["state", "county"]), b=fn.Ordered(0, 1))
-    twice = "'county' alone tells both"
     for ask in (
         lambda: fn.table("state", "county", margin=5),
         lambda: fn.all_tables(2, ["state", "b", "county"], margin=5),
         lambda: fn.all_tables(1, ["b", "state"], "county", margin=5),
     ):
-        with pytest.raises(WorkloadError, match=twice):
+        with refused("workload.two-levels"):
             fn.Workload(domain, [ask()])
     assert fn.Workload(domain, [fn.all_tables(1, ["state", "county"], margin=5)])
-    with pytest.raises(WorkloadError, match="prefix needs an attribute with an order"):
+    with refused("workload.prefix-needs-order"):
         fn.Workload(domain, [fn.table(prefix="county", margin=5)])
     tables = fn.Workload(domain, [fn.table("state", margin=5)])
-    with pytest.raises(SpecError, match=r"cell budgets by 'state', a level of 'geo', .* give budgets by 'geo'"):
+    with refused("spec.cell-budgets-by-level"):
         fn.Publication(tables, cell_budgets=fn.CellBudgets(("state",), (1, 0.5)))
 
 
@@ -914,14 +912,17 @@ def test_targets_that_vary_by_place():
     [
         ('{ by = "county", file = "places.csv", column = "moe" }', None),
         ('{ by = "county", file = "places.csv", column = "size", values = { s = 30, l = 12.5 } }', None),
-        ('{ by = "county", file = "places.csv", column = "size", values = { s = 30 } }', "in the class 'l', of which"),
-        ('{ by = "county", file = "places.csv" }', r"tables\[0\].margin.column is missing"),
-        ('{ by = "county" }', r"tables\[0\].margin.values is missing"),
+        (
+            '{ by = "county", file = "places.csv", column = "size", values = { s = 30 } }',
+            "workload.target-class-missing",
+        ),
+        ('{ by = "county", file = "places.csv" }', "spec.several-problems"),
+        ('{ by = "county" }', "spec.several-problems"),
         (
             '{ by = "county", file = "x.csv", column = "m", values = [1] }',
-            r"margin.values must be a table of keys; got \[1\]",
+            "spec.several-problems",
         ),
-        ('{ by = "county", file = "none.csv", column = "moe" }', "'none.csv' cannot be read"),
+        ('{ by = "county", file = "none.csv", column = "moe" }', "workload.csv-file-unreadable"),
     ],
 )
 def test_targets_in_a_column_of_the_places_file(tmp_path, said, message):
@@ -938,7 +939,7 @@ attributes = ["county"]
 margin = {said}
 """
     if message is not None:
-        with pytest.raises(SpecError, match=message):
+        with refused(message):
             Spec.from_toml(text).publication(tmp_path)
         return
     asked = Spec.from_toml(text).publication(tmp_path)
@@ -946,7 +947,7 @@ margin = {said}
         assert own.workload.tables[0].target.number == fn.By("county", {"1": 30.0, "2": 12.5, "3": 12.5})
     again = Spec.of(asked)  # in which nothing is in files
     assert again.publication(None).workload.tables[0].target == asked.workload.tables[0].target
-    with pytest.raises(SpecError, match="names a file beside the specification, and its folder is not known"):
+    with refused("spec.file-folder-unknown"):
         Spec.from_toml(text).publication(None)
 
 
@@ -959,9 +960,9 @@ def test_targets_by_place_apart_cost_what_the_dearest_record_pays():
     plan = fn.plan(fn.Workload(fn.Domain(geo=geo), tables), gap=1e-2)
     assert plan.groups[0].separate_rho == pytest.approx(1.01 / 2 / plan.groups[0].relaxation)
     assert plan.rho < plan.groups[0].separate_rho  # one scale a level would pay for both, half as much again
-    with pytest.raises(WorkloadError, match="a target by 'county' names 'nowhere', which is not among its values"):
+    with refused("workload.by-value-unknown"):
         fn.plan(by_place(fn.By("county", {"nowhere": 3.0}, default=10.0)))
-    with pytest.raises(WorkloadError, match="a target by 'county' says nothing of -0-0"):
+    with refused("workload.by-value-incomplete"):
         fn.plan(by_place(fn.By("county", {"-1-0": 3.0})))
 
 
@@ -1179,20 +1180,20 @@ def test_what_is_not_planned_by_level():
     assert few.mechanism == "fit-for-use"
     tables = [fn.table("state", margin=20), fn.table("county", margin=20), fn.table("tract", margin=9)]
     asked = fn.Workload(fn.Domain(many), tables)
-    with pytest.raises(CapExceeded, match="no mechanism of its kind meets the targets below"):
+    with refused("plan.gaussian-plan-exceeds-cap"):
         fn.plan(asked, cap=fn.Budget(rho=1e-5))
     assert fn.plan(asked).mechanism == "fit-for-use by level"
     wide = fn.Workload(fn.Domain(geo=uneven([[900, 1], [400]], LEVELS)), tables)
-    with pytest.raises(GapNotReached, match=r"too many for smaller gaps\. Ask for a larger one, or leave gap out"):
+    with refused("plan.gap-not-reached"):
         fn.plan(wide, gap=1e-6)
-    with pytest.raises(PlanError, match="one noise scale a level, and every record pays the same"):
+    with refused("plan.refine-by-level"):
         fn.plan(wide, refine=True)
     several = fn.Workload(fn.Domain(geo=uneven([[1900, 1], [400]], LEVELS)), tables)
-    with pytest.raises(WorkloadError, match=r"have 2,301 places at the deepest, .* otherwise at most 2,000 are"):
+    with refused("workload.too-many-places-in-levels"):
         fn.plan(several, objective=fn.Objective("total-error"))
     prefix = fn.Domain(geo=uneven([[200, 1], [99]], LEVELS), age=fn.Ordered(0, 85))
     tables.append(fn.table("state", prefix="age", margin=50))
-    with pytest.raises(WorkloadError, match=r"'geo', .* 25,800 joint .* show others by groups as values, or give each"):
+    with refused("workload.too-many-joint-cells"):
         fn.plan(fn.Workload(prefix, tables), unit=fn.PrivacyUnit("person", max_records=3, once_per=["age"]))
 
 
@@ -1209,17 +1210,17 @@ def test_plans_by_level_that_are_none(by_level):
         fn.Plan.from_json(json.dumps(with_part(document, mechanism="fit-for-use")))
     regular = fn.Domain(geo=zoo.places(2, 3, levels=LEVELS[:2]))
     other = json.loads(fn.plan(fn.Workload(regular, [fn.table("county", variance=3)])).to_json())
-    with pytest.raises(PlanError, match="a plan by levels is for targets of levels of one hierarchy"):
+    with refused("plan.levels-without-tree"):
         fn.Plan.from_json(json.dumps(with_part(other, mechanism=plan.mechanism)))
     for name, weights in (("cells", [1.0]), ("numbers", [-1.0, *document["tables"][0]["weights"]["numbers"][1:]])):
         odd = with_part(document, weights=document["tables"][0]["weights"] | {name: weights})
-        with pytest.raises(PlanError, match=r"must be \d numbers > 0; the plan proves nothing"):
+        with refused("plan.tree-weights-unusable"):
             _ = fn.Plan.from_json(json.dumps(odd)).bound
     for name, size in (("cells", 1.7e308), ("numbers", 1e300)):
         weights = [size, *[1e-300] * (len(document["tables"][0]["weights"][name]) - 1)]
         weights = [size] * len(weights) if name == "cells" else weights
         odd = with_part(document, weights=document["tables"][0]["weights"] | {name: weights})
-        with pytest.raises(PlanError, match="the plan proves nothing"):
+        with refused("plan.tree-weights-unusable"):
             _ = fn.Plan.from_json(json.dumps(odd)).bound
 
 
@@ -1270,7 +1271,7 @@ def test_kinds_of_replaced_records_that_prove_nothing(by_level):
     ):
         weights = {k: v for k, v in own["tables"][0]["weights"].items() if k != "kinds"}
         odd = with_part(own, weights=weights | ({} if kinds is None else {"kinds": kinds}))
-        with pytest.raises(PlanError, match="of kinds of neighbours must be as many numbers > 0 as there are"):
+        with refused("plan.neighbour-weights-unusable"):
             _ = fn.Plan.from_json(json.dumps(odd)).bound
 
 
@@ -1313,7 +1314,7 @@ def test_too_many_different_places_are_refused(by_class, monkeypatch):
     domain = fn.Domain(geo=geo)
     assert fn.plan(fn.Workload(domain, [*tables, fn.table("state", variance=2)])).gap < 0.1
     monkeypatch.setattr(by_place_plans, "MOST_CLASSES", 7)
-    with pytest.raises(WorkloadError, match=r"of 8 places, 8 differ .* at most 7 such classes are planned. Give many"):
+    with refused("workload.too-many-place-classes"):
         fn.plan(fn.Workload(domain, [*tables, fn.table("state", variance=2)]))
 
 
@@ -1353,7 +1354,7 @@ def test_plans_by_level_that_measure_a_margin_less_than_its_levels_are_refused(b
     groups = list(made.strategy.groups)
     (total,) = (i for i, g in enumerate(groups) if g.attributes.shape[1] == 0)
     groups[total] = replace(groups[total], scales=groups[total].scales * 1024)
-    with pytest.raises(PlanError, match="measures each margin with all its levels, and this one measures it less"):
+    with refused("plan.level-margin-too-small"):
         replace(made, strategy=replace(made.strategy, groups=tuple(groups)))
 
 
@@ -1410,21 +1411,21 @@ def test_from_a_specification_to_a_verified_release(tmp_path):
         ("geo",),
         ("sex",),
     ]
-    with pytest.raises(SpecError, match=r"file = 'counties.csv' names a file beside the specification"):
+    with refused("spec.file-folder-unknown"):
         Spec.from_toml(SPEC).publication()
-    with pytest.raises(SpecError, match=r"domain.geo: give either places or file"):
+    with refused("spec.places-source"):
         Spec.from_toml('[domain.geo]\ntype = "hierarchy"\nlevels = ["a", "b"]\n[[tables]]\nmargin = 1.0')
     numbers = '[domain.geo]\ntype = "hierarchy"\nlevels = ["a", "b"]\nchildren = {}\n{}[[tables]]\nmargin = 1.0'
     said = Spec.from_toml(numbers.format([2, 3], "")).publication()
     assert said.workload.domain["geo"] == fn.Hierarchy.regular(a=2, b=3)
     for wrong, more, words in (
-        ("[2, 3]", 'file = "x.csv"\n', "give either places or file or children"),
-        ("[2, 3]", 'places = [["x", "y"]]\n', "give either places or file or children"),
-        ("[2]", "", r"domain.geo: children are a list of a number for each of the levels \['a', 'b'\]"),
-        ("[2, 0]", "", "'b' there are in each place above is a whole number of 1 or more; got 0"),
-        ("[2, true]", "", r"domain.geo.children"),
+        ("[2, 3]", 'file = "x.csv"\n', "spec.places-source"),
+        ("[2, 3]", 'places = [["x", "y"]]\n', "spec.places-source"),
+        ("[2]", "", "domain.children-invalid"),
+        ("[2, 0]", "", "domain.children-number-invalid"),
+        ("[2, true]", "", "spec.wrong-type"),
     ):
-        with pytest.raises(SpecError, match=words):
+        with refused(words):
             Spec.from_toml(numbers.format(wrong, more)).publication()
     plan = fn.plan(publication)
     assert fn.Plan.from_json(plan.to_json()).hash == plan.hash
@@ -1447,9 +1448,9 @@ def test_from_a_specification_to_a_verified_release(tmp_path):
         "county by sex", county="44001"
     )
     for table, odd in (("state", "county"), ("county by sex", "tract"), ("every: sex", "state")):
-        with pytest.raises(ReleaseError, match=f"has no column '{odd}'"):
+        with refused("release.unknown-column"):
             release.sum(table, {odd: "RI"})
-    with pytest.raises(ReleaseError, match="no row is labelled 'MA'"):
+    with refused("release.unknown-label"):
         release.sum("county by sex", state="MA")
     assert island.value == pytest.approx(release["state"]["value"][0], abs=LOOSE)
     assert island.std_error == pytest.approx(release["state"]["std_error"][0], rel=LOOSE)
@@ -1471,9 +1472,7 @@ def test_tables_are_told_apart_by_the_places_above(tmp_path):
         pd.testing.assert_frame_equal(own, whole[whole["tract"].isin(tracts)].reset_index(drop=True))
     assert [own["county"].tolist() for _, own in release.apart("county", "county")] == [["b1"], ["b2"], ["a1"], ["a2"]]
     for name, level in (("sex", "state"), ("county", "tract"), ("county", "sex"), ("county", "nowhere")):
-        with pytest.raises(
-            ReleaseError, match=f"table '{name}' shows no places that lie in places of a level '{level}'"
-        ):
+        with refused("release.table-without-level"):
             list(release.apart(name, level))
     with pytest.raises(KeyError, match="no table 'x'"):
         list(release.apart("x", "state"))

@@ -20,6 +20,7 @@ from fitnoise.kernel.kept import Beside, Room, read, room_for, written
 from fitnoise.kernel.ledger import Account, Drawn, Ledger
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.measure import Stages, is_unfinished, measure
+from refused import refused
 
 DOMAIN = fn.Domain(a=fn.Ordered(0, 2), b=fn.Categorical(["x", "y"]))
 PLAN = fn.plan(fn.Workload(DOMAIN, [fn.table("a", margin=3), fn.table(margin=2)]))
@@ -179,7 +180,7 @@ def test_answers_are_told_by_lines_however_many_there_are():
 @pytest.mark.parametrize("text", ["", "[", "3", "[3]", "[[3]]", "[[[true]]]", "[[[1.0]]]", "[[[2]]]", '[["1"]]', "{}"])
 def test_answers_that_were_touched_are_refused(tmp_path, text):
     (tmp_path / "f").write_text(text)
-    with pytest.raises(LedgerError, match="not those that the ledger names"):
+    with refused("ledger.kept-answers-altered"):
         read(tmp_path / "f", answers_digest([np.array([1])]))
 
 
@@ -196,7 +197,7 @@ def test_a_charge_has_one_set_of_answers(book):
     assert (book.answered(charge), charge.answers) == (entry, None)
     assert not is_unfinished(book, charge)
     for digest in ("a" * 64, "b" * 64):
-        with pytest.raises(LedgerError, match="entry 2 names the answers to entry 1 already"):
+        with refused("ledger.answers-recorded-before"):
             book.answer(charge, digest, killed)
     assert book.balance(ME).spent == charge.rho
     assert book.verify() == 2
@@ -228,16 +229,16 @@ def test_answers_are_of_a_charge_or_a_period_of_the_account(book, tmp_path):
     with Ledger(tmp_path / "other.db") as other:
         foreign = other.charge(ME, SOME, {})
     for wrong in (cap, answers[0], foreign):
-        with pytest.raises(LedgerError, match="answers are of a charge, or of a period of a series"):
+        with refused("ledger.answers-without-charge"):
             book.answer(wrong, "a" * 64)
-    with pytest.raises(LedgerError, match="named by the SHA-256 of their charge"):
+    with refused("ledger.answers-not-digests"):
         book.answer(book.charge(ME, SOME, {}), "A" * 64)
     assert not is_unfinished(book, first)
-    with pytest.raises(LedgerError, match="no entry of kind 'answers'"):
+    with refused("ledger.entry-kind-or-cost-invalid"):
         type(cap)(9, "answers", ME, Fraction(1), cap.time, {"charge": "a", "answers": "b"}, "", "")
-    with pytest.raises(LedgerError, match="no entry of kind 'answers'"):
+    with refused("ledger.entry-kind-or-cost-invalid"):
         type(cap)(9, "answers", ME, Fraction(0), cap.time, {"charge": "a" * 64}, "", "")
-    with pytest.raises(LedgerError, match="names the digest of its charge"):
+    with refused("ledger.answers-not-digests"):
         type(cap)(9, "answers", ME, Fraction(0), cap.time, {"charge": "a" * 64, "answers": "A" * 64}, "", "")
 
 
@@ -259,7 +260,7 @@ def test_a_plan_that_was_charged_before_is_refused_once_it_is_asked_for_once(boo
     book.charge(ME, SOME, {"plan": "1" * 64}, once=True)
     book.charge(ME, SOME, {"plan": "2" * 64}, once=True)
     book.charge(ME, SOME, {"plan": "1" * 64})
-    with pytest.raises(LedgerError, match=r"another process has charged this plan meanwhile \(entry 3\)"):
+    with refused("ledger.plan-charged-meanwhile"):
         book.charge(ME, SOME, {"plan": "1" * 64}, once=True)
     assert len(book.entries()) == 3
 
@@ -269,7 +270,7 @@ def test_a_second_name_that_comes_with_the_commit_is_no_word_of_the_past(book, t
     charge = book.charge(ME, SOME, {})
     real, told = book._has_changed, []
     book._has_changed = lambda: (tmp_path / "second").hardlink_to(tmp_path / "ledger.db") or told.append(1) or real()
-    with pytest.raises(LedgerError, match="got a second name") as raised:
+    with refused("ledger.replaced-while-writing") as raised:
         book.answer(charge, "a" * 64)
     assert "nothing" not in str(raised.value).lower()
     (tmp_path / "second").unlink()
@@ -361,7 +362,7 @@ def test_only_the_unfinished_charge_of_this_very_order_is_finished(book):
     before = book.entries()
     for asked, entry in wrong:
         stages = Stages()
-        with pytest.raises(LedgerError, match="no charge of this plan that waits for its answers"):
+        with refused("ledger.entry-not-unfinished"):
             measured(book, asked, unfinished=entry, stages=stages, door=Replay(draws=killed))
         assert (stages.charge, stages.salt) == (None, None)
     assert book.entries() == before
@@ -383,7 +384,7 @@ def test_of_two_that_draw_for_one_charge_the_answers_of_one_are_published(book, 
         return np.full(size, 2)
 
     stages = Stages()
-    with pytest.raises(LedgerError, match="another process drew them first"):
+    with refused("ledger.answers-recorded-before"):
         measured(book, unfinished=charge, door=Replay(draws=slow), stages=stages)
     assert (stages.charge, stages.answers) == (charge, None)
     kept_there = Beside(book).read(charge, book.answered(charge))
@@ -397,7 +398,7 @@ def test_a_living_process_is_left_to_finish_its_charge(book):
     def look(scale, size):
         (charge,) = book.entries()
         told.append(Beside(book).is_held(charge))
-        with Ledger(book.file) as other, pytest.raises(LedgerError, match="another process is at work on this very"):
+        with Ledger(book.file) as other, refused("ledger.release-in-progress"):
             measured(other, unfinished=charge)
         return np.full(size, 1)
 
@@ -413,7 +414,7 @@ def test_a_living_process_is_left_to_finish_its_charge(book):
 
 def test_a_plan_that_is_asked_for_once_is_charged_once(book):
     measured(book, once=True)
-    with pytest.raises(LedgerError, match="another process has charged this plan meanwhile"):
+    with refused("ledger.plan-charged-meanwhile"):
         measured(book, once=True)
     measured(book)
     assert [e.kind for e in book.entries()] == ["charge", "answers"] * 2
@@ -440,7 +441,7 @@ def test_a_disk_that_fails_is_told_and_charges_nothing_unless_it_did(book, monke
         else:
             patched.setattr(files.Draft, "place", failing(number))
         stages = Stages()
-        with pytest.raises(LedgerError, match=r"answers.* \(no luck\)"):
+        with refused("ledger.answers-folder-not-made", "ledger.answers-not-kept"):
             measured(book, stages=stages)
     paid = moment in ("write", "place")
     assert [e.kind for e in book.entries()] == ["charge"] * paid

@@ -39,6 +39,7 @@ from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.privacy import HALF_PI, pure_mu_squared
 from fitnoise.kernel.profiles import Charged, Profile, ceil_dyadic
 from fitnoise.kernel.units import Neighbours, PrivacyUnit
+from refused import refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,7 +50,7 @@ PERSON = Account("survey", PrivacyUnit("person", 3))
 SWAP = Account("survey", PrivacyUnit("record", 1, REPLACE))
 CENSUS = Account("recensement de la Réunion, 東京", PrivacyUnit("household", 1, REPLACE))
 UNIT = Fraction(1, 2**64)
-NOTHING = "nothing was charged"
+NOTHING = ("ledger.cap-not-a-fraction", "ledger.cost-out-of-range", "ledger.loss-costs-invalid")
 
 rationals = st.builds(Fraction, st.integers(1, 10**30), st.integers(1, 10**30))
 
@@ -110,7 +111,7 @@ def test_only_a_fraction_is_an_exact_cost(rho: Any) -> None:
             lambda: ledger.charge(SURVEY, loss(rho), {}),
             lambda: ledger.set_cap(SURVEY, rho),
         ):
-            with pytest.raises(LedgerError, match=r"must be a Fraction.*nothing was charged"):
+            with refused("ledger.cap-not-a-fraction", "ledger.cost-not-a-fraction", "ledger.loss-costs-invalid"):
                 ask()
         assert ledger.entries() == []
 
@@ -137,11 +138,11 @@ def test_a_cost_that_is_negative_zero_or_endless_is_refused() -> None:
                 ledger.set_cap,
                 lambda account, rho: ledger.charge(account, loss(rho), {}),
             ):
-                with pytest.raises(LedgerError, match=NOTHING):
+                with refused(NOTHING):
                     ask(SURVEY, rho)
-        with pytest.raises(LedgerError, match=NOTHING):
+        with refused("ledger.cost-out-of-range"):
             ledger.set_cap(SURVEY, epsilon=1 / endless)  # one on ε is written as it is, and this one is too long
-        with pytest.raises(LedgerError, match=r"must be positive"):
+        with refused("ledger.charge-of-nothing"):
             ledger.charge(SURVEY, loss(Fraction(0)), {})
         assert ledger.entries() == []
         assert ledger.charge(SURVEY, loss(1 / endless), {}).rho == UNIT  # a cost is rounded up first
@@ -218,7 +219,7 @@ def test_what_is_spent_may_grow_by_so_much_and_no_more() -> None:
         cost = loss(OLD.largest, profile=OLD)
         grows = ledger.quote(SURVEY, cost, beside=[P]).increase
         assert grows == Fraction(1, 8)
-        with pytest.raises(LedgerError, match=r"would grow by ρ = 1/8, not by .* at most"):
+        with refused("ledger.free-plan-costs"):
             ledger.charge(SURVEY, cost, {"plan": Q}, beside=[P], at_most=grows - UNIT)
         assert len(ledger.entries()) == 1
         ledger.charge(SURVEY, cost, {"plan": Q}, beside=[P], at_most=grows)
@@ -237,7 +238,7 @@ def test_a_cap_keeps_its_reason_and_its_epsilon_and_nothing_else() -> None:
         details = [{}, {"reason": "board"}, {"epsilon": "0"}, {"reason": "board", "epsilon": "1/3"}]
         assert [dict(e.detail) for e in caps] == details
         assert (ledger.entries(), ledger.entries(SURVEY), ledger.entries(CENSUS)) == (caps, caps[:2], caps[2:])
-        with pytest.raises(LedgerError, match="at least 0"):
+        with refused("ledger.cap-not-a-fraction"):
             ledger.set_cap(SURVEY, epsilon=-UNIT)
 
 
@@ -245,7 +246,7 @@ def test_nothing_stands_beside_a_plan_released_twice() -> None:
     with Ledger(":memory:") as ledger:
         for _ in range(2):
             spend(ledger, P, YOUNG)
-        with pytest.raises(LedgerError, match=r"was released 2 times"):
+        with refused("ledger.beside-released-again"):
             spend(ledger, Q, OLD, P)
         spend(ledger, P, YOUNG, account=CENSUS)
         spend(ledger, Q, OLD, P, account=CENSUS)  # of another account, once
@@ -265,14 +266,14 @@ def test_where_nothing_may_be_spent_or_is_left_a_refusal_says_so() -> None:
 
 def test_what_was_charged_on_the_same_records_is_told_with_its_profiles() -> None:
     with Ledger(":memory:") as ledger:
-        with pytest.raises(LedgerError, match=r"has 0 releases"):
+        with refused("ledger.releases-not-on-same-records"):
             ledger.charged(SURVEY)
         spend(ledger, P, YOUNG)
         spend(ledger, S, LEVEL, account=CENSUS)
         assert ledger.charged(SURVEY) == [Charged(P, YOUNG)]
         assert ledger.charged(CENSUS) == [Charged(S, LEVEL)]
         spend(ledger, Q, OLD)
-        with pytest.raises(LedgerError, match=r"'survey' .* has 2 releases.*give the plans that were"):
+        with refused("ledger.releases-not-on-same-records"):
             ledger.charged(SURVEY)
         spend(ledger, R, LEVEL, P, Q)
         assert ledger.charged(SURVEY) == [Charged(P, YOUNG), Charged(Q, OLD), Charged(R, LEVEL)]
@@ -282,11 +283,11 @@ def test_what_was_charged_on_the_same_records_is_told_with_its_profiles() -> Non
 def test_a_charge_that_names_no_plan_is_not_told(detail: dict[str, Any]) -> None:
     with Ledger(":memory:") as ledger:
         ledger.charge(SURVEY, loss(YOUNG.largest, profile=YOUNG), detail)
-        with pytest.raises(LedgerError, match=r"entry 1 names no plan"):
+        with refused("ledger.entry-without-plan"):
             ledger.charged(SURVEY)
     with Ledger(":memory:") as ledger:
         ledger.charge(SURVEY, loss(Fraction(1, 2)), {"plan": P})
-        with pytest.raises(LedgerError, match=r"entry 1: it has no profile"):
+        with refused("ledger.entry-without-profile"):
             ledger.charged(SURVEY)
 
 
@@ -392,11 +393,11 @@ def test_what_is_admitted_charges_nothing_and_what_is_not_is_remembered() -> Non
         ledger.admit(SURVEY, loss(eighth), {"plan": P})
         ledger.admit(SURVEY, loss(2 * eighth), {}, also={PERSON: loss(9 * eighth)}, at_most=2 * eighth)
         assert len(ledger.entries()) == 2
-        with pytest.raises(LedgerError, match=rf"would grow by ρ = 1/8, not by 1/16 at most.*{NOTHING}"):
+        with refused("ledger.free-plan-costs"):
             ledger.admit(SURVEY, loss(eighth), {}, at_most=eighth / 2)
-        with pytest.raises(LedgerError, match=rf"are for the ledger to write.*{NOTHING}"):
+        with refused("ledger.detail-has-own-keys"):
             ledger.admit(SURVEY, loss(eighth), {"units": {}})
-        with pytest.raises(LedgerError, match=rf"no charge of 'survey'.*{NOTHING}"):
+        with refused("ledger.beside-not-charged"):
             ledger.admit(SURVEY, loss(YOUNG.largest, profile=YOUNG), {}, beside=[P])
         assert len(ledger.entries()) == 2
         said = refusal(lambda: ledger.admit(SURVEY, loss(3 * eighth), {"plan": P}, also={PERSON: loss(eighth)}))
@@ -418,7 +419,7 @@ def test_a_series_that_was_refused_was_not_begun() -> None:
         for asked in (drawn, Drawn(2, "0" * 64)):  # whoever may not have it is not told whose turn it is
             refusal(lambda asked=asked: ledger.charge(SURVEY, loss(Fraction(1, 4)), {"plan": P}, drawn=asked))
         assert ledger.series(SURVEY, P) == []
-        with pytest.raises(LedgerError, match=rf"it was never begun.*{NOTHING}"):
+        with refused("ledger.series-not-in-turn"):
             ledger.period(SURVEY, P, Drawn(2, "0" * 64))
         ledger.set_cap(SURVEY, Fraction(1))
         entry = ledger.charge(SURVEY, loss(Fraction(1, 4)), {"plan": P}, drawn=drawn)
@@ -478,7 +479,7 @@ def test_changes_one_after_the_other_cost_their_square_and_rounding_once() -> No
 @pytest.mark.parametrize("wrong", [1, None, 0.5, ["1"]])
 def test_a_number_of_a_price_is_a_text(wrong: Any) -> None:
     for words in ({"rho": wrong}, {"rho": "1", "epsilon": wrong}):
-        with pytest.raises(LedgerError, match="fractions in lowest terms"):
+        with refused("ledger.number-not-readable"):
             Price.parse(words)
 
 
@@ -538,7 +539,7 @@ def test_a_unit_beside_a_cap_is_opened_by_a_cap_of_its_own() -> None:
         ledger.charge(SWAP, loss(Fraction(1, 8)), {}, also={SURVEY: loss(Fraction(1, 8))})  # nothing has a cap
         ledger.set_cap(SURVEY, Fraction(1))
         for attempt in (ledger.quote, partial(ledger.charge, detail={})):
-            with pytest.raises(LedgerError, match=rf"'survey' has a cap for 'one record.*--cap … --new.*{NOTHING}"):
+            with refused("ledger.account-beside-cap"):
                 attempt(PERSON, loss(Fraction(1, 8)))
         assert len(ledger.entries()) == 3
         assert ledger.balance(PERSON).spent == Fraction(18, 8)
@@ -554,11 +555,11 @@ def test_a_promise_about_other_cells_is_another_account_and_the_refusal_says_of_
     with Ledger(":memory:") as ledger:
         ledger.set_cap(accounts[0], Fraction(1))
         for other, names in zip(accounts[1:], ("'month'", "'ward'", "'month' and 'ward'"), strict=True):
-            with pytest.raises(LedgerError, match=NOTHING) as caught:
+            with refused("ledger.account-beside-cap") as caught:
                 ledger.charge(other, loss(Fraction(1, 8)), {})
             assert caught.value.given.endswith(f", which promises other cells of {names}.")
         for other in (PERSON, Account("survey", PrivacyUnit("person", 3, fixed=["month"]), cells[1][:1])):
-            with pytest.raises(LedgerError, match=rf"no account for {re.escape(repr(other.sentence))}: open one first"):
+            with refused("ledger.account-beside-cap"):
                 ledger.charge(other, loss(Fraction(1, 8)), {})
         ledger.set_cap(accounts[1], Fraction(1))
         entry = ledger.charge(accounts[1], loss(Fraction(1, 16)), {})
@@ -572,10 +573,10 @@ def test_a_promise_about_other_cells_is_another_account_and_the_refusal_says_of_
 def test_what_others_pay_is_stated_of_accounts_of_the_name() -> None:
     with Ledger(":memory:") as ledger:
         for also in ({CENSUS: loss(Fraction(1))}, {SWAP: loss(Fraction(1)), CENSUS: loss(Fraction(1))}):
-            with pytest.raises(LedgerError, match=rf"is stated of accounts of its own name; {NOTHING}"):
+            with refused("ledger.price-of-another-source"):
                 ledger.charge(SURVEY, loss(Fraction(1)), {}, also=also)
         for also in ({"one record, replace-one": loss(Fraction(1))}, {None: loss(Fraction(1))}):
-            with pytest.raises(LedgerError, match=rf"is not an Account.*{NOTHING}"):
+            with refused("ledger.not-an-account"):
                 ledger.charge(SURVEY, loss(Fraction(1)), {}, also=also)
         ledger.charge(SURVEY, loss(Fraction(1)), {}, also={SURVEY: loss(Fraction(5)), SWAP: loss(Fraction(2))})
         (entry,) = ledger.entries()
@@ -586,7 +587,7 @@ def test_what_others_pay_is_stated_of_accounts_of_the_name() -> None:
 def test_a_unit_for_which_nothing_bounds_the_past_is_not_opened() -> None:
     with Ledger(":memory:") as ledger:
         ledger.charge(SWAP, loss(Fraction(1, 8)), {})
-        with pytest.raises(LedgerError, match=rf"nothing bounds what earlier releases of 'survey' cost.*{NOTHING}"):
+        with refused("ledger.cap-never-fits"):
             ledger.set_cap(SURVEY, Fraction(1))
         ledger.charge(SURVEY, loss(Fraction(1, 8)), {})  # nothing has a cap, and so nothing is refused
         ledger.set_cap(SURVEY, Fraction(1))  # it is there: whoever caps it now closes it
@@ -641,7 +642,7 @@ def test_a_refusal_beside_others_says_by_how_much_it_would_add() -> None:
             ledger.set_cap(SURVEY, Fraction(eighths, 8))
             charge = partial(spend, ledger, R, profile, *beside)
             assert re.search(words, str(refusal(charge)))
-        with pytest.raises(LedgerError, match=rf"would grow by ρ = 1/8, not by 0 at most.*{NOTHING}"):
+        with refused("ledger.free-plan-costs"):
             ledger.charge(SURVEY, loss(OLD.largest, profile=OLD), {}, beside=[P], at_most=Fraction(0))
 
 
@@ -690,9 +691,9 @@ def test_what_cannot_stand_beside_is_refused_and_not_recorded() -> None:
             ):
                 with pytest.raises(LedgerError, match=rf"{words}.*{NOTHING}"):
                     ask(many)
-        with pytest.raises(LedgerError, match=rf"needs a profile.*{NOTHING}"):
+        with refused("ledger.beside-needs-profile"):
             ledger.charge(SURVEY, loss(OLD.largest), {"plan": S}, beside=[P])
-        with pytest.raises(LedgerError, match=rf"'age' the sizes.*{NOTHING}"):
+        with refused("ledger.profile-sizes-differ"):
             spend(ledger, S, ages(1, 1), P)
         assert ledger.entries() == before
 
@@ -701,7 +702,7 @@ def test_what_cannot_stand_beside_is_refused_and_not_recorded() -> None:
 def test_only_a_loss_is_charged(wrong: Any) -> None:
     with Ledger(":memory:") as ledger:
         for ask in (lambda: ledger.quote(SURVEY, wrong), lambda: ledger.charge(SURVEY, wrong, {})):
-            with pytest.raises(LedgerError, match=rf"is not a Loss.*{NOTHING}"):
+            with refused("ledger.cost-not-a-loss"):
                 ask()
         assert ledger.entries() == []
 
@@ -722,9 +723,7 @@ def test_only_a_loss_is_charged(wrong: Any) -> None:
 def test_only_the_ledger_writes_profiles_and_promises(detail: dict[str, Any]) -> None:
     with Ledger(":memory:") as ledger:
         for cost in (loss(Fraction(1, 2)), loss(Fraction(1, 2), epsilon=Fraction(1))):
-            with pytest.raises(
-                LedgerError, match=rf"epsilon, mu_rate, mu_squared, profile, series, units .* for the ledger.*{NOTHING}"
-            ):
+            with refused("ledger.detail-has-own-keys"):
                 ledger.charge(SURVEY, cost, detail)
         assert ledger.entries() == []
 
@@ -737,7 +736,7 @@ def test_only_the_ledger_writes_profiles_and_promises(detail: dict[str, Any]) ->
     ["", " ", " survey", "survey ", "two\nlines", "nul\0", "lone \ud800", "e\u0301 not NFC", 7, None, b"x"],
 )
 def test_an_account_needs_an_honest_name(name: Any) -> None:
-    with pytest.raises(LedgerError, match=r"cannot name an account"):
+    with refused("ledger.account-name-invalid"):
         Account(name, PrivacyUnit())
 
 
@@ -749,7 +748,7 @@ def test_only_an_account_has_a_balance(account: Any) -> None:
             lambda: ledger.set_cap(account, Fraction(1)),
             lambda: ledger.charge(account, loss(Fraction(1)), {}),
         ):
-            with pytest.raises(LedgerError, match=r"is not an Account"):
+            with refused("ledger.not-an-account"):
                 ask()
 
 
@@ -791,7 +790,7 @@ def deep() -> dict[str, Any]:
 )
 def test_a_detail_that_json_does_not_keep_exactly_is_refused(detail: Any) -> None:
     with Ledger(":memory:") as ledger:
-        with pytest.raises(LedgerError, match=r"a detail must be a JSON object.*nothing was charged"):
+        with refused("ledger.detail-not-json"):
             ledger.charge(SURVEY, loss(Fraction(1)), detail)
         assert ledger.entries() == []
 
@@ -830,7 +829,7 @@ def test_an_entry_is_frozen_and_its_detail_is_a_copy() -> None:
     [("gift", Fraction(1)), ("charge", Fraction(0)), ("charge", Fraction(1, 3)), ("cap", Fraction(-1))],
 )
 def test_there_is_no_entry_that_no_ledger_writes(kind: str, rho: Fraction) -> None:
-    with pytest.raises(LedgerError, match=r"there is no entry of kind"):
+    with refused("ledger.entry-kind-or-cost-invalid"):
         Entry(1, kind, SURVEY, rho, "2025-01-01T00:00:00+00:00", {}, GENESIS, GENESIS)
 
 
@@ -868,7 +867,6 @@ def test_anyone_can_recompute_the_chain_from_the_bare_columns(path: Path) -> Non
     ],
 )
 def test_a_name_that_reads_like_one_that_is_there_opens_no_second_budget(path: Path, twin: Account) -> None:
-    there = SURVEY if twin.source.casefold()[-1] in "yу" else CENSUS
     with Ledger(path) as ledger:
         head = ledger.head()
         for attempt in (
@@ -876,7 +874,7 @@ def test_a_name_that_reads_like_one_that_is_there_opens_no_second_budget(path: P
             lambda: ledger.charge(twin, loss(Fraction(1)), {}),
             lambda: ledger.set_cap(twin, Fraction(1)),
         ):
-            with pytest.raises(LedgerError, match=f"reads like {there.source!r}.*{NOTHING}"):
+            with refused("ledger.account-looks-alike"):
                 attempt()
         assert ledger.head() == head
         ledger.set_cap(Account("surveys", SURVEY.unit), Fraction(1))
@@ -891,7 +889,7 @@ def test_twins_that_are_there_stay_two_accounts(path: Path) -> None:
     with Ledger(path) as ledger:
         assert [ledger.balance(a).spent for a in (SURVEY, twin)] == [Fraction(3, 4), Fraction(1, 8)]
         ledger.charge(twin, loss(Fraction(1, 8)), {})
-        with pytest.raises(LedgerError, match="reads like"):
+        with refused("ledger.account-looks-alike"):
             ledger.charge(Account("SurveY", SURVEY.unit), loss(Fraction(1, 8)), {})
 
 
@@ -941,14 +939,14 @@ def write_format(path: Path, version: int) -> None:
 @pytest.mark.parametrize(
     ("write", "words"),
     [
-        (lambda path: path.write_bytes(b""), "is empty"),
-        (lambda path: path.write_text("id,age\n1,34\n" * 1000), "not a ledger"),
-        (lambda path: path.write_bytes(b"SQLite format 3\0" + bytes(4080)), "ledger"),
-        (write_other_database, "another database"),
+        (lambda path: path.write_bytes(b""), "ledger.file-empty"),
+        (lambda path: path.write_text("id,age\n1,34\n" * 1000), "ledger.not-a-ledger"),
+        (lambda path: path.write_bytes(b"SQLite format 3\0" + bytes(4080)), "ledger.not-a-ledger"),
+        (write_other_database, "ledger.not-a-ledger"),
         *(
             (
                 partial(write_format, version=version),
-                f"format {version}, this fitnoise reads and writes format 7 alone: use the fitnoise that wrote it, or",
+                "ledger.format-unknown",
             )
             for version in (1, 2, 3, 4, 5, 6, 8)
         ),
@@ -960,17 +958,17 @@ def test_what_is_no_ledger_is_refused_and_left_alone(
     path = tmp_path / "file"
     write(path)
     before = path.read_bytes()
-    with pytest.raises(LedgerError, match=rf"{re.escape(str(path))}.*{words}.*{NOTHING}"):
+    with refused(words):
         Ledger(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_an_error_says_which_ledger_it_is_of(path: Path) -> None:
-    for place, words in ((path, str(path)), (":memory:", "in memory")):
+    for place, _words in ((path, str(path)), (":memory:", "in memory")):
         ledger = Ledger(place)
         ledger.close()
-        with pytest.raises(LedgerError, match=re.escape(f"cannot use the ledger {words}: ")):
+        with refused("ledger.ledger-unusable"):
             ledger.head()
 
 
@@ -978,7 +976,7 @@ def test_a_file_larger_than_any_ledger_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "file"
     with path.open("wb") as file:
         file.truncate(2**30)
-    with pytest.raises(LedgerError, match=f"no ledger has more than .*{NOTHING}"):
+    with refused("ledger.file-too-large"):
         Ledger(path)
 
 
@@ -986,7 +984,7 @@ def test_a_ledger_may_be_as_large_as_it_may_be(path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(room, "_MAX_BYTES", path.stat().st_size)
     Ledger(path).close()
     monkeypatch.setattr(room, "_MAX_BYTES", path.stat().st_size - 1)
-    with pytest.raises(LedgerError, match="no ledger has more than"):
+    with refused("ledger.file-too-large"):
         Ledger(path)
 
 
@@ -1042,13 +1040,13 @@ def test_a_name_that_was_left_of_making_a_ledger_is_removed(path: Path, monkeypa
 
 
 def test_a_folder_a_dangling_link_and_a_missing_folder_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(LedgerError, match="is not a file"):
+    with refused("ledger.not-a-file"):
         Ledger(tmp_path)
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "nowhere" / "ledger.db")
-    with pytest.raises(LedgerError, match="is not a file"):
+    with refused("ledger.not-a-file"):
         Ledger(link)
-    with pytest.raises(LedgerError, match=r"folder .*nowhere.* does not exist"):
+    with refused("ledger.folder-missing"):
         Ledger(tmp_path / "nowhere" / "ledger.db")
     assert list(tmp_path.iterdir()) == [link]
 
@@ -1060,7 +1058,7 @@ def test_a_file_system_that_cannot_link_is_an_error_and_leaves_nothing(
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(Path, "hardlink_to", hardlink_to)
-    with pytest.raises(LedgerError, match="Operation not permitted"):
+    with refused("ledger.ledger-unusable"):
         Ledger(tmp_path / "ledger.db")
     assert list(tmp_path.iterdir()) == []
 
@@ -1089,7 +1087,7 @@ def test_a_read_only_ledger_can_be_read_and_not_charged(path: Path, monkeypatch:
         assert ledger.verify() == 5
         assert ledger.balance(SURVEY).remaining == Fraction(1, 4)
         for ask in (ledger.set_cap, lambda account, rho: ledger.charge(account, loss(rho), {})):
-            with pytest.raises(LedgerError, match=rf"read-only.*{NOTHING}"):
+            with refused("ledger.read-only"):
                 ask(SURVEY, UNIT)
     assert path.read_bytes() == before
 
@@ -1097,7 +1095,7 @@ def test_a_read_only_ledger_can_be_read_and_not_charged(path: Path, monkeypatch:
 def test_a_full_disk_charges_nothing(path: Path) -> None:
     with Ledger(path) as ledger:
         ledger._db.execute("PRAGMA max_page_count = 3")
-        with pytest.raises(LedgerError, match=rf"disk is full.*{NOTHING}"):
+        with refused("ledger.disk-full"):
             ledger.charge(SURVEY, loss(UNIT), {"plan": "x" * 20_000})
         assert ledger.verify() == 5
 
@@ -1108,11 +1106,11 @@ def test_a_replaced_or_deleted_file_is_noticed(path: Path, tmp_path: Path) -> No
         shutil.copy(path, copy)
         copy.replace(path)  # a backup put back under the feet of a running process
         for ask in (ledger.verify, lambda: ledger.charge(SURVEY, loss(UNIT), {})):
-            with pytest.raises(LedgerError, match=rf"was replaced.*{NOTHING}"):
+            with refused("ledger.file-replaced"):
                 ask()
     with Ledger(path) as ledger:
         path.unlink()
-        with pytest.raises(LedgerError, match=rf"No such file.*{NOTHING}"):
+        with refused("ledger.ledger-unusable"):
             ledger.charge(SURVEY, loss(UNIT), {})
     assert not path.exists()
 
@@ -1144,7 +1142,7 @@ def test_a_ledger_with_two_names_is_refused(path: Path, tmp_path: Path) -> None:
     with Ledger(path) as ledger:
         other.hardlink_to(path)
         for ask in (ledger.verify, lambda: ledger.charge(SURVEY, loss(UNIT), {}), lambda: Ledger(other)):
-            with pytest.raises(LedgerError, match=rf"has 2 names.*{NOTHING}"):
+            with refused("ledger.file-has-several-names"):
                 ask()
         other.unlink()
         assert ledger.verify() == 5
@@ -1155,7 +1153,7 @@ def test_a_closed_ledger_answers_nothing(path: Path) -> None:
     ledger.close()
     ledger.close()
     for ask in (ledger.entries, lambda: ledger.charge(SURVEY, loss(UNIT), {})):
-        with pytest.raises(LedgerError, match=rf"closed.*{NOTHING}"):
+        with refused("ledger.ledger-unusable"):
             ask()
 
 
@@ -1209,7 +1207,7 @@ def test_sql_cannot_alter_an_entry(path: Path, statement: str) -> None:
     ("change", "words"),
     [
         *(
-            (f"UPDATE entries SET {column} = {value} WHERE sequence = 2", "entry 2 was changed")
+            (f"UPDATE entries SET {column} = {value} WHERE sequence = 2", "ledger.entry-changed")
             for column, value in [
                 ("kind", "'refusal'"),
                 ("source", "'survey2'"),
@@ -1226,7 +1224,7 @@ def test_sql_cannot_alter_an_entry(path: Path, statement: str) -> None:
         *(
             (
                 f"UPDATE entries SET {column} = {value} WHERE sequence = 2",
-                "entry 2 is not what a ledger writes",
+                "ledger.entry-invalid",
             )
             for column, value in [
                 ("kind", "'gift'"),
@@ -1248,22 +1246,22 @@ def test_sql_cannot_alter_an_entry(path: Path, statement: str) -> None:
                 ("detail", "'{'"),
             ]
         ),
-        ("UPDATE entries SET previous = digest WHERE sequence = 2", "entry 2 does not follow"),
-        ("DELETE FROM entries WHERE sequence = 3", "entry 3 is missing"),
-        ("DELETE FROM entries WHERE sequence = 1", "entry 1 is missing"),
-        ("UPDATE entries SET sequence = -1 WHERE sequence = 4", "entry 1 is missing"),
+        ("UPDATE entries SET previous = digest WHERE sequence = 2", "ledger.entry-not-chained"),
+        ("DELETE FROM entries WHERE sequence = 3", "ledger.entry-missing"),
+        ("DELETE FROM entries WHERE sequence = 1", "ledger.entry-missing"),
+        ("UPDATE entries SET sequence = -1 WHERE sequence = 4", "ledger.entry-missing"),
     ],
 )
 def test_a_changed_or_missing_entry_is_named(path: Path, change: str, words: str) -> None:
     tamper(path, change)
-    with pytest.raises(LedgerError, match=rf"{words}.*{NOTHING}"):
+    with refused(words):
         Ledger(path)
 
 
 def test_reordered_entries_are_named(path: Path) -> None:
     swap = ((2, 99), (3, 2), (99, 3))
     tamper(path, *(f"UPDATE entries SET sequence = {b} WHERE sequence = {a}" for a, b in swap))
-    with pytest.raises(LedgerError, match="entry 2 does not follow"):
+    with refused("ledger.entry-not-chained"):
         Ledger(path)
 
 
@@ -1360,7 +1358,7 @@ def test_a_well_chained_entry_that_no_ledger_writes_is_named(path: Path, kind: s
         ledger.set_cap(SURVEY, Fraction(8))
         spend(ledger, P, YOUNG)
     forged(path, kind, rho, detail)
-    with pytest.raises(LedgerError, match="entry 8 is not what a ledger writes"):
+    with refused("ledger.entry-invalid"):
         Ledger(path)
 
 
@@ -1397,7 +1395,7 @@ def test_a_changed_profile_or_promise_is_named(path: Path, change: str) -> None:
     tamper(path, f"UPDATE entries SET detail = replace(detail, '2305843009213693952,', '{change}') WHERE sequence = 8")
     tamper(copy, f"""UPDATE entries SET detail = replace(detail, '"beside":["{P}"],', '') WHERE sequence = 8""")
     for file in (path, copy):
-        with pytest.raises(LedgerError, match="entry 8 was changed"):
+        with refused("ledger.entry-changed"):
             Ledger(file)
 
 
@@ -1412,7 +1410,7 @@ def test_a_changed_profile_or_promise_is_named(path: Path, change: str) -> None:
 def test_a_ledger_with_other_tables_or_triggers_is_refused(path: Path, statement: str) -> None:
     with raw(path) as db:
         db.execute(statement)
-    with pytest.raises(LedgerError, match="its table or its triggers"):
+    with refused("ledger.schema-altered"):
         Ledger(path)
 
 
@@ -1420,7 +1418,7 @@ def test_tampering_while_the_ledger_is_open_is_noticed_by_the_next_call(path: Pa
     with Ledger(path) as ledger:
         tamper(path, "UPDATE entries SET rho = '1/8' WHERE sequence = 2")
         for ask in (ledger.head, lambda: ledger.balance(SURVEY), lambda: ledger.charge(SURVEY, loss(UNIT), {})):
-            with pytest.raises(LedgerError, match=rf"entry 2 was changed.*{NOTHING}"):
+            with refused("ledger.entry-changed"):
                 ask()
 
 
@@ -1428,16 +1426,16 @@ def test_a_tail_cut_off_is_seen_by_who_saw_it_or_wrote_the_head_down(path: Path)
     with Ledger(path) as ledger:
         head = ledger.head()
         tamper(path, "DELETE FROM entries WHERE sequence = 5")
-        with pytest.raises(LedgerError, match=r"entry 5 .* tail was cut off"):
+        with refused("ledger.head-not-found"):
             ledger.charge(SURVEY, loss(UNIT), {})
     with Ledger(path) as ledger:  # the honest limit of a chain: nothing in the file tells
         assert ledger.verify() == 4
-        with pytest.raises(LedgerError, match=r"entry 5 .* tail was cut off"):
+        with refused("ledger.head-not-found"):
             ledger.verify(expected_head=head)
         ledger.charge(SURVEY, loss(UNIT), {})
-        with pytest.raises(LedgerError, match=r"entry 5 .* rewritten"):
+        with refused("ledger.head-not-found"):
             ledger.verify(expected_head=head)
-        with pytest.raises(LedgerError, match="entry -1"):
+        with refused("ledger.head-not-found"):
             ledger.verify(expected_head=(-1, GENESIS))
 
 
@@ -1464,12 +1462,12 @@ def test_one_damaged_byte_is_refused_or_changes_nothing(path: Path, position: in
 @pytest.mark.parametrize("epsilon", [0.5, 1, True, "1/2", float("nan"), Fraction(-1, 2), Fraction(-1, 10**300)])
 def test_a_cap_on_what_is_no_epsilon_is_refused(epsilon: Any) -> None:
     with Ledger(":memory:") as ledger:
-        with pytest.raises(LedgerError, match=rf"cap must be a Fraction of at least 0.*{NOTHING}"):
+        with refused("ledger.cap-not-a-fraction"):
             ledger.set_cap(SURVEY, epsilon=epsilon)
-        with pytest.raises(LedgerError, match=rf"cap must be a Fraction of at least 0.*{NOTHING}"):
+        with refused("ledger.cap-not-a-fraction"):
             ledger.set_cap(SURVEY, mu_squared=epsilon)
         for given in ({"rho": Fraction(1)}, {"mu_squared": Fraction(1)}, {"rho": None, "epsilon": None}):
-            with pytest.raises(LedgerError, match=rf"one on ρ, one on ε or one on μ²: give one of them.*{NOTHING}"):
+            with refused("ledger.cap-kind-not-single"):
                 ledger.set_cap(SURVEY, **{"epsilon": epsilon} | given)
         assert ledger.entries() == []
 
@@ -1479,12 +1477,12 @@ def test_an_epsilon_too_long_to_be_written_is_refused() -> None:
     tiny, large = 1 / Fraction(2**1001), Fraction(2**600)
     fine = 1 / Fraction(2**999)
     with Ledger(":memory:") as ledger:
-        with pytest.raises(LedgerError, match=rf"ε must be a ratio of integers of at most 1000 bits.*{NOTHING}"):
+        with refused("ledger.epsilon-too-long"):
             ledger.charge(SURVEY, loss(UNIT, epsilon=tiny), {})
-        with pytest.raises(LedgerError, match=rf"ρ must be at least 0 .* at most 1000 bits.*{NOTHING}"):
+        with refused("ledger.cost-out-of-range"):
             pure(ledger, large)
         for cap in (tiny, large, fine):
-            with pytest.raises(LedgerError, match=rf"at most 1000 bits.*{NOTHING}"):
+            with refused("ledger.cost-out-of-range"):
                 ledger.set_cap(SURVEY, epsilon=cap)
         assert ledger.entries() == []
         entry = ledger.charge(SURVEY, loss(UNIT, epsilon=fine), {})
@@ -1497,19 +1495,19 @@ def test_an_epsilon_too_long_to_be_written_is_refused() -> None:
     [
         (
             """UPDATE entries SET detail = replace(detail, '"1/2"', '"1/4"') WHERE sequence = 2""",
-            "is not what a ledger",
+            "ledger.entry-invalid",
         ),
-        ("""UPDATE entries SET detail = '{}' WHERE sequence = 2""", "entry 2 was changed"),
+        ("""UPDATE entries SET detail = '{}' WHERE sequence = 2""", "ledger.entry-changed"),
         (
             """UPDATE entries SET detail = replace(detail, '"1/2"', '"2/4"') WHERE sequence = 2""",
-            "is not what a ledger",
+            "ledger.entry-invalid",
         ),
-        ("""UPDATE entries SET detail = '{"epsilon":"1/2","plan":"q"}' WHERE sequence = 2""", "entry 2 was changed"),
-        ("""UPDATE entries SET detail = '{}' WHERE sequence = 1""", "entry 1 was changed"),  # a cap on ρ instead
-        ("""UPDATE entries SET detail = '{"epsilon":"2"}', rho = '2' WHERE sequence = 1""", "entry 1 was changed"),
+        ("""UPDATE entries SET detail = '{"epsilon":"1/2","plan":"q"}' WHERE sequence = 2""", "ledger.entry-changed"),
+        ("""UPDATE entries SET detail = '{}' WHERE sequence = 1""", "ledger.entry-changed"),  # a cap on ρ instead
+        ("""UPDATE entries SET detail = '{"epsilon":"2"}', rho = '2' WHERE sequence = 1""", "ledger.entry-changed"),
         (
             """UPDATE entries SET detail = '{"epsilon":"1/4"}', rho = '1/32' WHERE sequence = 2""",
-            "entry 2 was changed",
+            "ledger.entry-changed",
         ),
     ],
 )
@@ -1520,7 +1518,7 @@ def test_an_altered_epsilon_is_named(tmp_path: Path, change: str, words: str) ->
         pure(ledger, Fraction(1, 2))
         pure(ledger, Fraction(1, 2))
     tamper(path, change)
-    with pytest.raises(LedgerError, match=rf"{words}.*{NOTHING}"):
+    with refused(words):
         Ledger(path)
 
 
@@ -1537,10 +1535,10 @@ def test_a_busy_ledger_is_a_clear_error(path: Path, lock: str, monkeypatch: pyte
     with Ledger(path) as ledger, raw(path) as other:
         other.execute(lock)
         for ask in (ledger.set_cap, lambda account, rho: ledger.charge(account, loss(rho), {})):
-            with pytest.raises(LedgerError, match=rf"another process holds it.*{NOTHING}"):
+            with refused("ledger.ledger-busy"):
                 ask(SURVEY, UNIT)
         if lock == "BEGIN EXCLUSIVE":
-            with pytest.raises(LedgerError, match="another process holds it"):
+            with refused("ledger.ledger-busy"):
                 Ledger(path)
         other.execute("ROLLBACK")
         assert ledger.charge(SURVEY, loss(UNIT), {}).sequence == 6
@@ -1553,7 +1551,7 @@ def test_a_reader_that_does_not_finish_stops_the_commit_and_nothing_is_charged(
     with Ledger(path) as ledger, raw(path) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM entries").fetchone()
-        with pytest.raises(LedgerError, match=rf"another process holds it.*{NOTHING}"):
+        with refused("ledger.ledger-busy"):
             ledger.charge(SURVEY, loss(UNIT), {})
         reader.execute("ROLLBACK")
         assert ledger.verify() == 5
@@ -1897,6 +1895,6 @@ def test_other_units_pay_mu_squared_likewise() -> None:
 def test_two_units_of_one_charge_that_read_alike_are_refused() -> None:
     twin = Account("survey", PrivacyUnit("pers0n", 3))
     with Ledger(":memory:") as ledger:
-        with pytest.raises(LedgerError, match=rf"two units of one charge read alike.*{NOTHING}"):
+        with refused("ledger.units-look-alike"):
             ledger.charge(PERSON, gaussian(Fraction(1)), {}, also={twin: gaussian(Fraction(1))})
         assert ledger.entries() == []

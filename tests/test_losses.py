@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fitnoise.errors import LedgerError, PlanError
 from fitnoise.kernel import losses, privacy
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.profiles import ceil_dyadic
+from refused import refused
 
 AXES = {"a": 2, "b": 3, "c": 1}
 
@@ -177,7 +177,7 @@ def test_what_is_free_and_what_is_pure_by_hand():
     assert (pure.costs, pure.implied) == ((0, 0), (EIGHTH, Fraction(9, 8)))
     assert (pure.epsilon, pure.cost_squared, pure.rho) == (Fraction(3, 2), Fraction(9, 4), Fraction(9, 8))
     assert Loss.of_epsilon(Fraction(2), by_cell=True, implied=[EIGHTH]).cost_squared == 4
-    with pytest.raises(LedgerError, match="half the square"):
+    with refused("ledger.loss-rho-above-epsilon"):
         replace(pure, implied=(Fraction(0), Fraction(9, 8) + Fraction(1, 2**80)))
     gaussian = Loss.of_cells((("a", 2),), [Fraction(3), Fraction(0)])
     both = gaussian + pure
@@ -253,14 +253,14 @@ def test_a_budget_is_relative_to_its_cells(loss, shares):
     assert with_epsilon.relative(axes, (1.0,) * 6).rho == loss.dearest + Fraction(1, 18)
     assert with_epsilon.relative(axes, shares).rho == ((everywhere(loss) + Fraction(1, 18)) / table).max()
     assert Loss.of_epsilon(Fraction(1), by_cell=True).relative((("a", 2),), (1.0, 0.5)).rho == 1
-    with pytest.raises(PlanError, match="relative budget is 0"):
+    with refused("plan.relative-budget-zero"):
         with_epsilon.relative((("a", 2),), (0.0, 1.0))
 
 
 def test_records_with_no_budget_may_not_be_measured():
     loss = Loss.of_cells((("a", 2),), [Fraction(1), Fraction(0)])
     assert loss.relative((("a", 2),), (1.0, 0.0)).rho == 1
-    with pytest.raises(PlanError, match="relative budget is 0"):
+    with refused("plan.relative-budget-zero"):
         loss.relative((("a", 2),), (0.0, 1.0))
 
 
@@ -314,19 +314,22 @@ def test_axes_may_be_named_anew():
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Loss.concentrated(0.5), "Fraction"),
-        (lambda: Loss.concentrated(Fraction(-1)), "Fraction"),
-        (lambda: Loss.of_epsilon(float("nan"), by_cell=True), "Fraction"),
-        (lambda: Loss.of_cells((("a", 2),), [Fraction(1)]), "one cost for each"),
-        (lambda: Loss.of_cells((("a", 1), ("a", 1)), [Fraction(1)]), "each axis once"),
-        (lambda: replace(Loss.concentrated(Fraction(1)), axes=(("a", 1),)), "nothing is known of cells"),
-        (lambda: replace(Loss.concentrated(Fraction(1)), implied=()), "one cost for each"),
-        (lambda: replace(Loss.concentrated(Fraction(1)), implied=(Fraction(1, 99),)), "half the square"),
-        (lambda: Loss.of_cells((("a", 1),), [Fraction(1)]) + Loss.of_cells((("a", 2),), [Fraction(1)] * 2), "sizes"),
+        (lambda: Loss.concentrated(0.5), "ledger.loss-costs-invalid"),
+        (lambda: Loss.concentrated(Fraction(-1)), "ledger.loss-costs-invalid"),
+        (lambda: Loss.of_epsilon(float("nan"), by_cell=True), "ledger.loss-costs-invalid"),
+        (lambda: Loss.of_cells((("a", 2),), [Fraction(1)]), "ledger.loss-costs-misfit-axes"),
+        (lambda: Loss.of_cells((("a", 1), ("a", 1)), [Fraction(1)]), "ledger.loss-axes-invalid"),
+        (lambda: replace(Loss.concentrated(Fraction(1)), axes=(("a", 1),)), "ledger.loss-axes-invalid"),
+        (lambda: replace(Loss.concentrated(Fraction(1)), implied=()), "ledger.loss-costs-misfit-axes"),
+        (lambda: replace(Loss.concentrated(Fraction(1)), implied=(Fraction(1, 99),)), "ledger.loss-rho-above-epsilon"),
+        (
+            lambda: Loss.of_cells((("a", 1),), [Fraction(1)]) + Loss.of_cells((("a", 2),), [Fraction(1)] * 2),
+            "ledger.loss-sizes-differ",
+        ),
     ],
 )
 def test_what_is_no_loss(make, said):
-    with pytest.raises(LedgerError, match=rf"{said}.*nothing was charged"):
+    with refused(said):
         make()
 
 
@@ -337,5 +340,5 @@ def test_a_cost_is_rounded_up_to_the_least_number(cost):
 
 
 def test_a_cost_beyond_all_numbers_is_no_number():
-    with pytest.raises(PlanError, match="more than a number can say"):
+    with refused("plan.cost-too-large"):
         losses.rounded_up(Fraction(10) ** 400)

@@ -22,7 +22,7 @@ from conftest import zoo_plan
 from dense import cell_order, split, strategy_matrix, with_sectors
 from designs import remade
 from door import Replay
-from fitnoise.errors import BudgetExceeded, CapExceeded, DataError, LedgerError, PlanError
+from fitnoise.errors import BudgetExceeded, DataError, LedgerError, PlanError
 from fitnoise.kernel import ledger as ledgers
 from fitnoise.kernel import losses, noise
 from fitnoise.kernel import measure as measuring
@@ -36,6 +36,7 @@ from fitnoise.kernel.units import DataSource, OutsideDomain
 from fitnoise.planning.plan import Plan
 from laws import counter_of_counts
 from records import frame_of
+from refused import refused
 
 REPLACE = fn.Neighbours.REPLACE_ONE
 DROP = OutsideDomain.DROP
@@ -221,7 +222,7 @@ def test_what_cannot_fit_is_refused_before_any_data_are_read(plan, people, cap, 
     with Ledger(":memory:") as ledger:
         ledger.set_cap(account, **{cap: Fraction(1, 10**9)})
         monkeypatch.setattr(counter, "count", lambda *_: pytest.fail("nothing may be read"))
-        with pytest.raises(BudgetExceeded, match="remembers it; nothing was charged"):
+        with refused("ledger.cap-is-pure", "ledger.over-cap", "ledger.over-mu-cap"):
             run(plan, counter, ledger, CLOSED)
         assert [e.kind for e in ledger.entries()] == ["cap", "refusal"]
         monkeypatch.undo()
@@ -383,7 +384,7 @@ def test_a_tampered_document_is_refused_or_pays():
     document = json.loads(honest.to_json())
     (matrix,) = document["tables"][0]["strategy"][0]["mixing"]
     document["tables"][0]["strategy"][0]["mixing"] = [[[2 * x for x in row] for row in matrix]]
-    with pytest.raises(PlanError, match="do not cost what it says"):
+    with refused("plan.integers-of-another-cost"):
         Plan.from_json(json.dumps(document))
     document["tables"][0]["cost"]["cost_squared"] = str(4 * honest.exact_cost)
     plan = Plan.from_json(json.dumps(document))
@@ -398,7 +399,7 @@ def test_a_strategy_that_claims_to_be_free_is_refused():
     plan = replace(plan.order, designs=(free,))
     events, domain = [], plan.domain
     with Ledger(":memory:") as ledger:
-        with pytest.raises(PlanError, match="claims to be free"):
+        with refused("plan.strategy-free"):
             run(plan, Watched(HistogramCounter(np.zeros(domain.shape, dtype=int), domain), events), ledger, CLOSED)
         assert ledger.entries() == []
     assert events == []
@@ -789,7 +790,7 @@ def test_a_counter_that_drops_where_the_plan_refuses_is_refused(plans):
     plan = cheap_to_replace(source=policy[not plans])
     counter = counter_of(plan, pd.DataFrame({"sex": ["f"]}), outside_domain=policy[plans].outside_domain)
     with Ledger(":memory:") as ledger:
-        with pytest.raises(DataError, match=r"disagree on records outside the domain.*nothing was charged"):
+        with refused("data.drops-differ"):
             run(plan, counter, ledger, CLOSED)
         assert ledger.entries() == []
 
@@ -798,7 +799,7 @@ def test_counts_of_another_domain_are_refused():
     plan = zoo_plan("marginals")
     domain = fn.Domain(a=fn.Ordered(0, 1), b=fn.Ordered(0, 5), c=fn.Ordered(0, 1))
     with Ledger(":memory:") as ledger:
-        with pytest.raises(DataError, match=r"of another domain than the plan's.*nothing was charged"):
+        with refused("data.counts-of-another-domain"):
             run(plan, HistogramCounter(np.zeros(domain.shape, dtype=int), domain), ledger, CLOSED)
         assert ledger.entries() == []
 
@@ -818,15 +819,14 @@ def test_data_of_another_size_than_declared_cost_nothing_and_their_size_is_not_t
             run(order, counter, ledger)
             assert [e.kind for e in ledger.entries()] == ["charge", "answers"]
             return
-        said = rf"for {'exactly' if exactly else 'at most'} 40 records.*another number.*nothing was charged"
-        with pytest.raises(DataError, match=said) as caught:
+        with refused("data.size-misfits-data") as caught:
             run(order, counter, ledger, CLOSED)
         assert str(records) not in str(caught.value).replace("40 records", "")
         assert ledger.entries() == []
 
 
 def test_an_order_for_nothing_is_none():
-    with pytest.raises(PlanError, match="without a design measures nothing"):
+    with refused("plan.order-without-design"):
         replace(zoo_plan("total").order, designs=())
 
 
@@ -866,7 +866,7 @@ def test_an_edited_plan_above_its_own_limit_is_refused(limit):
     plan = remade(plan, publication=replace(plan.publication, **{limit: fn.Budget(rho=Fraction(5))}))
     domain = plan.publication.workload.domain
     with Ledger(":memory:") as ledger:
-        with pytest.raises(CapExceeded, match=f"more than the {limit} it declares"):
+        with refused("plan.plan-above-limit"):
             run(plan, HistogramCounter(np.zeros(domain.shape, dtype=int), domain), ledger, CLOSED)
         assert ledger.entries() == []
 
@@ -879,7 +879,7 @@ def test_all_limits_hold_and_not_only_the_first():
     tight = replace(budget, rho=budget.rho - Fraction(1, 2**64))
     run(replace(order, limits=(cap, budget)), counter)
     for limits in ((cap, tight), (tight, cap)):
-        with pytest.raises(CapExceeded, match="more than the budget it declares"):
+        with refused("plan.plan-above-limit"):
             run(replace(order, limits=limits), counter, door=CLOSED)
 
 
@@ -893,7 +893,7 @@ def test_a_budget_is_one_relative_to_cell_budgets():
     louder = tampered(plan, lambda s: replace(s, scale=s.scale / 2))
     assert louder.exact_rho < 1 < louder.exact_weighted_cost / 2
     with Ledger(":memory:") as ledger:
-        with pytest.raises(CapExceeded, match="more than the budget it declares"):
+        with refused("plan.plan-above-limit"):
             run(louder, HistogramCounter(np.zeros(2, dtype=int), plan.publication.workload.domain), ledger, CLOSED)
         assert ledger.entries() == []
 
@@ -931,7 +931,7 @@ class Told(HistogramCounter):
 def test_counts_of_one_order_are_measured_for_it_alone():
     order = zoo_plan("total").order
     run(order, Told(order.domain, of=measuring._of(order)))
-    with pytest.raises(DataError, match=r"made for another plan.*nothing was charged"):
+    with refused("data.counts-of-another-plan"):
         run(order, Told(order.domain, of="0" * 64), door=CLOSED)
 
 
@@ -941,7 +941,7 @@ def test_by_an_id_or_beside_others_and_not_both():
     plain, by_id = Told(order.domain), Told(order.domain, bound=own.unit.bound)
     for made, counter in ((order, plain), (replace(order, beside=("1" * 64,)), plain), (own, by_id)):
         measuring._refuse(made, counter)
-    with pytest.raises(PlanError, match=r"by an id stands beside no other.*nothing was charged"):
+    with refused("plan.beside-with-id"):
         measuring._refuse(replace(own, beside=("1" * 64,)), by_id)
 
 
@@ -1022,7 +1022,7 @@ def test_what_travels_is_what_is_counted_for_the_order(monkeypatch):
         (replace(order, limits=(Limit("cap", Fraction(0)),)), counter),
         (order, Told(order.domain, of="1")),
     ):
-        with pytest.raises((CapExceeded, DataError), match="othing was charged"):
+        with refused("data.counts-of-another-plan", "plan.plan-above-limit"):
             measuring.sealed(made, of, None)
     assert len(told) == 2
 
@@ -1063,12 +1063,12 @@ def test_no_other_name_passes_a_cap(unit, source, spent):
         ledger.set_cap(first.order.account, cap)
         if spent:
             counted(first, ledger)
-        with pytest.raises(LedgerError, match="nothing was charged"):
+        with refused("ledger.account-beside-cap", "ledger.account-looks-alike", "ledger.over-cap"):
             counted(plan, ledger)
         for account in {plan.order.account, first.order.account}:  # and a cap of its own helps it to nothing
             with contextlib.suppress(LedgerError):
                 ledger.set_cap(account, cap if account == first.order.account else Fraction(10**9))
-        with pytest.raises(LedgerError, match="nothing was charged"):
+        with refused("ledger.account-looks-alike", "ledger.over-cap"):
             counted(plan, ledger)
         assert sum(e.kind == "charge" for e in ledger.entries()) == spent
 
@@ -1082,7 +1082,7 @@ def test_what_replaces_records_is_charged_to_those_who_can_come_what_its_integer
         ledger.set_cap(cap, Fraction(1000))
         ledger.set_cap(plan.order.account, Fraction(1000))
         before = ledger.head()[0]
-        with pytest.raises(BudgetExceeded, match=r"left for 'people' \(one record, add-or-remove-one\)"):
+        with refused("ledger.over-cap"):
             counted(plan, ledger)
         assert [e.kind for e in ledger.entries()[before:]] == ["refusal"]
         ledger.set_cap(cap, ceil_dyadic(dear.rho))

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 import zoo
 from dense import strategy_matrix
 from designs import of_products, of_sectors, over
-from fitnoise.errors import PlanError
 from fitnoise.kernel.designs import linear, products
 from fitnoise.kernel.designs.linear import MAX_SCALE
 from fitnoise.kernel.designs.products import Factor, ProductGroup
 from fitnoise.kernel.units import Neighbours
 from laws import check_design
+from refused import refused
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
 ONE = np.array([1])
@@ -295,7 +295,18 @@ def _many():
     ],
 )
 def test_what_is_no_product_is_refused(change):
-    with pytest.raises(PlanError, match=r"product"):
+    with refused(
+        "plan.attributes-not-increasing",
+        "plan.factor-not-integers",
+        "plan.factors-misfit-domain",
+        "plan.measured-twice",
+        "plan.noise-out-of-range",
+        "plan.product-empty",
+        "plan.product-multiples-out-of-range",
+        "plan.product-scales-misfit",
+        "plan.product-sets-misfit-domain",
+        "plan.product-sets-not-positions",
+    ):
         change()
 
 

@@ -11,7 +11,7 @@ import fitnoise as fn
 import zoo
 from fitnoise import publishing
 from fitnoise.algebra import operators as op
-from fitnoise.errors import FitnoiseError, PlanError, ReleaseError, SpecError, WorkloadError
+from fitnoise.errors import FitnoiseError, SpecError, WorkloadError
 from fitnoise.interfaces.exports import packages
 from fitnoise.interfaces.pages.fragments import PLAIN_HEADINGS, heading, meaning
 from fitnoise.interfaces.pages.words import words
@@ -24,6 +24,7 @@ from fitnoise.request.publication import Publication
 from fitnoise.request.targets import By, BySize, Kind, PublicTotal, Target
 from fitnoise.request.workloads import VIEWS, AtMost, Each, Family, Table, View, Workload
 from laws import answered
+from refused import refused
 
 DOMAIN = fn.Domain(sex=fn.Categorical(["f", "m"]), age=fn.Ordered(0, 9))
 MARGIN = Target(Kind.MARGIN, 10.0)
@@ -148,7 +149,7 @@ def test_documents_refuse_a_view_that_was_put_in_later():
     table = Table("t", ("sex", "age"), MARGIN, (("age", AtMost()),))
     publication = fn.Publication(Workload(DOMAIN, [table]))
     object.__setattr__(table, "views", (("age", Odd()),))
-    with pytest.raises(WorkloadError, match="view Odd of 'age', which no plan file can say"):
+    with refused("workload.view-class-unknown"):
         Spec.of(publication)
 
 
@@ -163,8 +164,8 @@ READ_OTHERWISE = {
 
 @pytest.mark.parametrize("name", READ_OTHERWISE)
 def test_plans_that_would_be_read_as_another_are_refused(name):
-    make, told = READ_OTHERWISE[name]
-    with pytest.raises(PlanError, match=rf"differ in the {told} of its publication.*nothing was charged"):
+    make, _told = READ_OTHERWISE[name]
+    with refused("plan.plan-differs-from-document"):
         read_back(fn.plan(make()))
 
 
@@ -217,7 +218,12 @@ def test_a_plan_that_was_changed_in_memory_is_refused_whether_it_was_read_or_not
     """No mark says that a plan was read before: it would stay when the plan is changed."""
     plan = Plan.from_json(small().to_json()) if read else small()
     plan = altered(plan, CHANGES[name])
-    with pytest.raises(FitnoiseError, match=r"[Nn]othing was (charged|measured)"):
+    with refused(
+        "plan.integers-of-another-cost",
+        "plan.parts-of-another-publication",
+        "plan.plan-damaged",
+        "plan.plan-differs-from-document",
+    ):
         fn.release(plan, COUNTS, ledger=tmp_path / "ledger.sqlite", directory=tmp_path / "release")
     with pytest.raises(FitnoiseError):
         fn.count(plan, COUNTS, tmp_path / "counts", plain=True)
@@ -252,7 +258,7 @@ def test_all_that_charges_or_counts_reads_back():
 def test_the_first_periods_of_a_series_are_no_plan_to_release(tmp_path):
     domain = fn.Domain(month=fn.Ordered(1, 3), sex=DOMAIN["sex"])
     plan = fn.plan(Workload(domain, [fn.table("month", "sex", margin=10)]), series="month")
-    with pytest.raises(PlanError, match="first periods of a series"):
+    with refused("plan.plan-of-first-periods"):
         fn.release(
             plan.through(1), np.ones((3, 2), int), ledger=tmp_path / "l.sqlite", period=1, series=tmp_path / "kept"
         )
@@ -280,7 +286,7 @@ def test_every_view_has_its_words_everywhere():
     for word in PLAIN_HEADINGS:
         assert heading(english, Heading("age", word)) == "age"
     for told in (heading, meaning):
-        with pytest.raises(ReleaseError, match="view 'odd', which has no heading"):
+        with refused("release.view-without-heading"):
             told(english, Heading("age", "odd"))
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import fitnoise as fn
-from fitnoise.errors import ReleaseError
 from fitnoise.reading import files
 from fitnoise.reading.files import csv_text
 from laws import released
+from refused import refused
 from tolerances import EXACT
 
 DOMAIN = fn.Domain(state=fn.Categorical(["CA", "NY", "TX"]), kids=fn.Ordered(0, 3))
@@ -128,7 +128,7 @@ def test_a_file_is_replaced_whole_and_what_killed_processes_left_of_it_is_remove
 
     with monkeypatch.context() as patch:
         patch.setattr(type(place), "write_bytes", full)
-        with pytest.raises(ReleaseError, match=r"'plan.json' cannot be written \(No space left on device\)"):
+        with refused("release.place-not-writable"):
             files.replace_file(place, b"two")
     assert place.read_bytes() == b"one"
     assert {p.name for p in tmp_path.iterdir()} == {p.name for p in (place, folder, other)}

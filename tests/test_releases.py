@@ -20,7 +20,7 @@ from dense import split, with_sectors, workload_matrix
 from designs import plan_of
 from door import Replay
 from fitnoise import publishing
-from fitnoise.errors import BudgetExceeded, DataError, LedgerError, PlanError, ReleaseError
+from fitnoise.errors import BudgetExceeded, DataError, LedgerError, ReleaseError
 from fitnoise.kernel import noise
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.reading import files as folders
@@ -171,7 +171,7 @@ def test_an_estimate_of_one_number_is_that_number(made):
 
 @pytest.mark.parametrize("where", [{}, {"sex": True}, {"age": [2, 3]}, {"sex": False, "age": {"values": [0, 3]}}])
 def test_rows_that_count_a_record_twice_are_not_added_up(made, where):
-    with pytest.raises(ReleaseError, match=r"rows of 'age' overlap.*such as age = '.'. Nothing was added up"):
+    with refused("release.overlapping-rows"):
         made.sum("ages, cumulated", where)
     assert made.sum("ages, cumulated", {**where, "age": 2}).std_error > 0
 
@@ -212,14 +212,14 @@ def test_rows_are_chosen_by_what_the_table_shows(made):
     ages = made["ages, cumulated"]
     assert made.sum("ages, cumulated", age=np.int64(3)).value == pytest.approx(ages["value"][ages["age"] == 3].sum())
     for words, message in (
-        (("totals",), "no table 'totals'; the release has"),
-        (("total", {"sex": 1}), r"table 'total' has no column 'sex'; it has \[\]"),
-        (("région by sex", {"sex": 1}), "no row is labelled 1"),  # true is not 1
-        (("ages, cumulated", {"age": True}), "no row is labelled True"),
-        (("ages, cumulated", {"age": 5}), r"no row is labelled 5; there are \[0, 1, 2, 3, 4\]"),
-        (("région by sex", {"région": 1}), "no row is labelled 1"),  # the code; the table shows labels
+        (("totals",), "release.unknown-table"),
+        (("total", {"sex": 1}), "release.unknown-column"),
+        (("région by sex", {"sex": 1}), "release.unknown-label"),  # true is not 1
+        (("ages, cumulated", {"age": True}), "release.unknown-label"),
+        (("ages, cumulated", {"age": 5}), "release.unknown-label"),
+        (("région by sex", {"région": 1}), "release.unknown-label"),  # the code; the table shows labels
     ):
-        with pytest.raises(ReleaseError, match=message):
+        with refused(message):
             made.sum(*words)
 
 
@@ -227,7 +227,7 @@ def test_combinations_that_are_not_of_the_release_are_refused(made):
     for combination in ({"Total": np.ones(())}, {"total": np.ones(1)}, {"total": np.array(np.nan)}):
         with pytest.raises(ReleaseError):
             made.estimate(combination)
-    with pytest.raises(fn.FitnoiseError, match="confidence"):
+    with refused("workload.confidence-out-of-range"):
         made.estimate({"total": np.ones(())}, confidence=95)
 
 
@@ -371,7 +371,7 @@ def test_a_release_of_patterns_is_a_mapping_of_all_their_tables(many):
     error = r"no table 'age'; the release has \['age by région', "
     with pytest.raises(KeyError, match=error):
         many["age"]
-    with pytest.raises(ReleaseError, match=error):
+    with refused("release.unknown-table"):
         many.sum("age")
 
 
@@ -575,10 +575,10 @@ def test_a_place_that_cannot_be_written_is_refused_first(tmp_path, made, place):
     directory = place(tmp_path)
     before = sorted(tmp_path.rglob("*"))
     ledger = tmp_path / "ledger.db"
-    with pytest.raises(ReleaseError, match=r"exists already|cannot be written") as raised:
+    with refused("release.place-exists", "release.place-not-writable") as raised:
         fn.release(SMALL, COUNTS, ledger=ledger, directory=directory)
     assert str(raised.value).endswith(NOTHING)
-    with pytest.raises(ReleaseError, match=r"exists already|cannot be written"):
+    with refused("release.place-exists", "release.place-not-writable"):
         made.write(directory)
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -611,7 +611,7 @@ def refuse_renames_to(monkeypatch, name, error):
 def test_an_empty_directory_that_cannot_be_replaced_is_refused_first(tmp_path, monkeypatch):
     refuse_renames_to(monkeypatch, "volume", OSError(16, "Device or resource busy"))
     (tmp_path / "volume").mkdir()
-    with pytest.raises(ReleaseError, match=rf"'volume' cannot be written \(Device or resource busy\)\. {NOTHING}"):
+    with refused("release.place-not-writable"):
         fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "volume")
     assert [p.name for p in tmp_path.iterdir()] == ["volume"]
 
@@ -621,14 +621,14 @@ def test_what_cannot_be_rebuilt_or_written_is_found_out_before_the_charge(tmp_pa
     monkeypatch.setattr(workloads, "SLUG_BYTES", 1000)  # longer than a file system takes
     domain = fn.Domain(a=fn.Categorical(["x", "y"]))
     long = fn.plan(fn.Workload(domain, [fn.table("a", margin=3, name="n" * 300)]))
-    with pytest.raises(ReleaseError, match=f"the release cannot be written .*{NOTHING}"):
+    with refused("release.place-not-writable"):
         fn.release(long, np.array([1, 2]), ledger=ledger, directory=tmp_path / "r")
     first, *others = SMALL.strategy.sectors
     alike = np.repeat(first.mixing[-1:], len(first.mixing), axis=0)  # every row the same: the charge would buy nothing
     strategy = with_sectors(SMALL.strategy, [replace(first, mixing=alike), *others])
     lost = plan_of(SMALL.publication, strategy, SMALL.evidence, SMALL.status)
     for directory in (None, tmp_path / "r"):
-        with pytest.raises(PlanError, match="singular"):
+        with refused("plan.singular-sector"):
             fn.release(lost, COUNTS, ledger=ledger, directory=directory)
     assert not list(tmp_path.iterdir())
 
@@ -642,7 +642,7 @@ def test_errors_of_data_and_ledger_leave_nothing(tmp_path):
         fn.release(SMALL, COUNTS, ledger=tmp_path / "no" / "ledger.db", directory=tmp_path / "r")
     with fn.Ledger(":memory:") as book:
         for forgets in (":memory:", Path(":memory:"), book):
-            with pytest.raises(LedgerError, match="':memory:' is a ledger that forgets"):
+            with refused("ledger.ledger-in-memory"):
                 fn.release(SMALL, COUNTS, ledger=forgets, directory=tmp_path / "r")
         assert book.entries() == []
     assert not list(tmp_path.iterdir())
@@ -661,7 +661,7 @@ def test_a_table_of_a_database_may_be_named_at_the_end(tmp_path):
     with duckdb.connect(str(file)) as connection:
         connection.execute("CREATE TABLE persons AS SELECT 1 AS région, true AS sex, 3 AS age")
     stages = []
-    with pytest.raises(DataError, match="say which of its tables"):
+    with refused("data.duckdb-table-not-found"):
         released(SMALL, file)
     made = released(SMALL, file, table="persons", progress=stages.append)
     assert made.plan.hash == SMALL.hash
@@ -718,7 +718,7 @@ def test_a_disk_that_is_full_is_found_out_before_the_charge(tmp_path, monkeypatc
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(releases, moment, full)
-    with pytest.raises(ReleaseError, match=rf"No space left on device\)\. {NOTHING}"):
+    with refused("release.place-not-writable"):
         fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "r")
     assert not list(tmp_path.iterdir())
 
@@ -731,14 +731,14 @@ def test_a_folder_that_is_read_only_is_refused_first(tmp_path, monkeypatch, erro
         raise error
 
     monkeypatch.setattr(Path, "mkdir", closed)
-    with pytest.raises(ReleaseError, match=rf"'r' cannot be written \({error.strerror}\)\. {NOTHING}"):
+    with refused("release.place-not-writable"):
         fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "r")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_disk_that_is_full_when_release_json_is_put_in_place_leaves_nothing(tmp_path, monkeypatch):
     refuse_renames_to(monkeypatch, "release.json", OSError(28, "No space left on device"))
-    with pytest.raises(ReleaseError, match=r"No space left on device.*\. The charge stays"):
+    with refused("release.place-not-writable"):
         fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "r")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["ledger.db", "ledger.db.answers"]
     monkeypatch.undo()
@@ -769,7 +769,7 @@ def test_a_place_taken_meanwhile_is_not_overwritten(tmp_path, monkeypatch):
         return Replay(1).discrete_gaussians(*asked)
 
     monkeypatch.setattr(noise, "discrete_gaussians", slow)
-    with pytest.raises(ReleaseError, match=r"'r' cannot be put in place .*All of it is in '\.r\.unf.*The charge stays"):
+    with refused("release.folder-not-moved"):
         fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "r")
     assert list(files(tmp_path / "r")) == ["theirs"]
     (whole,) = leftovers(tmp_path)  # paid for: it is not removed
@@ -864,7 +864,7 @@ def test_what_a_killed_process_leaves_is_no_release_whatever_it_is_called(killed
     for place in killed:
         for folder in leftovers(place):
             assert [c.claim for c in fn.verify(folder).checks if not c.holds] == ["the release is finished"]
-            with pytest.raises(ReleaseError, match=r"is an unfinished release.*Nothing was read\.$"):
+            with refused("release.unfinished-release"):
                 fn.Release.read(folder)
             renamed = Path(shutil.copytree(folder, tmp_path / place.name))
             whole.append(fn.verify(renamed).ok)
@@ -912,7 +912,7 @@ def test_a_folder_in_use_is_left_alone(tmp_path):
             fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "r", notice=told.append)
             assert (stage / "work").exists()
 
-    with pytest.raises(ReleaseError, match="cannot be put in place"):
+    with refused("release.folder-not-moved"):
         work()
     assert told == []
     assert fn.verify(tmp_path / "r").ok
@@ -995,7 +995,12 @@ def test_a_release_without_a_whole_release_json_is_not_read(made, tmp_path, text
     (folder / "release.json").unlink()
     if text is not None:
         (folder / "release.json").write_text(text, encoding="utf-8")
-    with pytest.raises(ReleaseError, match=r"release\.json"):
+    with refused(
+        "release.description-not-json",
+        "release.entry-not-named",
+        "release.file-not-readable",
+        "release.unknown-release-format",
+    ):
         fn.Release.read(folder)
 
 
@@ -1004,7 +1009,7 @@ def test_a_release_of_another_format_is_refused(made, tmp_path, number):
     folder = made.write(tmp_path / "r")
     document = json.loads((folder / "release.json").read_text(encoding="utf-8"))
     (folder / "release.json").write_text(to_json(document | {"fitnoise_release": number}), encoding="utf-8")
-    with pytest.raises(ReleaseError, match=rf"is of format {number!r}\. This fitnoise.*Nothing was read"):
+    with refused("release.unknown-release-format"):
         fn.Release.read(folder)
     assert not fn.verify(folder).ok
 
@@ -1025,7 +1030,7 @@ def test_csv_files_are_written_and_compared_in_pieces(monkeypatch, tmp_path):
             assert not folders.says(tmp_path / "other.csv", folders.csv_pieces(frame))
     (tmp_path / "other.csv").write_bytes(b"\xff" + whole.encode())
     for path in (tmp_path / "other.csv", tmp_path / "none.csv", tmp_path):
-        with pytest.raises(ReleaseError, match="is missing or unreadable"):
+        with refused("release.file-not-readable"):
             folders.says(path, folders.csv_pieces(frame))
 
 

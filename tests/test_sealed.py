@@ -11,13 +11,13 @@ import pytest
 
 import fitnoise as fn
 from door import Replay
-from fitnoise.errors import CapExceeded, DataError, PlanError, ReleaseError
 from fitnoise.interfaces.cli import _run
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.counting import SealedCounter, maximal, open_counter, sealed
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
+from refused import refused
 
 SPEC = """
 title = "Visits"
@@ -164,8 +164,8 @@ def test_the_file_tells_nothing_but_to_who_may_open_it(tmp_path, plan, keys, pla
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def refused(words, plan, *data, **how):
-    with pytest.raises(DataError, match=words) as told:
+def check_refused(code, plan, *data, **how):
+    with refused(code) as told:
         opened(plan, *data, **how)
     assert "Nothing was " in str(told.value)
 
@@ -175,20 +175,20 @@ def test_what_was_altered_or_is_for_another_key_is_refused(tmp_path, plan, keys,
     changed = tmp_path / "changed"
     for i in (len(sealed.SEALED), len(sealed.SEALED) + 40, len(text) // 2, len(text) - 1):
         changed.write_bytes(text[:i] + bytes([text[i] ^ 1]) + text[i + 1 :])
-        refused("'changed' do not open: they were sealed for another key, or altered", plan, changed, keys[0])
+        check_refused("data.sealed-counts-not-opened", plan, changed, keys[0])
     for cut in (len(sealed.SEALED), len(text) - 8):
         changed.write_bytes(text[:cut])
-        refused("do not open", plan, changed, keys[0])
-    refused("do not open", plan, place, other[0])
-    refused(r"are sealed: give the private key that opens them \(--key\)", plan, place)
+        check_refused("data.sealed-counts-not-opened", plan, changed, keys[0])
+    check_refused("data.sealed-counts-not-opened", plan, place, other[0])
+    check_refused("data.sealed-counts-need-key", plan, place)
     plain = fn.count(plan, visits(), tmp_path / "plain", plain=True)
     text = plain.read_bytes()
     changed.write_bytes(text[:-1] + bytes([text[-1] ^ 1]))
-    refused("'changed' were altered or cut off: count again", plan, changed)
+    check_refused("data.counts-altered", plan, changed)
     changed.write_bytes(text[:-8])
-    refused("'changed' were altered or cut off: count again", plan, changed)
-    refused("are not sealed, and no key opens them: leave it out", plan, plain, keys[0])
-    refused("a private key opens sealed counts .*, and the data are none", plan, visits(), keys[0])
+    check_refused("data.counts-altered", plan, changed)
+    check_refused("data.counts-not-sealed", plan, plain, keys[0])
+    check_refused("data.key-without-sealed-counts", plan, visits(), keys[0])
 
 
 def test_counts_that_were_made_up_are_refused_where_they_fit_no_plan(tmp_path, plan):
@@ -199,15 +199,15 @@ def test_counts_that_were_made_up_are_refused_where_they_fit_no_plan(tmp_path, p
         (tmp_path / "short").write_bytes(
             sealed.PLAIN + sealed.hashlib.sha256(32 * b"x" + body).digest() + 32 * b"x" + body
         )
-        refused("'short' are cut off", plan, tmp_path / "short")
+        check_refused("data.counts-cut-off", plan, tmp_path / "short")
     fewer = {m: x for m, x in counts.items() if m != margins[0]}
     (tmp_path / "fewer").write_bytes(sealed.sealed(made.of, fewer, None, None))
     other = opened(plan, tmp_path / "fewer")
-    with Ledger(":memory:") as ledger, pytest.raises(DataError, match=r"are of other tables: count again"):
+    with Ledger(":memory:") as ledger, refused("data.counts-of-other-tables"):
         measuring.measure(plan.order, other, ledger)
     (tmp_path / "unasked").write_bytes(sealed.sealed(made.of, counts, None, None))
     with Ledger(":memory:") as ledger:
-        with pytest.raises(DataError, match=r"do not tell of how many persons records are left out"):
+        with refused("data.left-out-not-counted"):
             measuring.measure(plan.order, opened(plan, tmp_path / "unasked"), ledger)
         assert ledger.entries() == []
     told = []
@@ -224,7 +224,7 @@ def test_counts_are_of_one_plan_and_of_all_that_decides_what_is_counted(tmp_path
     )
     with (
         Ledger(tmp_path / "l.db") as ledger,
-        pytest.raises(DataError, match=r"were made for another plan, or by another"),
+        refused("data.counts-of-another-plan"),
     ):
         fn.release(other, place, private_key=keys[0], ledger=ledger)
     order = plan.order
@@ -250,7 +250,7 @@ def test_counts_are_of_one_plan_and_of_all_that_decides_what_is_counted(tmp_path
     assert (made.drops, made.bound, made.where) == (True, asked.unit.bound, asked.source.conditions)
     with Ledger(":memory:") as ledger:
         for wrong in orders[-2:]:
-            with pytest.raises(DataError, match=r"were made for another plan"):
+            with refused("data.counts-of-another-plan"):
                 measuring.measure(wrong, made, ledger)
         assert ledger.entries() == []
 
@@ -259,13 +259,13 @@ def test_what_cannot_be_released_is_not_counted(tmp_path, plan, keys):
     """By the rules of a release, before a record is read; and where the data do not fit, no file is written."""
     dear = replace(plan.order, limits=(fn.Budget(rho=1e-9).limit("cap"),))
     counter = opened(plan, visits())
-    with pytest.raises(CapExceeded, match=r"Nothing was read"):
+    with refused("plan.plan-above-limit"):
         measuring.sealed(dear, counter, keys[1])
-    with pytest.raises(PlanError, match=r"a plan by an id stands beside no other"):
+    with refused("plan.beside-with-id"):
         measuring.sealed(replace(plan.order, beside=("1" * 64,)), counter, keys[1])
-    with pytest.raises(DataError, match=r"disagree on whose records are counted"):
+    with refused("data.bound-differs"):
         measuring.sealed(replace(plan.order, unit=replace(plan.publication.unit, id="p")), counter, keys[1])
-    with pytest.raises(DataError, match=r"has no column 'pay'"):
+    with refused("data.column-missing"):
         fn.count(plan, visits().drop(columns="pay"), tmp_path / "none", public_key=keys[1])
     assert not (tmp_path / "none").exists()
 
@@ -281,54 +281,52 @@ def test_keys_are_what_they_are_called(tmp_path, plan, keys, place, monkeypatch)
     for text in (*texts, sealed.PRIVATE + "g" * 64):
         odd.write_text(text, encoding="utf-8")
         odd.chmod(0o600)
-        refused("'odd.key' holds no private key; `fitnoise keys` makes a pair", plan, place, odd)
-    refused("'own.key.pub' holds a public key, and the private one is needed", plan, place, public)
-    refused("the private key 'gone.key' cannot be read", plan, place, tmp_path / "gone.key")
-    with pytest.raises(DataError, match=r"'own.key' holds a private key, and the public one is needed"):
+        check_refused("data.key-file-invalid", plan, place, odd)
+    check_refused("data.key-of-other-kind", plan, place, public)
+    check_refused("data.key-file-not-read", plan, place, tmp_path / "gone.key")
+    with refused("data.key-of-other-kind"):
         fn.count(plan, visits(), tmp_path / "c", public_key=private)
     odd.write_text("")
-    with pytest.raises(DataError, match=r"'odd.key' holds no public key"):
+    with refused("data.key-file-invalid"):
         fn.count(plan, visits(), tmp_path / "c", public_key=odd)
     if sys.platform != "win32":
         private.chmod(0o640)
-        refused("can be read by others than its owner: chmod 600 it", plan, place, private)
+        check_refused("data.private-key-exposed", plan, place, private)
         private.chmod(0o600)
     for path in keys:
-        with pytest.raises(ReleaseError, match=r"exists; choose another name. Nothing was written"):
+        with refused("release.place-exists"):
             fn.new_keys(path if path == private else tmp_path / "own.key")
     before = public.read_text()
     private.rename(tmp_path / "moved.key")
-    with pytest.raises(ReleaseError, match=r"'own.key.pub' exists"):
+    with refused("release.place-exists"):
         fn.new_keys(private)
     assert (public.read_text(), private.exists()) == (before, False)
-    with pytest.raises(ReleaseError, match=r"there is no folder 'nowhere'"):
+    with refused("release.folder-not-writable"):
         fn.new_keys(tmp_path / "nowhere" / "own.key")
     monkeypatch.setitem(sys.modules, "nacl.public", None)
-    refused(
-        "needs the package PyNaCl, which is not installed: pip install 'fitnoise\\[sealed\\]'", plan, place, private
-    )
+    check_refused("data.pynacl-missing", plan, place, private)
     for make in (lambda: fn.new_keys(tmp_path / "new.key"), lambda: sealed.sealed("00", {}, None, public)):
-        with pytest.raises(DataError, match=r"needs the package PyNaCl"):
+        with refused("data.pynacl-missing"):
             make()
     assert not (tmp_path / "new.key").exists()
 
 
 def test_a_file_is_made_or_not_and_what_is_none_is_no_counts(tmp_path, plan, keys, place):
     for how in ({}, {"plain": True, "public_key": keys[1]}):
-        with pytest.raises(ReleaseError, match=r"for a public key or left plain, one of the two.* Nothing was counted"):
+        with refused("release.sealed-or-plain"):
             fn.count(plan, visits(), tmp_path / "c", **how)
-    with pytest.raises(ReleaseError, match=r"'counts.sealed' exists; choose another name"):
+    with refused("release.place-exists"):
         fn.count(plan, visits(), place, plain=True)
-    with pytest.raises(ReleaseError, match=r"there is no folder 'nowhere' to write to"):
+    with refused("release.folder-not-writable"):
         fn.count(plan, visits(), tmp_path / "nowhere" / "c", plain=True)
-    with pytest.raises(DataError, match=r"are of the table that was counted there: leave --table out"):
+    with refused("data.table-of-sealed-counts"):
         fn.release(plan, place, ledger=tmp_path / "l.db", private_key=keys[0], table="visits")
     assert not (tmp_path / "l.db").exists()
     (tmp_path / "short").write_bytes(sealed.SEALED[:9])
     assert [sealed.is_sealed(x) for x in (place, str(place), tmp_path / "short", tmp_path, tmp_path / "no", 3)] == [
         True, True, False, False, False, False,
     ]  # fmt: skip
-    with pytest.raises(DataError, match=r"the counts in 'gone' cannot be read"):
+    with refused("data.counts-file-not-read"):
         SealedCounter(tmp_path / "gone", plan.publication.domain, plan.publication.source)
 
 

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 
 import fitnoise as fn
-from fitnoise.errors import DomainError, FitnoiseError, ReleaseError, SpecError, WorkloadError
 from fitnoise.interfaces.studio import forms
 from fitnoise.kernel.designs.questions import FiniteQuery
 from fitnoise.kernel.selections import Form, Selection
 from fitnoise.reading.expressions import ask
 from fitnoise.request.documents import Spec
 from fitnoise.request.written import toml
+from refused import refused
 
 AGE = fn.Ordered(0, 20, missing={"unknown": [99]}, absent="unknown")
 PAY = fn.Binned([10, 20, 30])
@@ -63,35 +63,35 @@ def test_one_notation_has_one_meaning(name):
 
 
 REFUSED = {
-    "a list of one": (AGE, [3], r"\[3\] is no range .*\{ values = \[3\] \}, in Python \{'values': \[3\]\}"),
-    "a longer list": (AGE, [0, 5, 14], r"\[0, 5, 14\] is no range \[first, last\].*\{ values = \[0, 5, 14\] \}"),
-    "an empty list": (AGE, [], "is no range"),
-    "bins, listed": (PAY, ["under 10"], "is no range"),
-    "reversed": (AGE, [14, 0], "ends before it begins: write its least value first"),
-    "reversed, in words": (AGE, {"first": 14, "last": 0}, "ends before it begins"),
-    "half open": (AGE, [5, None], r"\[5, None\] is a range with one end"),
-    "half open below": (AGE, (None, 5), "is a range with one end"),
-    "outside": (AGE, [5, 21], "21 is not a whole number from 0 to 20"),
-    "below": (AGE, [-1, 5], "-1 is not a whole number from 0 to 20"),
-    "half a year": (AGE, [0.5, 3], "0.5 is not a whole number"),
-    "an end that is missing": (AGE, ["unknown", 3], "'unknown' is a cell for missing values, in no range"),
-    "numbers for bins": (PAY, [10, 20], r"10 is none of the bins; name one as tables show it: \['under 10'"),
-    "a number for a bin": (PAY, 12.5, "12.5 is none of the bins"),
-    "a range of codes": (SEX, {"first": "f", "last": "x"}, "have no order: list its codes"),
-    "an unknown code": (SEX, ["f", "q"], "'q' is neither a code nor a label"),
-    "one end": (AGE, {"first": 3}, "with both ends"),
-    "other keys": (AGE, {"at_least": 3}, r"\{ values = \[…\] \}"),
-    "a value in words": (AGE, {"values": 3}, r"\{ values = \[…\] \}"),
-    "a text in words": (AGE, {"values": "unknown"}, r"\{ values = \[…\] \}"),
-    "too many keys": (AGE, {"values": [3], "first": 1}, r"\{ values = \[…\] \}"),
-    "a set": (AGE, {0, 14}, "whose order is fixed; got a set"),
+    "a list of one": (AGE, [3], "domain.range-not-a-pair"),
+    "a longer list": (AGE, [0, 5, 14], "domain.range-not-a-pair"),
+    "an empty list": (AGE, [], "domain.range-not-a-pair"),
+    "bins, listed": (PAY, ["under 10"], "domain.range-not-a-pair"),
+    "reversed": (AGE, [14, 0], "domain.range-ends-reversed"),
+    "reversed, in words": (AGE, {"first": 14, "last": 0}, "domain.range-ends-reversed"),
+    "half open": (AGE, [5, None], "domain.range-with-one-end"),
+    "half open below": (AGE, (None, 5), "domain.range-with-one-end"),
+    "outside": (AGE, [5, 21], "domain.unknown-value"),
+    "below": (AGE, [-1, 5], "domain.unknown-value"),
+    "half a year": (AGE, [0.5, 3], "domain.unknown-value"),
+    "an end that is missing": (AGE, ["unknown", 3], "domain.range-of-missing-cell"),
+    "numbers for bins": (PAY, [10, 20], "domain.unknown-value"),
+    "a number for a bin": (PAY, 12.5, "domain.unknown-value"),
+    "a range of codes": (SEX, {"first": "f", "last": "x"}, "domain.range-without-order"),
+    "an unknown code": (SEX, ["f", "q"], "domain.unknown-value"),
+    "one end": (AGE, {"first": 3}, "domain.selection-keys-invalid"),
+    "other keys": (AGE, {"at_least": 3}, "domain.selection-keys-invalid"),
+    "a value in words": (AGE, {"values": 3}, "domain.selection-keys-invalid"),
+    "a text in words": (AGE, {"values": "unknown"}, "domain.selection-keys-invalid"),
+    "too many keys": (AGE, {"values": [3], "first": 1}, "domain.selection-keys-invalid"),
+    "a set": (AGE, {0, 14}, "domain.selection-is-a-set"),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_can_be_misread_is_refused_in_words(name):
     attribute, given, words = REFUSED[name]
-    with pytest.raises(DomainError, match=words):
+    with refused(words):
         Selection.parse(given).cells(attribute)
 
 
@@ -146,9 +146,9 @@ def test_a_pair_is_a_range_in_tables_sums_and_questions_alike(counted):
     ):
         assert near(ask(text, counted).value) == number
     for asked in (counted.count, lambda **age: counted.sum("age", **age)):
-        with pytest.raises(ReleaseError, match=r"\[0, 5, 14\] is no range.*in Python.*Nothing was"):
+        with refused("release.unknown-label", "release.wrong-selection"):
             asked(age=[0, 5, 14])
-        with pytest.raises(ReleaseError, match="ends before it begins"):
+        with refused("domain.range-ends-reversed"):
             asked(age=(14, 0))
     assert near(counted.sum("age recode", age="0-14").value) == 150  # rows of groups are named by their labels
 
@@ -164,9 +164,13 @@ def test_a_pair_is_a_range_in_specifications_and_in_questions_with_finitely_many
     assert [len(own.cells(asked.domain["age"])) for _, own in question.where[0]] == [15]
     again = Spec.of(asked)
     assert again.publication() == asked == Spec.from_toml(again.to_toml()).publication()
-    for bad, words in (("[0, 5, 14]", "is no range"), ("[14, 0]", "ends before it begins"), ("[3]", "is no range")):
+    for bad, words in (
+        ("[0, 5, 14]", "domain.range-not-a-pair"),
+        ("[14, 0]", "domain.range-ends-reversed"),
+        ("[3]", "domain.range-not-a-pair"),
+    ):
         for place in ("recode = { age = { young = [0, 14]", "where = { age = [0, 14]"):
-            with pytest.raises(SpecError, match=words):
+            with refused(words):
                 Spec.from_toml(written.replace(place, place.replace("[0, 14]", bad))).publication()
 
 
@@ -177,33 +181,33 @@ def test_ranges_that_overlap_in_part_are_refused_and_totals_are_not():
     groups(young=[0, 14], working=[15, 17], old=[18, 20], adult=[15, 20], everyone=[0, 20], again=[0, 20], one=3)
     groups(odd={"values": [1, 3]}, some=[2, 4], others={"values": [3, 4]})  # single values may overlap in any way
     for own in ({"young": [0, 15], "old": [15, 20]}, {"old": [15, 20], "a": [3, 4], "young": [0, 15]}):
-        with pytest.raises(WorkloadError, match=r"'young' and 'old' overlap: both count 15, and neither lies within"):
+        with refused("workload.groups-overlap"):
             groups(**own)
-    with pytest.raises(WorkloadError, match="'b' and 'c' overlap: both count 8"):
+    with refused("workload.groups-overlap"):
         groups(a=[0, 20], b=[5, 8], c=[8, 9])
 
 
 @pytest.mark.parametrize("given", [[0, 14], (0, 14), [[0, 14], [3]], [[0, 14], 3], [(0, 1, 2)]])
 def test_ranges_are_a_list_of_pairs(given):
-    with pytest.raises(WorkloadError, match=r"ranges of 'age' are a list of pairs, \[\[first, last\], …\]"):
+    with refused("workload.ranges-not-pairs"):
         fn.table(ranges={"age": given}, margin=5)
 
 
 def test_ranges_that_end_before_they_begin_are_refused():
-    with pytest.raises(FitnoiseError, match="ends before it begins"):
+    with refused("domain.range-ends-reversed"):
         fn.Workload(DOMAIN, [fn.table(ranges={"age": [(14, 0)]}, margin=5)])
 
 
 @pytest.mark.parametrize("given", [{"first": 3}, {"values": 3}, {0, 14}])
 def test_groups_that_say_nothing_are_refused_by_name(given):
-    with pytest.raises(WorkloadError, match="group 'young' of 'age': values are named"):
+    with refused("workload.group-unusable"):
         fn.table(recode={"age": {"young": given}}, margin=5)
 
 
 @pytest.mark.parametrize("given", [[2020, 2024], [1], (1, 2.0), [np.int64(3), 4]])
 def test_a_list_of_numbers_in_a_condition_on_a_column_is_refused(given):
     """Nobody knows whether a column of numbers has an order."""
-    with pytest.raises(SpecError, match=r"may be meant as single values or as a range.*at_least = 2020, at_most"):
+    with refused("spec.condition-numbers-ambiguous"):
         fn.DataSource(where={"year": given})
 
 
@@ -212,7 +216,7 @@ def test_a_condition_on_a_column_of_numbers_names_single_values_in_words():
     assert [c.document for c in source.conditions] == [["a", "b"], 3, {"values": [2020, 2024]}]
     assert fn.DataSource(where={c.column: c.document for c in source.conditions}) == source
     for bad in ({"values": 3}, {"values": [1], "below": 3}, {}):
-        with pytest.raises(SpecError, match=r"\{ values = \[…\] \}, or some of the bounds"):
+        with refused("spec.condition-keys-invalid"):
             fn.DataSource(where={"year": bad})
     written = (
         SPEC + '[data]\nwhere = { year = { values = [2020, 2024] } }\n[[tables]]\nattributes = ["sex"]\nmargin = 5\n'

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fitnoise.errors import WorkloadError
 from fitnoise.kernel.privacy import gaussian_mu
 from fitnoise.kernel.units import Region
 from fitnoise.laboratory.nikolov import paper_multiplier
@@ -22,6 +21,7 @@ from fitnoise.mechanisms.projection.simulation import Comparison
 from fitnoise.request.publication import Setting
 from fitnoise.solving.fixed import Fixed
 from fitnoise.solving.ky_fan import ky_fan_design
+from refused import refused
 from tolerances import EXACT, SIGNIFICANCE
 
 DELTA = 1e-6
@@ -572,7 +572,7 @@ def test_dependent_columns_bound_nothing():
     assert spectral_bound_of(rows, 2, (0, 1, 2)) == 0
     assert spectral_bound_of(rows, 2, (0, 2)) == pytest.approx(1)
     for subset in ((), (0, 0), (3,), (-1,)):
-        with pytest.raises(WorkloadError, match="each once"):
+        with refused("workload.subset-of-cells"):
             spectral_bound_of(rows, 2, subset)
 
 
@@ -631,13 +631,13 @@ def test_the_printed_multiplier_is_private_where_it_is_given():
     for epsilon in np.geomspace(1e-3, 10, 20):
         for delta in np.geomspace(1e-12, 0.1, 8):
             assert paper_multiplier(epsilon, delta) >= 1 / gaussian_mu(epsilon, delta)
-    with pytest.raises(WorkloadError, match="not private"):
+    with refused("workload.paper-multiplier-not-private"):
         paper_multiplier(50, 0.5)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0, 0.1), (-1, 0.1), (math.inf, 0.1), (math.nan, 0.1), (1, 0), (1, 1)])
 def test_multipliers_that_are_refused(epsilon, delta):
-    with pytest.raises(WorkloadError, match="between 0 and 1"):
+    with refused("workload.paper-privacy-out-of-range"):
         paper_multiplier(epsilon, delta)
 
 
@@ -645,10 +645,10 @@ def test_the_printed_index():
     assert small.paper_index(1.0, 50) == 50
     assert small.paper_index(0.29, 100) == 29  # 0.29 · 100 is 28.999… in floating point
     assert small.paper_index(Fraction(1, 3), 10) == 3
-    with pytest.raises(WorkloadError, match="Answer uniformly"):
+    with refused("workload.paper-index-zero"):
         small.paper_index(0.01, 99)
     for epsilon in (0, -1.0, math.nan, math.inf):
-        with pytest.raises(WorkloadError, match="positive and finite"):
+        with refused("workload.paper-epsilon-out-of-range"):
             small.paper_index(epsilon, 10)
 
 
@@ -668,22 +668,22 @@ def test_what_is_refused():
             lambda bad=bad: small.simulate(rows, m, [design], 5, S, repeats=bad),
             lambda bad=bad: small.indices(4, 4, bad, S),
         ):
-            with pytest.raises(WorkloadError, match="whole number"):
+            with refused("workload.not-a-whole-number"):
                 ask()
     for bad in (0, -1.0, math.nan, math.inf):
-        with pytest.raises(WorkloadError, match="multiplier"):
+        with refused("workload.not-a-positive-number"):
             small.simulate(rows, m, [design], 5, bad)
     for bad in (-0.1, 0.2, math.nan):
-        with pytest.raises(WorkloadError, match="temperature must be"):
+        with refused("workload.temperature-out-of-range"):
             small.simulate(rows, m, [design], 5, S, (0.0, bad))
     for designs, temperatures in (([], (0.0,)), ([design], ())):
-        with pytest.raises(WorkloadError, match="at least one"):
+        with refused("workload.comparison-without-settings"):
             small.simulate(rows, m, designs, 5, S, temperatures)
-    with pytest.raises(WorkloadError, match="another region"):
+    with refused("workload.temperature-on-hull"):
         small.simulate(rows, m, [design], 5, S, (0.1,), Region.HULL)
-    with pytest.raises(WorkloadError, match="is of 3 rows"):
+    with refused("workload.design-row-count"):
         small.simulate(rows, m, [other], 5, S)
-    with pytest.raises(WorkloadError, match="other queries"):
+    with refused("workload.design-of-other-queries"):
         spectral_lower_bound(rows, m, other)
 
 

@@ -11,7 +11,6 @@ import fitnoise as fn
 import reference as ref
 import zoo
 from dense import sectors_of
-from fitnoise.errors import WorkloadError
 from fitnoise.laboratory import soft_max
 from fitnoise.laboratory.soft_max import Ending, Factors, Hessian, Point, Reading, bases, cost_squared
 from fitnoise.mechanisms.gaussian.formulation import Formulation
@@ -20,6 +19,7 @@ from fitnoise.solving import combined
 from fitnoise.solving.certificates import Terms
 from fitnoise.solving.problems import Block, Problem
 from fitnoise.solving.sectors import decompose
+from refused import refused
 from tolerances import EXACT, GAP, LOOSE
 
 WORKLOADS = {
@@ -297,30 +297,35 @@ def test_from_an_optimum_of_the_soft_maxima_there_is_nowhere_to_go():
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"basis": np.ones(3)}, "basis"),
-        ({"basis": np.eye(2)}, "basis"),
-        ({"basis": np.zeros((3, 3))}, "basis is zero"),
-        ({"basis": np.full((3, 3), np.nan)}, "finite"),
-        ({"lifts": np.eye(3) * [[1], [0], [1]]}, "zero everywhere"),
-        ({"variances": [1, 2]}, "target"),
-        ({"variances": [1, 2, 0]}, "positive"),
-        ({"variances": [1, 2, np.inf]}, "positive"),
-        ({"factor": 1}, "above 1"),
-        ({"factor": math.nan}, "above 1"),
-        ({"start": np.eye(2)}, "symmetric"),
-        ({"start": zoo.lower(3)}, "symmetric"),
-        ({"start": -np.eye(3)}, "positive definite"),
+        ({"workload.basis-and-lifts-shapes": np.ones(3)}, "workload.basis-and-lifts-shapes"),
+        ({"workload.basis-and-lifts-shapes": np.eye(2)}, "workload.basis-and-lifts-shapes"),
+        ({"workload.basis-and-lifts-shapes": np.zeros((3, 3))}, "workload.soft-max-zero-basis"),
+        ({"workload.basis-and-lifts-shapes": np.full((3, 3), np.nan)}, "workload.soft-max-not-finite"),
+        ({"lifts": np.eye(3) * [[1], [0], [1]]}, "workload.soft-max-zero-query"),
+        ({"variances": [1, 2]}, "workload.soft-max-target-count"),
+        ({"variances": [1, 2, 0]}, "workload.soft-max-not-finite"),
+        ({"variances": [1, 2, np.inf]}, "workload.soft-max-not-finite"),
+        ({"factor": 1}, "workload.soft-max-factor"),
+        ({"factor": math.nan}, "workload.soft-max-factor"),
+        ({"start": np.eye(2)}, "workload.start-not-symmetric"),
+        ({"start": zoo.lower(3)}, "workload.start-not-symmetric"),
+        ({"start": -np.eye(3)}, "workload.start-not-positive-definite"),
     ],
 )
 def test_refusals(change, says):
-    arguments = {"basis": np.eye(3), "lifts": zoo.lower(3), "variances": 1} | change
-    with pytest.raises(WorkloadError, match=says):
-        soft_max.solve(arguments.pop("basis"), arguments.pop("lifts"), arguments.pop("variances"), **arguments)
+    arguments = {"workload.basis-and-lifts-shapes": np.eye(3), "lifts": zoo.lower(3), "variances": 1} | change
+    with refused(says):
+        soft_max.solve(
+            arguments.pop("workload.basis-and-lifts-shapes"),
+            arguments.pop("lifts"),
+            arguments.pop("variances"),
+            **arguments,
+        )
 
 
 @pytest.mark.parametrize("w", [np.zeros((2, 3)), np.ones(3), np.array([[1.0, np.nan]]), np.zeros((0, 3))])
 def test_no_basis_of_nothing(w):
-    with pytest.raises(WorkloadError, match="matrix of finite numbers"):
+    with refused("workload.soft-max-workload"):
         bases(w)
 
 

@@ -8,12 +8,12 @@ import fitnoise as fn
 import reference as ref
 import zoo
 from dense import sectors_of, workload_matrix, workload_variances
-from fitnoise.errors import GapNotReached, PlanError
 from fitnoise.mechanisms.gaussian.formulation import Formulation
 from fitnoise.solving import geometric_mean
 from fitnoise.solving._base import Status
 from fitnoise.solving.certificates import Terms, lower_bound
 from fitnoise.solving.sectors import decompose
+from refused import refused
 from tolerances import EXACT, LOOSE
 
 
@@ -87,9 +87,7 @@ def test_a_starved_solver_admits_it():
     plan = fn.plan(fn.matrix_workload(ref.ranges(32), variances=1), max_iterations=3)
     assert "iteration limit" in plan.status
     assert plan.gap == pytest.approx(s.gap, rel=1e-3)
-    with pytest.raises(
-        GapNotReached, match=r"1\.0e-06 was asked for; .* was reached .*iteration limit.*No plan was made"
-    ):
+    with refused("plan.gap-not-reached"):
         fn.plan(fn.matrix_workload(ref.ranges(32), variances=1), gap=1e-6, max_iterations=3)
 
 
@@ -108,7 +106,7 @@ def test_progress_is_told():
 
 
 def test_targets_beyond_floating_point_are_refused():
-    with pytest.raises(PlanError, match=r"too far apart .*Nothing was planned"):
+    with refused("plan.targets-too-different-to-round"):
         fn.plan(fn.matrix_workload(np.eye(2), variances=[1e-300, 1e300]))
 
 

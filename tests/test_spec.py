@@ -21,6 +21,7 @@ from fitnoise.request.attributes import OrderedSpec
 from fitnoise.request.documents import Spec, exact_number, json_schema, load_spec
 from fitnoise.request.targets import Kind
 from fitnoise.request.workloads import Tables
+from refused import refused
 
 # --- random publications ----------------------------------------------------------------------------------
 
@@ -523,12 +524,12 @@ def test_groups_by_first_and_last_work_on_bins_and_only_where_there_is_an_order(
     asked = spec.publication()
     assert asked.workload.tables[0].view("pay").operator(asked.domain["pay"]).groups == ((0, 1, 2),)
     assert Spec.from_toml(spec.to_toml()).publication() == asked
-    with pytest.raises(SpecError, match=r"5 is none of the bins; name one as tables show it: \['under 10', "):
+    with refused("domain.unknown-value"):
         Spec.from_toml(binned + table.format("pay", "5", '"20 to under 30"')).publication()
-    with pytest.raises(SpecError, match="the values of this attribute have no order: list its codes"):
+    with refused("domain.range-without-order"):
         Spec.from_toml(DOMAIN + table.format("sex", '"f"', '"m"')).publication()
     backwards = Spec.from_toml(DOMAIN + table.format("age", "3", "2"))
-    with pytest.raises(SpecError, match=r"in tables\[0\]: group 'low': \[3, 2\] is a range \[first, last\] that ends"):
+    with refused("domain.range-ends-reversed"):
         backwards.publication()
 
 
@@ -692,7 +693,7 @@ def test_the_readme_extended_as_its_guide_says_is_read(tmp_path):
     "text", ["", "x", "1/0", "-1", "1e9999", "1e99999999", "nan", "inf", "1/2/3", "½", "9" * 5000, "1 / 2"]
 )
 def test_what_is_no_exact_number_is_refused_at_once(text):
-    with pytest.raises(SpecError, match=r"a number such as 0\.05, or a fraction such as '1/28', is needed"):
+    with refused("spec.not-an-exact-number"):
         exact_number(text)
 
 
@@ -702,12 +703,10 @@ def test_files_of_codes_lie_beside_the_specification(tmp_path):
     (tmp_path / "spec.toml").write_text(text, encoding="utf-8-sig")  # as some editors save it
     assert load_spec(tmp_path / "spec.toml").workload.domain["a"] == fn.Categorical({1: "one", 2: "two"})
     assert Spec.from_toml(text).publication(str(tmp_path)) == load_spec(str(tmp_path / "spec.toml"))
-    with pytest.raises(SpecError, match=r"codes_file = 'codes\.csv' names a file beside the specification"):
+    with refused("spec.file-folder-unknown"):
         Spec.from_toml(text).publication()
     (tmp_path / "codes.csv").unlink()
-    with pytest.raises(
-        SpecError, match=r"in domain.a: the file of codes 'codes.csv' cannot be read.*No data were read"
-    ):
+    with refused("domain.csv-file-unreadable"):
         load_spec(tmp_path / "spec.toml")
 
 
@@ -723,43 +722,43 @@ def test_lookups_in_line_and_in_files(tmp_path):
         found = Spec.from_toml(f'{head}column = "postcode"\n{said}').publication(tmp_path)
         assert found.workload.domain["a"] == wanted
         assert Spec.of(found).publication() == found
-    with pytest.raises(SpecError, match=r"lookup_file = 'regions\.csv' names a file beside the specification"):
+    with refused("spec.file-folder-unknown"):
         Spec.from_toml(f'{head}lookup_file = "regions.csv"').publication()
     assert Spec.from_toml(f'{head}lookup = [[1, "e"], [2, "w"]]').publication().workload.domain["a"].cell(2.0) == 0
     wrong = {
-        'lookup = {}\nlookup_file = "regions.csv"': "in domain.a: give either lookup or lookup_file",
-        'lookup = { 1 = "e" }': r"in domain.a: a lookup leads to none of some declared codes: \['w'\]",
-        'lookup = [["1", "e", "w"]]': "in domain.a.lookup",
+        'lookup = {}\nlookup_file = "regions.csv"': "spec.lookup-twice",
+        'lookup = { 1 = "e" }': "domain.lookup-codes-unused",
+        'lookup = [["1", "e", "w"]]': "spec.wrong-length",
     }
     for said, words in wrong.items():
-        with pytest.raises(SpecError, match=words):
+        with refused(words):
             Spec.from_toml(f"{head}{said}").publication(tmp_path)
 
 
 def test_a_number_that_python_does_not_write_is_told():
     """It has more digits than are written without being asked to."""
-    with pytest.raises(SpecError, match="title must be a text; got a whole number of too many digits"):
+    with refused("spec.several-problems"):
         Spec.from_toml(f"title = 0x{'f' * 5000}")
 
 
 def test_a_file_that_is_no_specification_is_refused(tmp_path):
     for content, reason in (
-        (None, "No such file"),
-        (b"\xff\xfe", "not UTF-8"),
-        (b"[[tables", "not valid TOML"),
-        (b"a = " + b"9" * 5000, "not valid TOML"),
-        (b"a = " + b"[" * 10_000 + b"]" * 10_000, "nested too deeply"),
-        (b"", "domain is missing"),
+        (None, "spec.file-unreadable"),
+        (b"\xff\xfe", "spec.file-unreadable"),
+        (b"[[tables", "spec.not-toml"),
+        (b"a = " + b"9" * 5000, "spec.not-toml"),
+        (b"a = " + b"[" * 10_000 + b"]" * 10_000, "spec.nested-too-deeply"),
+        (b"", "spec.key-missing"),
     ):
         path = tmp_path / "spec.toml"
         if content is not None:
             path.write_bytes(content)
-        with pytest.raises(SpecError, match=rf"{reason}.*No data were read\.") as raised:
+        with refused(reason) as raised:
             load_spec(path)
         assert raised.value.exit_code == 3
-    with pytest.raises(SpecError, match="Is a directory"):
+    with refused("spec.file-unreadable"):
         load_spec(tmp_path)
-    with pytest.raises(SpecError, match="the specification must be a table of keys; got 3"):
+    with refused("spec.wrong-type"):
         Spec.parse(3)
 
 
@@ -801,14 +800,14 @@ def test_an_error_of_toml_says_what_to_write_instead(line, hint, tmp_path):
 
 def test_an_error_of_a_decimal_comma_names_the_decimal_point():
     text = f"{DOMAIN}\n[accuracy]\nconfidence = %s\n[[tables]]\nattributes = ['age']\nmargin = %s\n"
-    with pytest.raises(SpecError, match=rf"line 15, column 11\); {POINT}\. No data were read"):
+    with refused("spec.not-toml"):
         Spec.from_toml(text % (0.9, "5,5"))
     for number in ("5,5", "1.000,50", "-0,5"):
-        with pytest.raises(SpecError, match=f"got '{number}'; {POINT}"):
+        with refused("spec.wrong-type"):
             Spec.from_toml(text % (f"'{number}'", 3))
-        with pytest.raises(SpecError, match=f"got '{number}'; {POINT}"):
+        with refused("spec.not-an-exact-number"):
             exact_number(number)
-    with pytest.raises(SpecError, match=r"got 'much'\. No data"):
+    with refused("spec.wrong-type"):
         Spec.from_toml(text % ("'much'", 3))
 
 
@@ -836,512 +835,512 @@ REST = DOMAIN + TABLE
 REFUSED = {
     "a number as text": (
         table('margin = "15"'),
-        r"tables\[0\].margin must be a number or a table of keys or a list; got '15'",
+        "spec.wrong-type",
     ),
     "a number as true": (
         table("margin = true"),
-        r"tables\[0\].margin must be a number or a table of keys or a list; got true",
+        "spec.wrong-type",
     ),
     "a number as a list": (
         table("margin = [1]"),
-        (
-            r"in tables\[0\]: a list of targets has one for each table of a pattern; this is a single table: give one "
-            r"number, or numbers by value as \{ by = …, values = … \}"
-        ),
+        ("spec.target-list-needs-pattern"),
     ),
-    "an empty list": (table("margin = []"), r"in tables\[0\].margin: List should have at least 1 item"),
+    "an empty list": (table("margin = []"), "spec.wrong-length"),
     "a list for a matrix": (
         f"{DOMAIN}[[tables]]\nmatrix = [[1]]\nmargin = [1]",
-        r"in tables\[0\]: a list of targets has one for each table of a pattern; this is a single table",
+        "spec.target-list-needs-pattern",
     ),
     "among of no pattern": (
         table("margin = 1\namong = ['sex']"),
-        r"in tables\[0\]: `among` names the attributes of a pattern of tables; say which, such as all = \"pairs\"",
+        "spec.among-without-pattern",
     ),
     "among of a matrix": (
         f"{DOMAIN}[[tables]]\namong = ['sex']\nmatrix = [[1]]\nmargin = 1",
-        r"in tables\[0\]: `among` names the attributes of a pattern of tables; say which",
+        "spec.among-without-pattern",
     ),
     "a matrix of a pattern": (
         f"{DOMAIN}[[tables]]\nall = 'pairs'\nmatrix = [[1]]\nmargin = 1",
-        r"in tables\[0\]: a table with a matrix asks about all cells; it takes no attributes, views or patterns",
+        "spec.matrix-with-views",
     ),
     "an unknown attribute among": (
         pattern("among = ['age', 'sx']\nmargin = 1"),
-        r"in tables\[0\]: no attribute 'sx' in the domain; it has \['age', 'sex', 'area'\]",
+        "domain.unknown-attribute",
     ),
     "an attribute among twice": (
         pattern("among = ['age', 'age']\nmargin = 1"),
-        r"in tables\[0\]: attribute 'age' appears twice",
+        "workload.pattern-attribute-twice",
     ),
-    "among that is no list": (pattern("among = 'age'\nmargin = 1"), r"tables\[0\].among must be a list; got 'age'"),
-    "among of numbers": (pattern("among = [1, 2]\nmargin = 1"), r"tables\[0\].among\[0\] must be a text; got 1"),
-    "nothing among": (pattern("among = []\nmargin = 1"), r"in tables\[0\].among: List should have at least 1 item"),
+    "among that is no list": (pattern("among = 'age'\nmargin = 1"), "spec.wrong-type"),
+    "among of numbers": (pattern("among = [1, 2]\nmargin = 1"), "spec.several-problems"),
+    "nothing among": (pattern("among = []\nmargin = 1"), "spec.wrong-length"),
     "nothing left among": (
         pattern("attributes = ['age', 'sex', 'area']\nmargin = 1"),
-        r"in tables\[0\]: every attribute is named beside the pattern, so that none is left for it; name fewer",
+        "spec.pattern-left-empty",
     ),
     "too little left among": (
         pattern("prefix = 'age'\nattributes = ['sex']\nmargin = 1"),
-        r"in tables\[0\]: a pattern of tables shows 1 to 1 of its 1 attributes; got 2",
+        "workload.pattern-order-out-of-range",
     ),
     "among and beside": (
         pattern("among = ['age', 'sex']\nattributes = ['age']\nmargin = 1"),
-        r"in tables\[0\]: attribute 'age' appears twice among those of a pattern of tables",
+        "workload.pattern-attribute-twice",
     ),
     "among and as a recode": (
         pattern("among = ['age', 'sex']\nrecode = { sex = { men = ['m'] } }\nmargin = 1"),
-        r"in tables\[0\]: attribute 'sex' appears twice among those of a pattern of tables",
+        "workload.pattern-attribute-twice",
     ),
     "an order above": (
         pattern("margin = 1", 4),
-        r"in tables\[0\]: a pattern of tables shows 1 to 3 of its 3 attributes; got 4",
+        "workload.pattern-order-out-of-range",
     ),
-    "an order of zero": (pattern("margin = 1", 0), r"in tables\[0\]: a pattern .* 1 to 3 of its 3 attributes; got 0"),
-    "an order below": (pattern("margin = 1", -1), r"in tables\[0\]: a pattern .* 1 to 3 of its 3 attributes; got -1"),
+    "an order of zero": (pattern("margin = 1", 0), "workload.pattern-order-out-of-range"),
+    "an order below": (pattern("margin = 1", -1), "workload.pattern-order-out-of-range"),
     "an order as true": (
         pattern("margin = 1", "true"),
-        r"tables\[0\].all must be 'singles', 'pairs' or 'triples' or a whole number; got true",
+        "spec.wrong-type",
     ),
     "an order as a decimal": (
         pattern("margin = 1", "2.0"),
-        r"tables\[0\].all must be 'singles', 'pairs' or 'triples' or a whole number; got 2.0",
+        "spec.wrong-type",
     ),
     "an order by another word": (
         pattern("margin = 1", "'quadruples'"),
-        r"tables\[0\].all must be 'singles', 'pairs' or 'triples' or a whole number; got 'quadruples'",
+        "spec.wrong-type",
     ),
     "too few targets of a pattern": (
         pattern("margin = [1, 2]"),
-        r"in tables\[0\]: the pattern makes 3 tables; 2 targets were",
+        "workload.pattern-targets-misfit",
     ),
     "too many targets of a pattern": (
         pattern("margin = [1, 2, 3, 4]"),
-        r"in tables\[0\]: the pattern makes 3 tables; 4 targets",
+        "workload.pattern-targets-misfit",
     ),
-    "no targets of a pattern": (pattern("margin = []"), r"in tables\[0\].margin: List should have at least 1 item"),
+    "no targets of a pattern": (pattern("margin = []"), "spec.wrong-length"),
     "a target of zero in a list": (
         pattern("margin = [1, 0, 2]"),
-        r"in tables\[0\]: a margin is a positive finite number; got 0.0",
+        "workload.target-not-positive",
     ),
     "a negative target in a list": (
         pattern("margin = [-1, 1, 2]"),
-        r"in tables\[0\]: a margin is a positive .*; got -1.0",
+        "workload.target-not-positive",
     ),
     "an infinite target in a list": (
         pattern("margin = [1, 1, inf]"),
-        r"in tables\[0\]: a margin is a positive .*; got inf",
+        "workload.target-not-positive",
     ),
     "a text in a list": (
         pattern("margin = [1, '2', 3]"),
-        r"cannot be used: tables\[0\].margin\[1\] must be a number; got '2'\. No",
+        "spec.wrong-type",
     ),
     "true in a list": (
         pattern("margin = [1, true, 3]"),
-        r"cannot be used: tables\[0\].margin\[1\] must be a number; got true\. No",
+        "spec.wrong-type",
     ),
-    "two targets of a pattern": (pattern("margin = [1, 2, 3]\ncv = 1"), "exactly one target .*; got margin and cv"),
+    "two targets of a pattern": (pattern("margin = [1, 2, 3]\ncv = 1"), "workload.not-one-target"),
     "a target by what is among": (
         pattern("margin = { by = 'sex', values = [1, 2] }"),
-        "a target by 'sex' needs an attribute that every table of the pattern shows",
+        "workload.pattern-target-attribute",
     ),
     "a target by what is nowhere": (
         pattern("among = ['sex', 'area']\nmargin = { by = 'age', values = [1, 2] }"),
-        "a target by 'age'",
+        "workload.pattern-target-attribute",
     ),
     "a coefficient of zero": (
         table("margin = { coefficient = 0, power = 1 }"),
-        r"in tables\[0\]: the coefficient of a target by size is a positive finite number; got 0.0",
+        "workload.size-target-not-positive",
     ),
     "a coefficient as true": (
         table("margin = { coefficient = true, power = 1 }"),
-        r"cannot be used: tables\[0\].margin.coefficient must be a number; got true\. No data",
+        "spec.wrong-type",
     ),
     "a coefficient misspelt": (
         table("margin = { coeficient = 1, power = 1 }"),
-        r"cannot be used: in tables\[0\].margin: unknown key 'coeficient' \(did you mean 'coefficient'\?\)\. No data",
+        "spec.unknown-key",
     ),
     "no power": (
         table("margin = { coefficient = 1 }"),
-        r"cannot be used: tables\[0\].margin.power is missing\. No data",
+        "spec.key-missing",
     ),
     "an infinite power": (
         table("margin = { coefficient = 1, power = inf }"),
-        r"in tables\[0\]: the power of a target by size is a finite number; got inf",
+        "workload.size-power-not-finite",
     ),
     "a power as text": (
         table("margin = { coefficient = 1, power = '1' }"),
-        r"cannot be used: tables\[0\].margin.power must be a number; got '1'\. No data",
+        "spec.wrong-type",
     ),
     "a least of zero": (
         table("margin = { coefficient = 1, power = 1, least = 0 }"),
-        r"in tables\[0\]: the least of a target by size is a positive finite number; got 0.0",
+        "workload.size-target-not-positive",
     ),
     "a least above the most": (
         table("margin = { coefficient = 1, power = 1, least = 3, most = 2 }"),
-        r"in tables\[0\]: the least target by size, 3.0, is above the most, 2.0",
+        "workload.size-limits-reversed",
     ),
     "a target by value and by size": (
         table("margin = { by = 'age', values = [1], power = 2 }"),
-        r"cannot be used: in tables\[0\].margin: unknown key 'power' \(known here: by, values, default\)\. No data",
+        "spec.unknown-key",
     ),
     "an empty rule": (
         table("margin = { }"),
-        r"cannot be used: tables\[0\].margin.by is missing; tables\[0\].margin.values is missing\. No data",
+        "spec.several-problems",
     ),
     "a total without cv": (
         table("margin = 1\nreference = { total = 5 }"),
-        r"in tables\[0\]: a coefficient of variation, and only that, needs a reference count",
+        "workload.reference-misfit",
     ),
     "a total of zero": (
         table("cv = 1\nreference = { total = 0 }"),
-        r"in tables\[0\]: a public total is a positive number; got 0.0",
+        "workload.public-total-not-positive",
     ),
     "a total as text": (
         table("cv = 1\nreference = { total = '5' }"),
-        r"cannot be used: tables\[0\].reference.total must be a number; got '5'\. No data",
+        "spec.wrong-type",
     ),
     "a total by another word": (
         table("cv = 1\nreference = { totl = 5 }"),
-        r"cannot be used: in tables\[0\].reference: unknown key 'totl' \(did you mean 'total'\?\)\. No data",
+        "spec.unknown-key",
     ),
-    "no total": (table("cv = 1\nreference = { }"), r"cannot be used: tables\[0\].reference.total is missing\. No data"),
+    "no total": (table("cv = 1\nreference = { }"), "spec.key-missing"),
     "a reference as a list": (
         table("cv = 1\nreference = [5]"),
-        r"tables\[0\].reference must be a number or a table of keys; got \[5\]",
+        "spec.wrong-type",
     ),
     "a pattern and a table of one name": (
         pattern("margin = 1") + "[[tables]]\nname = 'Age by SEX'\nmargin = 1",
-        r"in tables: tables 'age by sex' and 'Age by SEX' would be written to the same file 'age_by_sex'; give one of",
+        "workload.file-name-twice",
     ),
     "two patterns of one name": (
         pattern("margin = 1") + "[[tables]]\nall = 'pairs'\namong = ['sex', 'area']\nmargin = 2",
-        r"in tables: tables 'sex by area' and 'sex by area' would be written to the same file 'sex_by_area'",
+        "workload.file-name-twice",
     ),
     "targets of a pattern out of range": (
         pattern("margin = [1, 1e-200, 1]"),
-        r"in tables: a target of all pairs of 3 attributes is too small or too large for double precision",
+        "workload.target-out-of-range",
     ),
-    "a number no float holds": (table(f"margin = 1{'0' * 400}"), r"tables\[0\].margin must be a number"),
-    "zero": (table("margin = 0"), r"in tables\[0\]: a margin is a positive finite number; got 0"),
-    "negative": (table("variance = -1.5"), r"a variance is a positive finite number; got -1.5"),
-    "not a number": (table("std_error = nan"), "a std_error is a positive finite number; got nan"),
-    "infinite": (table("max_deviation = inf"), "a max_deviation is a positive finite number; got inf"),
+    "a number no float holds": (table(f"margin = 1{'0' * 400}"), "spec.wrong-type"),
+    "zero": (table("margin = 0"), "workload.target-not-positive"),
+    "negative": (table("variance = -1.5"), "workload.target-not-positive"),
+    "not a number": (table("std_error = nan"), "workload.target-not-positive"),
+    "infinite": (table("max_deviation = inf"), "workload.target-not-positive"),
     "zero for one value": (
         table("margin = { by = 'age', values = { 3 = 0 }, default = 1 }"),
-        "positive finite number; got 0",
+        "workload.target-not-positive",
     ),
-    "margin and variance": (table("margin = 1\nvariance = 2"), "exactly one target .*; got margin and variance"),
-    "no target": (table(""), "exactly one target .*; got none"),
-    "cv without reference": (table("cv = 0.1"), "coefficient of variation, and only that, needs a reference"),
-    "reference without cv": (table("margin = 1\nreference = 5"), "coefficient of variation, and only that"),
-    "unknown key": (table("margn = 1"), r"in tables\[0\]: unknown key 'margn' \(did you mean 'margin'\?\)"),
+    "margin and variance": (table("margin = 1\nvariance = 2"), "workload.not-one-target"),
+    "no target": (table(""), "workload.not-one-target"),
+    "cv without reference": (table("cv = 0.1"), "workload.reference-misfit"),
+    "reference without cv": (table("margin = 1\nreference = 5"), "workload.reference-misfit"),
+    "unknown key": (table("margn = 1"), "spec.unknown-key"),
     "unknown key, like no other": (
         table("margin = 1\nzzz = 1"),
-        r"'zzz' \(known here: name, all, .*, confidence\)\. No data",
+        "spec.unknown-key",
     ),
-    "unknown keys, several": (table("margn = 1\nprefx = 1"), r"'margn' \(did.*'prefx' \(did you mean 'prefix'"),
-    "unknown key at the top": ("[privcy]\n" + REST, r"unknown key 'privcy' \(did you mean 'privacy'\?\)"),
+    "unknown keys, several": (table("margn = 1\nprefx = 1"), "spec.several-problems"),
+    "unknown key at the top": ("[privcy]\n" + REST, "spec.unknown-key"),
     "unknown key in a target": (
         table("margin = { by = 'age', vals = [1] }"),
-        r"cannot be used: in tables\[0\].margin: unknown key 'vals' \(did you mean 'values'\?\)\. No data",
+        "spec.unknown-key",
     ),
     "a key of another kind of attribute": (
         table("margin = 1") + "[domain.x]\ntype = 'ordered'\nlow = 1\nhigh = 2\ncodes = [1]\n",
-        r"unknown key 'codes' \(known here: missing, absent, outside, read, type, low, high, clip, column\)\.",
+        "spec.unknown-key",
     ),
     "a key that is said elsewhere": (
         f"[data.lookups.region]\n{REST}",
-        r"unknown key 'lookups' \(a table of codes is the `lookup` of its attribute, or its `lookup_file`\)\. No data",
+        "spec.unknown-key",
     ),
     "missing key": (
         table("margin = { by = 'age' }"),
-        r"cannot be used: tables\[0\].margin.values is missing\. No data",
+        "spec.key-missing",
     ),
     "wrong number deep inside": (
         table("margin = { by = 'age', values = [1, '2'] }"),
-        r"cannot be used: tables\[0\].margin.values\[1\] must be a number; got '2'\. No data",
+        "spec.wrong-type",
     ),
     "a target by another attribute": (
         table("margin = { by = 'sex', values = [1, 2] }"),
-        "target by 'sex', which is not",
+        "workload.target-attribute-not-shown",
     ),
-    "too few numbers by value": (table("margin = { by = 'age', values = [1, 2] }"), "one number per row along it: 10"),
-    "an attribute twice": (f"{DOMAIN}[[tables]]\nattributes = ['age', 'age']\nmargin = 1", "'age' appears twice"),
-    "two views": (table("margin = 1\nprefix = 'age'\nranges = 'age'"), "'age' has two views"),
+    "too few numbers by value": (table("margin = { by = 'age', values = [1, 2] }"), "workload.by-value-count"),
+    "an attribute twice": (f"{DOMAIN}[[tables]]\nattributes = ['age', 'age']\nmargin = 1", "workload.attribute-twice"),
+    "two views": (table("margin = 1\nprefix = 'age'\nranges = 'age'"), "workload.two-views"),
     "an unknown attribute": (
         f"{DOMAIN}[[tables]]\nattributes = ['agee']\nmargin = 1",
-        r"in tables\[0\]: no attribute 'agee'",
+        "domain.unknown-attribute",
     ),
-    "an order where there is none": (table("margin = 1\nprefix = 'sex'"), "prefix needs an attribute with an order"),
+    "an order where there is none": (table("margin = 1\nprefix = 'sex'"), "workload.prefix-needs-order"),
     "a range of one end": (
         table("margin = 1\nranges = { age = [[1]] }"),
-        r"in tables\[0\].ranges.age\[0\]: List should have",
+        "spec.wrong-length",
     ),
     "an unknown word for ranges": (
         table("margin = 1\nranges = { age = 'al' }"),
-        "ranges.age must be 'all' or a list; got 'al'",
+        "spec.wrong-type",
     ),
     "a date": (
         table("margin = 1\nrecode = { age = { g = [2000-01-01] } }"),
-        r"recode.age.g\[0\] must be true or false or a whole",
+        "spec.wrong-type",
     ),
     "a table name twice": (
         table("margin = 1\nname = 't'") + "[[tables]]\nname = 'T'\nmargin = 1",
-        "written to the same file",
+        "workload.file-name-twice",
     ),
-    "no tables": ("tables = []\n" + DOMAIN, "tables or for questions with finitely many answers; got neither"),
-    "tables that are one table": (DOMAIN + "[tables]\nmargin = 1", "tables must be a list; got a table of keys"),
-    "no domain": ("[domain]\n" + TABLE, "in domain: Dictionary should have at least 1 item"),
-    "a cap and a budget": ("budget = { rho = 1 }\nprivacy = { cap = { rho = 1 } }\n" + REST, "give one of the two"),
-    "two budgets": ("budget = { rho = 1, mu = 1 }\n" + REST, r"in budget: .*got \['mu', 'rho'\]"),
-    "an empty budget": ("budget = { }\n" + REST, "in budget: .*got none"),
-    "a budget of zero": ("budget = { rho = 0 }\n" + REST, "in budget: rho must be a positive finite number"),
-    "a budget that is no number": ("budget = { rho = '1/0' }\n" + REST, "in budget: a number such as 0.05"),
-    "a cap of nothing": ("privacy = { cap = { mu = -1 } }\n" + REST, "in privacy.cap: mu must be a positive"),
-    "a δ without ε": ("budget = { rho = 1, delta = 0.1 }\n" + REST, "in budget: delta is only used with epsilon"),
+    "no tables": ("tables = []\n" + DOMAIN, "spec.nothing-to-publish"),
+    "tables that are one table": (DOMAIN + "[tables]\nmargin = 1", "spec.wrong-type"),
+    "no domain": ("[domain]\n" + TABLE, "spec.wrong-length"),
+    "a cap and a budget": ("budget = { rho = 1 }\nprivacy = { cap = { rho = 1 } }\n" + REST, "spec.cap-and-budget"),
+    "two budgets": ("budget = { rho = 1, mu = 1 }\n" + REST, "spec.cost-not-one-measure"),
+    "an empty budget": ("budget = { }\n" + REST, "spec.cost-not-one-measure"),
+    "a budget of zero": ("budget = { rho = 0 }\n" + REST, "spec.cost-not-positive"),
+    "a budget that is no number": ("budget = { rho = '1/0' }\n" + REST, "spec.not-an-exact-number"),
+    "a cap of nothing": ("privacy = { cap = { mu = -1 } }\n" + REST, "spec.cost-not-positive"),
+    "a δ without ε": ("budget = { rho = 1, delta = 0.1 }\n" + REST, "spec.delta-without-epsilon"),
     "a promise of another word": (
         "privacy = 'laplace'\n" + REST,
-        "privacy must be 'zcdp', 'pure' or 'auto'; got 'laplace'",
+        "spec.wrong-type",
     ),
-    "a promise in capitals": ("privacy = 'Pure'\n" + REST, "privacy must be 'zcdp', 'pure' or 'auto'; got 'Pure'"),
-    "an empty promise": ("privacy = ''\n" + REST, "privacy must be 'zcdp', 'pure' or 'auto'; got ''"),
-    "a promise that is a number": ("privacy = 1\n" + REST, "privacy must be .*; got 1"),
-    "a promise in a list": ("privacy = ['pure']\n" + REST, r"privacy must be .*; got \['pure'\]"),
+    "a promise in capitals": ("privacy = 'Pure'\n" + REST, "spec.wrong-type"),
+    "an empty promise": ("privacy = ''\n" + REST, "spec.wrong-type"),
+    "a promise that is a number": ("privacy = 1\n" + REST, "spec.wrong-type"),
+    "a promise in a list": ("privacy = ['pure']\n" + REST, "spec.wrong-type"),
     "a definition of another word": (
         "privacy = { definition = 'approximate' }\n" + REST,
-        "privacy.definition must be 'zcdp', 'pure' or 'auto'; got 'approximate'",
+        "spec.wrong-type",
     ),
     "a definition that is a number": (
         "privacy = { definition = 1 }\n" + REST,
-        "privacy.definition must be 'zcdp', 'pure' or 'auto'; got 1",
+        "spec.wrong-type",
     ),
     "a definition misspelt": (
         "privacy = { defnition = 'pure' }\n" + REST,
-        r"in privacy: unknown key 'defnition' \(did you mean 'definition'\?\)",
+        "spec.unknown-key",
     ),
     "a pure budget with a δ": (
         "privacy = 'pure'\nbudget = { epsilon = 1, delta = 1e-6 }\n" + REST,
-        "in the specification: the budget of a pure publication is an epsilon, and there is no delta beside it",
+        "spec.pure-needs-epsilon",
     ),
     "a pure cap with a δ": (
         "privacy = { definition = 'pure', cap = { epsilon = 1, delta = 1e-6 } }\n" + REST,
-        "the cap of a pure publication is an epsilon, and there is no delta beside it",
+        "spec.pure-needs-epsilon",
     ),
     "a pure budget of ρ": (
         "privacy = 'pure'\nbudget = { rho = 1 }\n" + REST,
-        "the budget of a pure publication is an epsilon, and there is no delta",
+        "spec.pure-needs-epsilon",
     ),
     "a pure cap of μ": (
         "privacy = { definition = 'pure', cap = { mu = 1 } }\n" + REST,
-        "the cap of a pure publication is an epsilon, and there is no delta",
+        "spec.pure-needs-epsilon",
     ),
     "a pure budget of zero": (
         "privacy = 'pure'\nbudget = { epsilon = 0 }\n" + REST,
-        "in budget: epsilon must be a positive finite number",
+        "spec.cost-not-positive",
     ),
     "an ε in words": (
         "privacy = 'pure'\nbudget = { epsilon = 'small' }\n" + REST,
-        r"in budget: a number such as 0\.05, or a fraction such as '1/28', is needed; got 'small'",
+        "spec.not-an-exact-number",
     ),
-    "an ε over zero": ("privacy = 'pure'\nbudget = { epsilon = '1/0' }\n" + REST, "in budget: a number .* got '1/0'"),
-    "an ε that is infinite": ("privacy = 'pure'\nbudget = { epsilon = inf }\n" + REST, "in budget: a number .* 'inf'"),
+    "an ε over zero": ("privacy = 'pure'\nbudget = { epsilon = '1/0' }\n" + REST, "spec.not-an-exact-number"),
+    "an ε that is infinite": ("privacy = 'pure'\nbudget = { epsilon = inf }\n" + REST, "spec.not-an-exact-number"),
     "an ε as true": (
         "privacy = 'pure'\nbudget = { epsilon = true }\n" + REST,
-        "budget.epsilon must be a number or a text; got true",
+        "spec.wrong-type",
     ),
-    "a negative ε": ("privacy = 'pure'\nbudget = { epsilon = -1 }\n" + REST, "in budget: a number .* got '-1"),
+    "a negative ε": ("privacy = 'pure'\nbudget = { epsilon = -1 }\n" + REST, "spec.not-an-exact-number"),
     "a pure gap": (
         "privacy = 'pure'\naccuracy = { gap = 1e-3 }\n" + REST,
-        "no bound is known that pure strategies reach, so no gap to it can be asked for; leave gap out: the plan",
+        "spec.pure-without-gap",
     ),
     "a pure hybrid": (
         "privacy = 'pure'\n" + objective("goal = 'hybrid', trade = 1"),
-        "a hybrid needs Gaussian noise: .* with privacy = 'zcdp' only",
+        "spec.zcdp-only",
     ),
     "a hybrid to choose for": (
         "privacy = 'auto'\n" + objective("goal = 'hybrid', trade = 1"),
-        "a hybrid needs Gaussian noise: .* with privacy = 'zcdp' only",
+        "spec.zcdp-only",
     ),
     "pure cell budgets": (
         "privacy.definition = 'pure'\nprivacy.cell_budgets = { attributes = ['sex'], values = [1, 0.5] }\n" + REST,
-        "a cell budget needs Gaussian noise: .* with privacy = 'zcdp' only",
+        "spec.zcdp-only",
     ),
     "a pure plan beside another": (
         beside(["0" * 64], ", definition = 'pure'"),
-        "a charge beside other plans needs Gaussian noise: .* with privacy = 'zcdp' only",
+        "spec.zcdp-only",
     ),
     "a free pure plan": (
         beside(["0" * 64], ", definition = 'pure', free = true"),
-        "a charge beside other plans needs Gaussian noise",
+        "spec.zcdp-only",
     ),
     "a choice beside another": (
         beside(["0" * 64], ", definition = 'auto'"),
-        "a charge beside other plans needs Gaussian noise",
+        "spec.zcdp-only",
     ),
-    "a δ of one": ("privacy = { delta = 1 }\n" + REST, "delta lies strictly between 0 and 1"),
-    "a gap that is no number": ("accuracy = { gap = nan }\n" + REST, "gap is a relative distance"),
-    "a confidence in percent": ("accuracy = { confidence = 95 }\n" + REST, "in accuracy: a confidence lies strictly"),
-    "a confidence of a table": (table("margin = 1\nconfidence = 1.0"), r"in tables\[0\]: a confidence lies strictly"),
-    "records as a decimal": ("privacy = { max_records = 1.0 }\n" + REST, "max_records must be a whole number; got 1.0"),
-    "records as true": ("privacy = { max_records = true }\n" + REST, "max_records must be a whole number; got true"),
-    "no records": ("privacy = { max_records = 0 }\n" + REST, "in privacy: a privacy unit was given"),
+    "a δ of one": ("privacy = { delta = 1 }\n" + REST, "spec.delta-out-of-range"),
+    "a gap that is no number": ("accuracy = { gap = nan }\n" + REST, "spec.gap-out-of-range"),
+    "a confidence in percent": ("accuracy = { confidence = 95 }\n" + REST, "workload.confidence-out-of-range"),
+    "a confidence of a table": (table("margin = 1\nconfidence = 1.0"), "workload.confidence-out-of-range"),
+    "records as a decimal": ("privacy = { max_records = 1.0 }\n" + REST, "spec.wrong-type"),
+    "records as true": ("privacy = { max_records = true }\n" + REST, "spec.wrong-type"),
+    "no records": ("privacy = { max_records = 0 }\n" + REST, "spec.max-records-per-unit-invalid"),
     "an unknown relation": (
         "privacy = { neighbours = 'swap' }\n" + REST,
-        "must be 'add-or-remove-one' or 'replace-one'",
+        "spec.wrong-type",
     ),
-    "an unknown policy": ("data = { outside_domain = 'drp' }\n" + REST, "must be 'refuse' or 'drop'; got 'drp'"),
-    "a nameless source": ("data = { source = ' ' }\n" + REST, "in data: a data source needs a printable name"),
+    "an unknown policy": ("data = { outside_domain = 'drp' }\n" + REST, "spec.wrong-type"),
+    "a nameless source": ("data = { source = ' ' }\n" + REST, "spec.source-name-invalid"),
     "an unknown type": (
         TABLE + "[domain.age]\ntype = 'ordinal'",
-        "domain.age.type must be 'categorical', 'ordered', 'binned', 'amount' or 'hierarchy'",
+        "spec.attribute-type-unknown",
     ),
     "no type": (
         TABLE + "[domain.age]\nlow = 1",
-        "domain.age.type must be 'categorical', 'ordered', 'binned', 'amount' or 'hierarchy'",
+        "spec.attribute-type-unknown",
     ),
     "an attribute named like a type": (
         TABLE + "[domain.categorical]\ntype = 'categorical'\ncodes = 3",
-        "domain.categorical.codes must be a list; got 3",
+        "spec.wrong-type",
     ),
-    "codes of two kinds": (TABLE + "[domain.age]\ntype = 'categorical'\ncodes = [1, 'a']", "got int, str"),
+    "codes of two kinds": (
+        TABLE + "[domain.age]\ntype = 'categorical'\ncodes = [1, 'a']",
+        "domain.codes-of-several-types",
+    ),
     "codes that are decimals": (
         TABLE + "[domain.age]\ntype = 'categorical'\ncodes = [1.0]",
-        r"codes\[0\] must be true or false or a",
+        "spec.wrong-type",
     ),
     "a code twice": (
         TABLE + "[domain.age]\ntype = 'categorical'\ncodes = [1, 1]\nlabels = ['a', 'b']",
-        "1 is declared twice",
+        "domain.name-repeated",
     ),
     "codes here and in a file": (
         TABLE + "[domain.age]\ntype = 'categorical'\ncodes = [1]\ncodes_file = 'f'",
-        "in domain.age: give either codes or codes_file",
+        "spec.codes-source",
     ),
-    "no codes": (TABLE + "[domain.age]\ntype = 'categorical'", "give either codes or codes_file"),
-    "too few labels": (TABLE + "[domain.age]\ntype = 'categorical'\ncodes = [1]\nlabels = []", "labels go with codes"),
+    "no codes": (TABLE + "[domain.age]\ntype = 'categorical'", "spec.codes-source"),
+    "too few labels": (TABLE + "[domain.age]\ntype = 'categorical'\ncodes = [1]\nlabels = []", "spec.labels-misfit"),
     "labels for a file": (
         TABLE + "[domain.age]\ntype = 'categorical'\ncodes_file = 'f'\nlabels = ['a']",
-        "labels go with codes",
+        "spec.labels-misfit",
     ),
     "an end as a decimal": (
         TABLE + "[domain.age]\ntype = 'ordered'\nlow = 0\nhigh = 9.0",
-        "high must be a whole number; got 9.0",
+        "spec.wrong-type",
     ),
     "ends in the wrong order": (
         TABLE + "[domain.age]\ntype = 'ordered'\nlow = 9\nhigh = 0",
-        "in domain.age: low must not exceed",
+        "domain.range-reversed",
     ),
     "cuts that do not increase": (
         TABLE + "[domain.age]\ntype = 'binned'\ncuts = [2, 1]",
-        "in domain.age: cut points must increase",
+        "domain.cuts-not-increasing",
     ),
     "a reserved name": (
         TABLE + DOMAIN + "[domain.moe]\ntype = 'binned'\ncuts = [1]",
-        "in domain: 'moe' is a column of every",
+        "domain.attribute-name-reserved",
     ),
-    "matrix and attributes": (table("margin = 1\nmatrix = [[1]]"), "it takes no attributes, views or patterns"),
+    "matrix and attributes": (table("margin = 1\nmatrix = [[1]]"), "spec.matrix-with-views"),
     "an uneven matrix": (
         f"{DOMAIN}[[tables]]\nmatrix = [[1, 2], [3]]\nmargin = 1",
-        r"equally long; got lengths \[1, 2\]",
+        "spec.matrix-rows-differ",
     ),
-    "an empty matrix": (f"{DOMAIN}[[tables]]\nmatrix = []\nmargin = 1", "equally long"),
+    "an empty matrix": (f"{DOMAIN}[[tables]]\nmatrix = []\nmargin = 1", "spec.matrix-rows-differ"),
     "a matrix of other cells": (
         f"{DOMAIN}[[tables]]\nmatrix = [[1, 2]]\nmargin = 1",
-        "2 columns; the domain has 20 cells",
+        "workload.matrix-width-wrong",
     ),
     "a matrix of texts": (
         f"{DOMAIN}[[tables]]\nmatrix = [['1']]\nmargin = 1",
-        r"matrix\[0\]\[0\] must be a whole number or a number",
+        "spec.wrong-type",
     ),
     "an unknown goal": (
         objective("goal = 'least'"),
-        "objective.goal must be 'fit-for-use', 'total-error' or 'hybrid'; got 'least'",
+        "spec.wrong-type",
     ),
-    "a goal that is no text": (objective("goal = 1"), "objective.goal must be 'fit-for-use', .*; got 1"),
+    "a goal that is no text": (objective("goal = 1"), "spec.wrong-type"),
     "unknown weights": (
         objective("goal = 'total-error', weights = 'inverse'"),
-        "weights must be 'uniform', 'inverse-variance' or 'inverse-std-error'; got 'inverse'",
+        "spec.wrong-type",
     ),
     "an unknown key of the objective": (
         objective("gaol = 'hybrid'"),
-        r"in objective: unknown key 'gaol' \(did you mean 'goal'\?\)",
+        "spec.unknown-key",
     ),
-    "weights without a sum": (objective("weights = 'inverse-variance'"), "in objective: error weights belong to the"),
-    "a hybrid without a trade": (objective("goal = 'hybrid'"), "in objective: the hybrid goal, and only that, needs"),
-    "a trade without a hybrid": (objective("trade = 1"), "in objective: the hybrid goal, and only that, needs a trade"),
-    "a trade of zero": (objective("goal = 'hybrid', trade = 0"), "in objective: a trade is a positive finite number"),
-    "a trade that is infinite": (objective("goal = 'hybrid', trade = inf"), "trade is a positive .*; got inf"),
-    "a trade that is no number": (objective("goal = 'hybrid', trade = nan"), "trade is a positive .*; got nan"),
-    "a trade as true": (objective("goal = 'hybrid', trade = true"), "objective.trade must be a number; got true"),
-    "a trade as text": (objective("goal = 'hybrid', trade = '1'"), "objective.trade must be a number; got '1'"),
+    "weights without a sum": (objective("weights = 'inverse-variance'"), "spec.weights-without-sum"),
+    "a hybrid without a trade": (objective("goal = 'hybrid'"), "spec.trade-misfit"),
+    "a trade without a hybrid": (objective("trade = 1"), "spec.trade-misfit"),
+    "a trade of zero": (objective("goal = 'hybrid', trade = 0"), "spec.trade-not-positive"),
+    "a trade that is infinite": (objective("goal = 'hybrid', trade = inf"), "spec.trade-not-positive"),
+    "a trade that is no number": (objective("goal = 'hybrid', trade = nan"), "spec.trade-not-positive"),
+    "a trade as true": (objective("goal = 'hybrid', trade = true"), "spec.wrong-type"),
+    "a trade as text": (objective("goal = 'hybrid', trade = '1'"), "spec.wrong-type"),
     "a hybrid with a budget": (
         "budget = { rho = 1 }\n" + objective("goal = 'hybrid', trade = 1"),
-        "a hybrid weighs privacy against error; a budget fixes privacy",
+        "spec.budget-with-hybrid",
     ),
-    "budgets by nothing": (budget([], [1]), "in privacy.cell_budgets: cell budgets are given by one or more attr"),
-    "budgets by one attribute twice": (budget(["sex", "sex"], [1, 1, 1, 1]), "one or more attributes, none twice"),
-    "budgets by an unknown attribute": (budget(["sx"], [1]), r"in privacy.cell_budgets: no attribute 'sx'"),
-    "budgets by what is no list": (budget("'sex'", [1, 1]), "cell_budgets.attributes must be a list; got 'sex'"),
+    "budgets by nothing": (budget([], [1]), "spec.cell-budget-attributes-unusable"),
+    "budgets by one attribute twice": (budget(["sex", "sex"], [1, 1, 1, 1]), "spec.cell-budget-attributes-unusable"),
+    "budgets by an unknown attribute": (budget(["sx"], [1]), "domain.unknown-attribute"),
+    "budgets by what is no list": (budget("'sex'", [1, 1]), "spec.wrong-type"),
     "budgets without attributes": (
         "[privacy.cell_budgets]\nvalues = [1]\n" + REST,
-        "privacy.cell_budgets.attributes is missing",
+        "spec.key-missing",
     ),
     "budgets without values": (
         "[privacy.cell_budgets]\nattributes = ['sex']\n" + REST,
-        "privacy.cell_budgets.values is missing",
+        "spec.key-missing",
     ),
     "budgets that are a number": (
         budget(["sex"], 1),
-        "privacy.cell_budgets.values must be a list or a table of keys; got 1",
+        "spec.wrong-type",
     ),
-    "a budget as text": (budget(["sex"], [1, "1"]), r"cell_budgets.values\[1\] must be a number; got '1'"),
-    "a budget as true": (budget(["sex"], "[1, true]"), r"cell_budgets.values\[1\] must be a number; got true"),
-    "a budget above one": (budget(["sex"], [1, 2]), "in privacy.cell_budgets: .* number from 0 to 1; got 2"),
-    "a budget below zero": (budget(["sex"], [1, -1]), "in privacy.cell_budgets: .* number from 0 to 1; got -1"),
-    "a cell budget that is no number": (budget(["sex"], "[1, nan]"), "is a number from 0 to 1; got nan"),
-    "no budget of one": (budget(["sex"], [0.5, 0.5]), "relative to the largest, which must be 1"),
-    "no budgets": (budget(["sex"], []), "relative to the largest, which must be 1"),
-    "too few budgets": (budget(["sex"], [1]), r"\['sex'\] have 2 combinations of values; 1 cell budgets were given"),
+    "a budget as text": (budget(["sex"], [1, "1"]), "spec.wrong-type"),
+    "a budget as true": (budget(["sex"], "[1, true]"), "spec.wrong-type"),
+    "a budget above one": (budget(["sex"], [1, 2]), "spec.cell-budget-out-of-range"),
+    "a budget below zero": (budget(["sex"], [1, -1]), "spec.cell-budget-out-of-range"),
+    "a cell budget that is no number": (budget(["sex"], "[1, nan]"), "spec.cell-budget-out-of-range"),
+    "no budget of one": (budget(["sex"], [0.5, 0.5]), "spec.cell-budget-without-one"),
+    "no budgets": (budget(["sex"], []), "spec.cell-budget-without-one"),
+    "too few budgets": (budget(["sex"], [1]), "spec.cell-budgets-misfit"),
     "budgets by value of two attributes": (
         budget(["sex", "age"], "{ f = 1 }", "default = 1"),
-        "in privacy.cell_budgets: budgets are given by value for exactly one attribute; for several, list one",
+        "spec.budgets-by-value",
     ),
     "a budget of an unknown value": (
         budget(["sex"], "{ x = 1 }", "default = 1"),
-        "in privacy.cell_budgets: a budget is given for 'x', which is not among the values of 'sex'",
+        "spec.budget-value-unknown",
     ),
     "a value without a budget": (
         budget(["age"], "{ 0 = 1 }"),
-        "in privacy.cell_budgets: no budget is given for 1, 2, 3; name them or give a default",
+        "spec.budget-value-missing",
     ),
-    "a default beside a list": (budget(["sex"], [1, 1], "default = 1"), "a default goes with budgets given by value"),
-    "a default above one": (budget(["sex"], "{ f = 1 }", "default = 2"), "is a number from 0 to 1; got 2"),
+    "a default beside a list": (budget(["sex"], [1, 1], "default = 1"), "spec.default-with-list"),
+    "a default above one": (budget(["sex"], "{ f = 1 }", "default = 2"), "spec.cell-budget-out-of-range"),
     "an unknown key of budgets": (
         budget(["sex"], [1, 1], "defualt = 1"),
-        r"in privacy.cell_budgets: unknown key 'defualt' \(did you mean 'default'\?\)",
+        "spec.unknown-key",
     ),
-    "budgets that are no table": ("privacy = { cell_budgets = 1 }\n" + REST, "cell_budgets must be a table of keys"),
+    "budgets that are no table": ("privacy = { cell_budgets = 1 }\n" + REST, "spec.wrong-type"),
     "budgets for pairs of records": (
         "privacy.neighbours = 'replace-one'\nprivacy.cell_budgets = { attributes = ['sex'], values = [1, 1] }\n" + REST,
-        "are about single records: they need add-or-remove-one neighbours",
+        "spec.single-record-options",
     ),
     "plans beside for pairs of records": (
         beside(["0" * 64], ", neighbours = 'replace-one'"),
-        "are about single records: they need add-or-remove-one neighbours",
+        "spec.single-record-options",
     ),
-    "a plan beside by another name": (beside(["plan"]), "named by its SHA-256, 64 hexadecimal digits; got 'plan'"),
-    "a plan beside in capitals": (beside(["A" * 64]), "named by its SHA-256, 64 hexadecimal digits"),
-    "a plan beside twice": (beside(["0" * 64] * 2), "in the specification: a plan is named twice beside this one"),
-    "a plan beside out of a list": (beside(f"'{'0' * 64}'"), "privacy.beside must be a list; got '000"),
-    "a plan beside as a number": (beside([1]), r"privacy.beside\[0\] must be a text; got 1"),
-    "a matrix beyond 64 bits": (f"{DOMAIN}[[tables]]\nmatrix = [[{2**63}]]\nmargin = 1", "does not fit in 64 bits"),
+    "a plan beside by another name": (beside(["plan"]), "spec.plan-hash-malformed"),
+    "a plan beside in capitals": (beside(["A" * 64]), "spec.plan-hash-malformed"),
+    "a plan beside twice": (beside(["0" * 64] * 2), "spec.plan-twice"),
+    "a plan beside out of a list": (beside(f"'{'0' * 64}'"), "spec.wrong-type"),
+    "a plan beside as a number": (beside([1]), "spec.wrong-type"),
+    "a matrix beyond 64 bits": (f"{DOMAIN}[[tables]]\nmatrix = [[{2**63}]]\nmargin = 1", "spec.matrix-entry-too-long"),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_meant_is_refused_in_one_sentence(case):
     text, reason = REFUSED[case]
-    with pytest.raises(SpecError, match=reason) as raised:
+    with refused(reason) as raised:
         Spec.from_toml(text).publication()
     assert str(raised.value).endswith("No data were read.")
     assert "\n" not in str(raised.value)

@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 
 import fitnoise as fn
-from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.cli import cli, main
 from fitnoise.reading import files
 from fitnoise.reading.files import new_file, write_texts
+from refused import refused
 
 FULL = Path("/dev/full")
 needs_full = pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
@@ -229,7 +229,7 @@ def test_a_folder_of_texts_that_fails_names_what_it_found(tmp_path, monkeypatch)
     (tmp_path / ".x.unfinished-0123abcd").mkdir()
     monkeypatch.setattr(files.shutil, "rmtree", lambda *_, **__: None)
     told = []
-    with pytest.raises(ReleaseError, match="cannot be written"):
+    with refused("release.place-not-writable"):
         write_texts(tmp_path / "x", [("a" * 300, "")], told.append)
     assert told == [
         "'.x.unfinished-0123abcd' is what a killed process left of a release, and cannot be removed: remove it."

@@ -13,7 +13,6 @@ import fitnoise as fn
 import zoo
 from dense import strategy_matrix
 from designs import of_trees, over
-from fitnoise.errors import PlanError
 from fitnoise.kernel.designs import linear, trees
 from fitnoise.kernel.designs._base import WRAP
 from fitnoise.kernel.designs.linear import MAX_SCALE
@@ -21,6 +20,7 @@ from fitnoise.kernel.designs.trees import MeasuredTree
 from fitnoise.kernel.order import Order
 from fitnoise.kernel.units import Neighbours
 from laws import check_design
+from refused import refused
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
 K = (np.array([1, 2]),)
@@ -301,7 +301,20 @@ def two(*asked, sizes=(2,), levels=(0,), above=([0, 0],), classes=([0, 1],)):
     ],
 )  # fmt: skip
 def test_what_is_no_tree_is_refused(change):
-    with pytest.raises(PlanError, match="tree"):
+    with refused(
+        "plan.attributes-not-increasing",
+        "plan.measured-twice",
+        "plan.noise-out-of-range",
+        "plan.tree-class-in-several-classes",
+        "plan.tree-classes-out-of-range",
+        "plan.tree-empty",
+        "plan.tree-factors-out-of-range",
+        "plan.tree-group-misfits-places",
+        "plan.tree-levels-not-in-order",
+        "plan.tree-misfits-domain",
+        "plan.tree-numbers-not-by-class",
+        "plan.tree-places-not-in-order",
+    ):
         change()
 
 
@@ -329,5 +342,5 @@ def test_a_price_of_nested_places_is_for_those_of_the_domain():
     apart = fn.Domain(a0=fn.Ordered(0, 2), a1=fn.Ordered(0, 1), a2=fn.Ordered(0, 3))
     wrong = fn.Domain(a0=fn.Ordered(0, 2), a1=fn.Ordered(0, 1), geo=fn.Hierarchy(["b", "a2"], rows))
     for domain in (other, apart, wrong):
-        with pytest.raises(PlanError, match="priced for places that lie in others"):
+        with refused("plan.places-nested-otherwise"):
             Order(domain, designs=(design,), **given)

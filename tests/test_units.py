@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 import unicodedata
 from dataclasses import replace
 from functools import cache
@@ -10,7 +9,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from fitnoise.errors import LedgerError, SpecError
 from fitnoise.kernel.domain import Domain, Ordered
 from fitnoise.kernel.order import account
 from fitnoise.kernel.units import (
@@ -28,6 +26,7 @@ from fitnoise.kernel.units import (
     Pattern,
     PrivacyUnit,
 )
+from refused import refused
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
 COMPOSED = "é"
@@ -160,15 +159,15 @@ WRONG = [
 @pytest.mark.parametrize("what", ["per_value", "separation"])
 @pytest.mark.parametrize("given", WRONG)
 def test_so_many_for_each_attribute_are_whole_numbers(what, given):
-    with pytest.raises(SpecError, match=rf"{what} of the privacy unit is .*whole numbers of at least 1.*nothing was"):
+    with refused("spec.unit-limits-invalid"):
         PrivacyUnit("person", 2, **{what: given})
 
 
 @pytest.mark.parametrize("said", [{"fixed": ["a"]}, {"per_value": {"a": 1}}, {"separation": {"a": 1}}])
 def test_a_record_keeps_to_no_pattern(said):
-    with pytest.raises(SpecError, match=rf"{next(iter(said))} says what records.*name who has several.*nothing was"):
+    with refused("spec.pattern-needs-unit-name"):
         PrivacyUnit("record", 2, **said)
-    with pytest.raises(SpecError, match="fixed of the privacy unit is 'sex'; it needs to be a list"):
+    with refused("spec.unit-attributes-invalid"):
         PrivacyUnit("person", 2, fixed="sex")
 
 
@@ -224,7 +223,7 @@ def test_a_promise_binds_the_cells_of_its_attributes():
     ],
 )
 def test_an_account_says_the_cells_of_its_promise_and_of_nothing_else(unit, cells):
-    with pytest.raises(LedgerError, match=r"take the account of a plan \(plan\.order\.account\); nothing was charged"):
+    with refused("ledger.account-cells-invalid"):
         Account("s", unit, cells)
 
 
@@ -247,21 +246,21 @@ SAID = {"name": "person", "neighbours": "replace-one", "records": 2}
 )  # fmt: skip
 def test_what_no_account_writes_is_no_account(document):
     assert Account.parse("s", SAID) == Account("s", PrivacyUnit("person", 2, REPLACE))
-    with pytest.raises(LedgerError, match=r"is not how an account's unit is written; nothing was charged"):
+    with refused("ledger.account-document-invalid"):
         Account.parse("s", document)
-    with pytest.raises(LedgerError, match=r"is not how an account's unit is written; nothing was charged"):
+    with refused("ledger.account-document-invalid"):
         Account.parse(" ", SAID)
 
 
 @pytest.mark.parametrize("column", UNNAMED)
 def test_an_id_is_the_name_of_a_column(column):
-    with pytest.raises(SpecError, match=r"the id of the privacy unit is .*nothing was planned"):
+    with refused("spec.id-invalid"):
         PrivacyUnit("person", id=column)
 
 
 @pytest.mark.parametrize("name", ["record", "Record", "a (by 'b"])
 def test_an_id_says_whose_a_record_is(name):
-    with pytest.raises(SpecError, match=r"'pid' says whose a record is.*unit = \"person\"; nothing"):
+    with refused("spec.id-needs-unit-name"):
         PrivacyUnit(name, id="pid")
 
 
@@ -310,7 +309,7 @@ def test_persons_by_an_id_in_data_that_are_not_counted_by_it():
 
 def test_as_many_records_as_a_unit_may_have():
     assert PrivacyUnit("person", MAX_RECORDS_PER_UNIT).cost_factor() == 10**24
-    with pytest.raises(SpecError, match="at most 10\\^12"):
+    with refused("spec.max-records-per-unit-invalid"):
         PrivacyUnit("person", MAX_RECORDS_PER_UNIT + 1)
 
 
@@ -369,7 +368,7 @@ def test_a_unit_is_described_with_its_bound_unless_it_is_one_record():
     assert PrivacyUnit().describe() == str(PrivacyUnit()) == "one record, add-or-remove-one"
     assert PrivacyUnit("record", 2).describe() == "one record (at most 2 records), add-or-remove-one"
     assert PrivacyUnit("person", 1, REPLACE).describe() == "one person (at most 1 record), replace-one"
-    with pytest.raises(SpecError, match='needs to be "add-or-remove-one" or "replace-one"; nothing was planned'):
+    with refused("spec.neighbours-invalid"):
         PrivacyUnit(neighbours="replace-one")  # others compare by identity
 
 
@@ -382,14 +381,14 @@ def test_shares_are_counted_of_all_records_by_an_id():
     plain = PrivacyUnit("person", id="pid", count=Counted.RECORDS)
     assert (plain.count, plain.parts, plain.bound) == (Counted.RECORDS, 1, Bound("pid", 1))
     for more, said in (
-        ({"id": None}, "where an id says whose a record is"),
-        ({"max_records": 2}, "max_records would leave some out. Leave max_records out"),
-        ({"once_per": ["m"]}, "once_per would leave some out. Leave once_per out"),
-        ({"max_records": 2, "fixed": ["a"]}, "fixed would leave some out. Leave fixed out"),
-        ({"merge": ["pay"]}, "of shares no amounts are summed"),
-        ({"count": "all"}, "count of the privacy unit is 'all'"),
+        ({"id": None}, "spec.shares-need-id"),
+        ({"max_records": 2}, "spec.shares-count-all-records"),
+        ({"once_per": ["m"]}, "spec.shares-count-all-records"),
+        ({"max_records": 2, "fixed": ["a"]}, "spec.shares-count-all-records"),
+        ({"merge": ["pay"]}, "spec.shares-with-merge"),
+        ({"count": "all"}, "spec.count-invalid"),
     ):
-        with pytest.raises(SpecError, match=f"{re.escape(said)}.*nothing was planned"):
+        with refused(said):
             replace(unit, **more)
 
 
@@ -405,7 +404,7 @@ def test_records_that_become_one_are_said_to():
     plain = PrivacyUnit("person", 3, id="pid")
     assert plain.merged is None
     assert "enforced, column 'pid'; of one with more, a rule" in plain.kept
-    with pytest.raises(SpecError, match="nothing says whose"):
+    with refused("spec.merge-needs-id"):
         PrivacyUnit("person", 3, merge=["pay"])
 
 
@@ -447,17 +446,17 @@ def test_a_source_tells_its_conditions():
 
 @pytest.mark.parametrize("name", UNNAMED)
 def test_whatever_has_no_honest_name_is_refused(name):
-    with pytest.raises(SpecError, match="the privacy unit is named"):
+    with refused("spec.unit-name-invalid"):
         PrivacyUnit(name)
-    with pytest.raises(SpecError, match="a data source needs a printable name"):
+    with refused("spec.source-name-invalid"):
         DataSource(name)
-    with pytest.raises(LedgerError, match="cannot name an account"):
+    with refused("ledger.account-name-invalid"):
         Account(name, PrivacyUnit())
 
 
 @pytest.mark.parametrize("unit", ["one record, add-or-remove-one", None, DataSource()])
 def test_an_account_takes_a_unit_and_no_sentence(unit):
-    with pytest.raises(LedgerError, match="is not a PrivacyUnit, which an account is for; nothing was charged"):
+    with refused("ledger.account-without-unit"):
         Account("survey", unit)
 
 
@@ -475,7 +474,7 @@ def test_sources_about_the_same_people_share_an_account():
     assert len({account(replace(q, account=None), PrivacyUnit(), domain) for q in quarters}) == 4
     assert DataSource("survey", account="survey") == DataSource("survey")
     for name in UNNAMED:
-        with pytest.raises(SpecError, match="the account of a data source needs a printable name"):
+        with refused("spec.source-name-invalid"):
             DataSource("survey", account=name)
 
 
@@ -485,7 +484,7 @@ def test_records_outside_are_dropped_where_that_is_said(said):
     assert source.outside_domain is OutsideDomain.DROP
     assert source.drops
     assert not DataSource().drops
-    with pytest.raises(SpecError, match="'refuse' or 'drop'; got 'keep'"):
+    with refused("spec.outside-domain-invalid"):
         DataSource(outside_domain="keep")
 
 
@@ -493,5 +492,5 @@ def test_records_outside_are_dropped_where_that_is_said(said):
 def test_a_bound_on_records_is_a_whole_number_that_integers_hold(records):
     for bound in (1, MAX_RECORDS, 2**62):
         assert DataSource(max_records=bound).max_records == bound
-    with pytest.raises(SpecError, match="from 1 to 2\\^62"):
+    with refused("spec.max-records-invalid"):
         DataSource(max_records=records)

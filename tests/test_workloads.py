@@ -1,7 +1,6 @@
 import hashlib
 import itertools
 import math
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +12,6 @@ import fitnoise as fn
 import zoo
 from dense import table_matrix
 from fitnoise.algebra import rules
-from fitnoise.errors import DomainError, WorkloadError
 from fitnoise.kernel.selections import Selection
 from fitnoise.planning import what_if
 from fitnoise.request import workloads
@@ -53,9 +51,9 @@ def test_records_with_a_value_are_counted_and_those_without_are_not():
         np.testing.assert_array_equal(rows, [[1] * wages.own_size + [0]])
         assert asked.labels(fn.Domain(sex=fn.Ordered(0, 1), wages=wages))["wages"] == ("count",)
         assert asked.left_out(fn.Domain(sex=fn.Ordered(0, 1), wages=wages)) == {"wages": (wages.own_size,)}
-    with pytest.raises(WorkloadError, match=r"cells for missing ones.*leave `count` out"):
+    with refused("workload.count-needs-missing"):
         fn.Workload(fn.Domain(wages=fn.Amount(0, 9)), [fn.table(count="wages", margin=1)])
-    with pytest.raises(WorkloadError, match="two views"):
+    with refused("workload.two-views"):
         fn.table(count="wages", sum="wages", margin=1)
     assert fn.all_tables(1, ["sex"], margin=1, count="wages")[0].views == asked.views
 
@@ -128,84 +126,93 @@ def test_the_zoo_is_well_formed(name):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: fn.table("state"), "exactly one target .*; got none"),
-        (lambda: fn.table("state", margin=1, variance=2), "exactly one target .*; got margin and variance"),
-        (lambda: fn.table("state", "state", margin=1), "'state' appears twice"),
-        (lambda: fn.table(1, margin=1), "attribute names; got 1"),
-        (lambda: fn.table(prefix="age", ranges="age", margin=1), "two views in one table"),
-        (lambda: fn.table(change="age", average={"age": 2}, margin=1), "two views in one table"),
-        (lambda: fn.table(average="age", margin=1), "average"),
-        (lambda: fn.table(average={"age": 1}, margin=1), "average of 'age' goes over .* from 2; got 1"),
-        (lambda: fn.table(change={"age": 0}, margin=1), "change of 'age' goes over .* from 1; got 0"),
-        (lambda: fn.table(to_date={"age": 2.5}, margin=1), "to_date"),
-        (lambda: fn.table(change="age", margin=1, missing=True), "sums to date have no rows for them"),
-        (lambda: fn.Workload(DOMAIN, [fn.table(change={"age": 5}, margin=1)]), "needs at least 6 .* has 5"),
-        (lambda: fn.Workload(DOMAIN, [fn.table(average={"age": 6}, margin=1)]), "needs at least 6 .* has 5"),
+        (lambda: fn.table("state"), "workload.not-one-target"),
+        (lambda: fn.table("state", margin=1, variance=2), "workload.not-one-target"),
+        (lambda: fn.table("state", "state", margin=1), "workload.attribute-twice"),
+        (lambda: fn.table(1, margin=1), "workload.attribute-name-not-text"),
+        (lambda: fn.table(prefix="age", ranges="age", margin=1), "workload.two-views"),
+        (lambda: fn.table(change="age", average={"age": 2}, margin=1), "workload.two-views"),
+        (lambda: fn.table(average="age", margin=1), "workload.wrong-type"),
+        (lambda: fn.table(average={"age": 1}, margin=1), "workload.steps-unusable"),
+        (lambda: fn.table(change={"age": 0}, margin=1), "workload.steps-unusable"),
+        (lambda: fn.table(to_date={"age": 2.5}, margin=1), "workload.steps-unusable"),
+        (lambda: fn.table(change="age", margin=1, missing=True), "workload.missing-without-views"),
+        (lambda: fn.Workload(DOMAIN, [fn.table(change={"age": 5}, margin=1)]), "workload.too-few-values"),
+        (lambda: fn.Workload(DOMAIN, [fn.table(average={"age": 6}, margin=1)]), "workload.too-few-values"),
         (
             lambda: fn.Workload(fn.Domain(pay=fn.Amount(0, 9, step=1)), [fn.table(change="pay", margin=1)]),
-            "follow one another.*of amount it has no meaning",
+            "workload.values-need-sequence",
         ),
         (
             lambda: fn.table("state", margin=0),
-            "positive finite number; got 0.*no number is held exact. Ask for a small one, whose cost the plan states",
+            "workload.target-not-positive",
         ),
-        (lambda: fn.Workload({"a": 1}, [fn.table("a", margin=1)]), "needs a Domain; got dict"),
-        (lambda: fn.Workload(DOMAIN, ["state"]), "made of tables"),
-        (lambda: fn.Workload(DOMAIN, [fn.table("state", margin=1)], confidence=1.5), "strictly between 0 and 1"),
-        (lambda: fn.Workload(DOMAIN, [fn.table("state", margin=1, name=" ")]), "must not be empty"),
-        (lambda: fn.Workload(DOMAIN, [fn.table("state", margin=1), fn.table("state", margin=2)]), "same file 'state'"),
+        (lambda: fn.Workload({"a": 1}, [fn.table("a", margin=1)]), "workload.not-a-domain"),
+        (lambda: fn.Workload(DOMAIN, ["state"]), "workload.not-a-table"),
+        (
+            lambda: fn.Workload(DOMAIN, [fn.table("state", margin=1)], confidence=1.5),
+            "workload.confidence-out-of-range",
+        ),
+        (lambda: fn.Workload(DOMAIN, [fn.table("state", margin=1, name=" ")]), "workload.table-name-empty"),
+        (
+            lambda: fn.Workload(DOMAIN, [fn.table("state", margin=1), fn.table("state", margin=2)]),
+            "workload.file-name-twice",
+        ),
         (
             lambda: fn.Workload(
                 DOMAIN, [fn.table("state", margin=1, name="A b"), fn.table("sex", margin=2, name="a_B")]
             ),
-            "'A b' and 'a_B' would be written to the same file",
+            "workload.file-name-twice",
         ),
-        (lambda: fn.Workload(DOMAIN, [fn.table(prefix="state", margin=1)]), "prefix needs an attribute with an order"),
-        (lambda: fn.Workload(DOMAIN, [fn.table(ranges="sex", margin=1)]), "ranges need an attribute with an order"),
-        (lambda: fn.Workload(DOMAIN, [fn.table(ranges={"age": [(3, 1)]}, margin=1)]), "ends before it begins"),
-        (lambda: fn.Workload(DOMAIN, [fn.table(ranges={"age": []}, margin=1)]), "at least one range"),
+        (lambda: fn.Workload(DOMAIN, [fn.table(prefix="state", margin=1)]), "workload.prefix-needs-order"),
+        (lambda: fn.Workload(DOMAIN, [fn.table(ranges="sex", margin=1)]), "workload.ranges-need-order"),
+        (lambda: fn.Workload(DOMAIN, [fn.table(ranges={"age": [(3, 1)]}, margin=1)]), "domain.range-ends-reversed"),
+        (lambda: fn.Workload(DOMAIN, [fn.table(ranges={"age": []}, margin=1)]), "workload.no-ranges"),
         (
             lambda: fn.Workload(DOMAIN, [fn.table(recode={"state": {"x": []}}, margin=1)]),
-            "group 0 of a recode is empty",
+            "workload.group-cells-unusable",
         ),
-        (lambda: fn.Workload(DOMAIN, [fn.table(recode={"state": {}}, margin=1)]), "at least one group"),
-        (lambda: fn.Workload(DOMAIN, [fn.table("state", margin=fn.By("sex", [1, 2]))]), "not one of its columns"),
-        (lambda: fn.Workload(DOMAIN, [fn.table("state", margin=1)])["x"], "no table 'x'"),
-        (lambda: fn.matrix_workload([[1, 0], [0, 0]], variances=1), "query 1 is zero everywhere"),
-        (lambda: fn.matrix_workload([[1, np.nan]], variances=1), "non-finite entry at row 0, column 1"),
-        (lambda: fn.matrix_workload([1, 2], variances=1), r"shape \(m, d\)"),
+        (lambda: fn.Workload(DOMAIN, [fn.table(recode={"state": {}}, margin=1)]), "workload.no-groups"),
+        (
+            lambda: fn.Workload(DOMAIN, [fn.table("state", margin=fn.By("sex", [1, 2]))]),
+            "workload.target-attribute-not-shown",
+        ),
+        (lambda: fn.Workload(DOMAIN, [fn.table("state", margin=1)])["x"], "workload.table-unknown"),
+        (lambda: fn.matrix_workload([[1, 0], [0, 0]], variances=1), "workload.query-all-zero"),
+        (lambda: fn.matrix_workload([[1, np.nan]], variances=1), "workload.matrix-not-finite"),
+        (lambda: fn.matrix_workload([1, 2], variances=1), "workload.matrix-shape-wrong"),
         (
             lambda: fn.matrix_workload([[1, 2]], variances=[1, 2]),
-            r"1 queries are one number or 1 numbers; got shape \(2,\)",
+            "workload.matrix-targets-misfit",
         ),
-        (lambda: fn.matrix_workload([[1, 2]], variances=["a"]), "one number or 1 numbers"),
-        (lambda: fn.matrix_workload([[1, 2]], variances=[-1]), "positive finite"),
-        (lambda: fn.matrix_workload([[1, 2]]), "exactly one of variances"),
-        (lambda: fn.matrix_workload([[1, 2]], variances=1, margins=1), "exactly one of variances"),
-        (lambda: fn.matrix_workload([[1, 2]], variances=1, domain=DOMAIN), "2 columns; the domain has 90 cells"),
+        (lambda: fn.matrix_workload([[1, 2]], variances=["a"]), "workload.matrix-targets-misfit"),
+        (lambda: fn.matrix_workload([[1, 2]], variances=[-1]), "workload.target-not-positive"),
+        (lambda: fn.matrix_workload([[1, 2]]), "workload.matrix-not-one-target"),
+        (lambda: fn.matrix_workload([[1, 2]], variances=1, margins=1), "workload.matrix-not-one-target"),
+        (lambda: fn.matrix_workload([[1, 2]], variances=1, domain=DOMAIN), "workload.matrix-width-wrong"),
         (
             lambda: fn.matrix_workload([[1, 2]], variances=1, domain=fn.Domain(query=fn.Ordered(0, 1))),
-            "may not be called 'query'",
+            "workload.attribute-name-reserved",
         ),
     ],
 )
 def test_bad_workloads_are_refused(make, message):
-    with pytest.raises((WorkloadError, DomainError), match=message):
+    with refused(message):
         make()
 
 
 def test_unknown_attributes_and_values_are_refused():
-    with pytest.raises(DomainError, match="no attribute 'region'"):
+    with refused("domain.unknown-attribute"):
         fn.Workload(DOMAIN, [fn.table("region", margin=1)])
-    with pytest.raises(DomainError, match="'TX' is neither a code nor a label"):
+    with refused("domain.unknown-value"):
         fn.Workload(DOMAIN, [fn.table(recode={"state": {"south": ["TX"]}}, margin=1)])
-    with pytest.raises(DomainError, match="not a whole number from 0 to 4"):
+    with refused("domain.unknown-value"):
         fn.Workload(DOMAIN, [fn.table(ranges={"age": [(0, 5)]}, margin=1)])
 
 
 def test_all_ranges_of_a_long_axis_are_refused_with_their_number():
     domain = fn.Domain(day=fn.Ordered(0, 4999))
-    with pytest.raises(WorkloadError, match="all ranges of 5000 values are 12502500 queries"):
+    with refused("workload.too-many-ranges"):
         fn.Workload(domain, [fn.table(ranges="day", margin=1)])
 
 
@@ -216,7 +223,7 @@ def test_recodes_name_each_group_once():
         fn.table("state", margin=1).target,
         (("state", Recode((("x", Selection.parse(["OH"])), ("x", Selection.parse(["IA"]))))),),
     )
-    with pytest.raises(WorkloadError, match="names a group twice"):
+    with refused("workload.group-twice"):
         fn.Workload(DOMAIN, [t])
 
 
@@ -249,11 +256,11 @@ def test_files_of_a_pattern_are_shortened_as_those_of_its_tables(monkeypatch):
 
 
 def test_targets_out_of_range_and_large_queries():
-    with pytest.raises(WorkloadError, match="double precision"):
+    with refused("workload.target-out-of-range"):
         fn.Workload(DOMAIN, [fn.table("state", margin=1e-200)])
-    with pytest.raises(WorkloadError, match="'age' appears twice"):
+    with refused("workload.attribute-twice"):
         fn.table(prefix=["age", "age"], margin=1)
-    with pytest.raises(WorkloadError, match="names a value twice"):
+    with refused("workload.by-value-repeated"):
         fn.By("a", {1: 3, "1": 4})
     assert fn.matrix_workload([[2**32, 1]], margins=1).tables[0].matrix.shape == (1, 2)
 
@@ -544,7 +551,7 @@ def test_a_pattern_over_unknown_attributes_is_refused():
         lambda: fn.all_tables(2, ["sex", "age"], "region", margin=1),
         lambda: fn.all_tables(2, ["sex", "age"], recode={"region": {"x": 1}}, margin=1),
     ):
-        with pytest.raises(DomainError, match="no attribute 'region' in the domain; it has "):
+        with refused("domain.unknown-attribute"):
             fn.Workload(WIDE, [make()])
 
 
@@ -554,7 +561,7 @@ def test_as_many_tables_as_can_be_planned_are_counted_not_made(monkeypatch):
         assert len(fn.all_tables(2, [f"x{i}" for i in range(2048)], margin=1)) == 2_096_128
     monkeypatch.setattr(workloads, "MAX_TABLES", 5)
     assert len(fn.all_tables(4, ["a", "b", "c", "d", "e"], margin=1)) == 5
-    with pytest.raises(WorkloadError, match="10 tables show 2 of 5 attributes; at most 5 can be planned together"):
+    with refused("workload.too-many-tables"):
         fn.all_tables(2, ["a", "b", "c", "d", "e"], margin=1)
 
 
@@ -576,7 +583,7 @@ def test_the_tables_of_a_workload_are_a_sequence_of_its_parts():
             w.tables[i]
     assert w.number("age by one") == 3
     assert w["age by one"] == parts[1][2]
-    with pytest.raises(WorkloadError, match=re.escape(f"no table 'x'; the workload has {w.tables.names}.")):
+    with refused("workload.table-unknown"):
         w["x"]
     # the same tables in other words are another workload; the same words, the same
     out = fn.Workload(WIDE, written)
@@ -594,9 +601,7 @@ def test_of_very_many_names_an_error_says_the_first():
     assert some(names) == f"13 tables, the first of them {names[:12]}"
     assert some(names, 2) == "13 tables, the first of them ['x0', 'x1']"
     w = fn.Workload(fn.Domain({n: fn.Ordered(0, 1) for n in names}), [fn.all_tables(2, names, margin=1)])
-    with pytest.raises(
-        WorkloadError, match=r"no table 'x1'; the workload has 78 tables, the first of them \['x0 by x1', "
-    ):
+    with refused("workload.table-unknown"):
         w["x1"]
 
 
@@ -758,7 +763,7 @@ def test_tables_that_group_an_attribute_in_other_ways_are_numbered():
     assert workload.tables.names == names
     assert fn.Workload(domain, workload.tables) == workload
     assert fn.Plan.from_json(fn.plan(workload).to_json()).publication.workload == workload
-    with pytest.raises(WorkloadError, match="would be written to the same file 'sex_by_age_recode'"):
+    with refused("workload.file-name-twice"):
         fn.Workload(domain, [grouped(3), grouped(3)])
     ranges = [fn.table(ranges={"age": [(0, top)]}, margin=5) for top in (4, 5)]
     assert fn.Workload(domain, ranges).tables.names == ["age ranges", "age ranges 2"]
