@@ -17,43 +17,7 @@ PYTHON = (
     {"proven": True, "epsilon": 0.72, "verified": True, "code": "domain.range-reversed"},
 )
 FILES = ("files", {"by_year": [40.0, 60.0]})
-ROWS = (
-    "people_with_many_rows",
-    {
-        "kept": True,
-        "counted": 2000.0,
-        "ratio": 64,
-        "many": 1000,
-        "all_of_them": 1000,
-        "same_price": True,
-        "people": 2000,
-        "turnover": 250_000,
-        "saved": 13.7,
-        "less": 2.1,
-        "paid": 9.0,
-        "bound": 9.0,
-    },
-)
 AXES = ("mathematics/product_form", {"kind": "fit-for-use by axis", "close": True, "near": True})
-SERIES = (
-    "series",
-    {
-        "same_price": True,
-        "charged": [1.0, 0.0, 0.0],
-        "sound": True,
-        "shown": ["2026-02", "2026-02", "2026-03", "2026-03"],
-        "status": [("2026-01", True), ("2026-02", True), ("2026-03", True), ("2026-04", False)],
-    },
-)
-WHICH = (
-    "which_records",
-    {
-        "near": True,
-        "leap": [24, 23, None],
-        "cells": [1, 0, None],
-        "said": ["'country' is 'SI'", "'year' is at least 2020 and below 2025"],
-    },
-)
 REPORTED = (
     "report",
     {"first": "reliable", "kept": ["area_by_age.csv", "datapackage.json", "manifest.json"]},
@@ -81,9 +45,6 @@ SLOW = pytest.param("mathematics/tight_constraints", {}, marks=pytest.mark.slow)
         PYTHON,
         AXES,
         FILES,
-        ROWS,
-        SERIES,
-        WHICH,
         REPORTED,
         SEALED,
         SPARKED,

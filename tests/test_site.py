@@ -46,6 +46,33 @@ EXPECTED = {
         "drops": [("age",), ("age", "income")],
         "left": [],
     },
+    "howto/count_people_with_several_rows": {
+        "kept": True,
+        "counted": 2000.0,
+        "ratio": 64,
+        "many": 1000,
+        "all_of_them": 1000,
+        "same_price": True,
+        "people": 2000,
+        "turnover": 250_000,
+        "saved": 13.7,
+        "less": 2.1,
+        "paid": 9.0,
+        "bound": 9.0,
+    },
+    "howto/choose_records": {
+        "near": True,
+        "leap": [24, 23, None],
+        "cells": [1, 0, None],
+        "said": ["'country' is 'SI'", "'year' is at least 2020 and below 2025"],
+    },
+    "howto/release_a_series": {
+        "same_price": True,
+        "charged": [1.0, 0.0, 0.0],
+        "sound": True,
+        "shown": ["2026-02", "2026-02", "2026-03", "2026-03"],
+        "status": [("2026-01", True), ("2026-02", True), ("2026-03", True), ("2026-04", False)],
+    },
 }
 """Names that the Python of a page defines, with their values."""
 HOW_TO = [*sorted(f"howto/{path.stem}" for path in (DOCS / "howto").glob("*.md")), "mathematics/the_proof"]

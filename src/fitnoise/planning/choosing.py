@@ -84,7 +84,8 @@ def plan(
         small: The public knowledge of a small database. Plans the projection mechanism, whose answers are biased. Needs
             a budget.
         other_units: Further units. The report states the cost of each, and each has an account of its own.
-        series: The attribute whose values are periods, for tables that are released period by period (docs/series.md).
+        series: The attribute whose values are periods, for tables that are released period by period
+            (docs/howto/release_a_series.md).
         refine: As in :func:`fit_for_use.plan`; Gaussian noise only.
         start: A plan for similar tables, whose weights are the starting point. Changes the time taken, not the result.
         device: The place of dense matrices: None for NumPy, otherwise a PyTorch device such as "cuda".

@@ -468,7 +468,7 @@ class Publication:
         other_units: Further units, such as the household of a person. The plan states the cost of the release for each,
             and charges it to an account of its own.
         series: The attribute whose values are periods, in order of time, if the tables are released period by period
-            (docs/series.md); None releases all at once.
+            (docs/howto/release_a_series.md); None releases all at once.
     """
 
     workload: Workload
