@@ -524,13 +524,14 @@ def test_a_period_that_was_not_written_is_written_from_what_is_kept(tmp_path, mo
     """Killed, or out of disk, between the draw and the directory."""
     released(tmp_path, 1)
     monkeypatch.setattr(fn.Release, "_fill", failing(fn.Release._fill))
-    with pytest.raises(ReleaseError, match="answers are kept"):
+    with refused("release.disk-full") as caught:
         drawn(tmp_path, 2, directory=tmp_path / "2")
+    assert "answers are kept" in caught.value.outcome
     monkeypatch.undo()
     assert not (tmp_path / "2").exists()
-    with pytest.raises(LedgerError, match="second time"):
+    with refused("ledger.period-drawn-before"):
         fn.release(plan(), records([2]), **ways(tmp_path), period="2026-02")
-    with pytest.raises(LedgerError, match="not drawn yet"):
+    with refused("ledger.period-not-released"):
         fn.period(plan(), "2026-03", **ways(tmp_path))
     written = fn.period(plan(), "2026-02", **ways(tmp_path), directory=tmp_path / "2")
     with fn.Ledger(tmp_path / "ledger.db") as ledger:
@@ -595,7 +596,7 @@ def test_of_a_series_that_was_not_begun_nothing_is_said_to_be_charged(tmp_path):
 def failing(real):
     def fill(self, stage, written, *, rehearsal=False):
         if not rehearsal:
-            raise ReleaseError("the disk is full.")
+            raise ReleaseError("disk-full", "The disk is full.", "", "Free space.", "Nothing was written.")
         real(self, stage, written, rehearsal=rehearsal)
 
     return fill

@@ -185,4 +185,4 @@ def test_examples_are_of_a_specification_and_of_a_number(given, capsys):
     by_command("schema", *given)
     out, err = capsys.readouterr()
     assert out == ""
-    assert "name SPEC, and say how many" in err
+    assert "Only one of SPEC and --example is given." in err

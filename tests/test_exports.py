@@ -263,7 +263,7 @@ STATED = {
     "a file above": (lambda d: d["files"][0].update(path="../a"), FILES, "'../a'"),
     "a file twice": (lambda d: d["files"].append(d["files"][0]), FILES, "does not describe an export"),
     "no file": (lambda d: d.update(files=[]), FILES, "not in the manifest"),
-    "another version": (lambda d: d.update(fitnoise_export=2), FILES, "of version 2"),
+    "another version": (lambda d: d.update(fitnoise_export=2), FILES, "has version 2"),
     "a version of no number": (lambda d: d.update(fitnoise_export=True), FILES, "does not describe an export"),
     "a key less": (lambda d: d.pop("versions"), FILES, "does not describe an export"),
     "a list": (lambda d: d.update(options=[]), FILES, "does not describe an export"),
@@ -360,11 +360,11 @@ def test_a_manifest_that_cannot_be_written_leaves_no_file(tmp_path, monkeypatch)
 
     def full(place, raw):
         if place.name.endswith(".manifest.json"):
-            raise ReleaseError("no space")
+            raise ReleaseError("disk-full", "The disk is full.", "", "Free space.", "Nothing was exported.")
         replace(place, raw)
 
     monkeypatch.setattr(export, "replace_file", full)
-    with pytest.raises(ReleaseError, match="no space"):
+    with refused("release.disk-full"):
         fn.export(small(), tmp_path / "a.tex")
     assert list(tmp_path.iterdir()) == []
 

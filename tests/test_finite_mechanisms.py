@@ -1029,14 +1029,15 @@ def test_tables_of_floats_that_are_far_from_private_are_refused():
 
 def test_nothing_is_made_where_nothing_can_be(monkeypatch):
     def fail(*_, **__):
-        raise PlanError("not today; no mechanism was made")
+        raise PlanError("not-today", "It cannot be made today.", "", "Come back.", "No mechanism was made.")
 
     for name in ("tight_constraints", "staircase", "geometric", "distance_kernel", "randomised_response"):
         monkeypatch.setattr(families, name, fail)
     monkeypatch.setattr(optimal, "residual_column", fail)
     monkeypatch.setattr(optimal, "optimal", fail)
-    with pytest.raises(PlanError, match="no mechanism could be made: not today"):
+    with refused("plan.no-finite-mechanism") as caught:
         best_mechanism(path(3), 1.0, uniform(path(3)))
+    assert "It cannot be made today." in caught.value.needed
 
 
 # --- Against an independent implementation ----------------------------------------------------------------

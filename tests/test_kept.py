@@ -246,9 +246,9 @@ def test_an_entry_of_answers_is_written_when_they_are_kept_and_else_not_at_all(b
     charge = book.charge(ME, SOME, {})
 
     def wrong():
-        raise LedgerError("cannot be kept")
+        raise LedgerError("disk-full", "The disk is full.", "", "Free space.", "Nothing was kept.")
 
-    with pytest.raises(LedgerError, match="cannot be kept"):
+    with refused("ledger.disk-full"):
         book.answer(charge, "a" * 64, wrong)
     assert book.answered(charge) is None
     held = []

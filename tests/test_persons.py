@@ -1001,7 +1001,8 @@ def test_what_other_bounds_cost_is_shown_without_data(budget, tmp_path, capsys):
     assert eight[grows] / one[grows] == pytest.approx(8 if budget else 64, rel=1e-6)
     for wrong in ("0", "1,,2", "1.5", "10000000000000", "one", "-1", ""):
         assert _run([*plan, wrong]) == 2
-        assert "--max-records takes whole numbers from 1" in capsys.readouterr().err
+        told = json.loads(capsys.readouterr().err)["error"]["message"]
+        assert told.startswith(f"--max-records is {wrong!r}. It needs whole numbers from 1 to 10^12")
 
 
 def test_publications_by_an_id(tmp_path):

@@ -128,7 +128,7 @@ def test_a_gap_that_rounding_prevents_is_asked_for_again():
     def solved(gap):
         asked.append(gap)
         if gap < 1e-6:
-            raise GapNotReached("not reached")
+            raise GapNotReached("gap-not-reached", "The gap is too large.", "", "Raise it.", "Nothing was planned.")
         return gap
 
     assert reproduce.near(solved) == 1e-6
