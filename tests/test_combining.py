@@ -288,13 +288,13 @@ def invented(answer=7, domain=DOMAIN, **more):
 
 
 OTHERS = {
-    "another source": ({"source": fn.DataSource("b")}, "differ in the source"),
-    "conditions": ({"source": fn.DataSource(where={"country": "SI"})}, "differ in the conditions"),
-    "another unit": ({"unit": fn.PrivacyUnit("person", max_records=2)}, "differ in the privacy unit"),
-    "left out": ({"source": fn.DataSource(outside_domain="drop")}, "for whose values records are left out"),
+    "another source": ({"source": fn.DataSource("b")}, "release.different-records"),
+    "conditions": ({"source": fn.DataSource(where={"country": "SI"})}, "release.different-records"),
+    "another unit": ({"unit": fn.PrivacyUnit("person", max_records=2)}, "release.different-records"),
+    "left out": ({"source": fn.DataSource(outside_domain="drop")}, "release.different-records"),
     "another attribute": (
         {"domain": fn.Domain({**DOMAIN, "sex": fn.Categorical({"f": "woman", "m": "man"})})},
-        "'sex' is not defined alike",
+        "release.attribute-defined-differently",
     ),
 }
 
@@ -303,7 +303,7 @@ OTHERS = {
 def test_releases_of_other_records_are_compared_never_combined(case):
     more, words = OTHERS[case]
     other = invented(**more)
-    with pytest.raises(ReleaseError, match=rf"(?i){words}.*compare.* \(-, /\).*Nothing was combined"):
+    with refused(words):
         together(made("one"), other)
     assert (made("one").count() - other.count()).moe() > 0
 
