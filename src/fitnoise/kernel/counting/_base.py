@@ -39,7 +39,8 @@ class Dropped:
     Attributes:
         records: The number of records that meet the conditions (`where`), including those that a bound leaves out.
         dropped: The number of these with a value outside the domain in an attribute that drops such records. Records
-            without an id count too, where the source drops. Records that a condition or a bound on persons leaves out are not among them.
+            without an id count too, where the source drops. Records that a condition or a bound on persons leaves out
+            are not among them.
         attributes: The number of these by attribute; a record can be outside in several. Attributes without one are
             absent.
         without_id: The number of these that have no id.
