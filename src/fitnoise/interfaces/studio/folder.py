@@ -28,7 +28,7 @@ from typing import Any, final
 
 import duckdb
 
-from fitnoise.errors import FitnoiseError, ReleaseError, SpecError
+from fitnoise.errors import DomainError, FitnoiseError, ReleaseError, SpecError
 from fitnoise.kernel.domain import Domain
 from fitnoise.reading.files import DESCRIPTION, read_text, replace_file
 
@@ -500,7 +500,10 @@ def checked_name(name: str) -> str:
     """Return a name that an attribute can have."""
     from fitnoise.kernel.domain import Ordered
 
-    Domain({name: Ordered(0, 1)})
+    try:
+        Domain({name: Ordered(0, 1)})
+    except DomainError as error:
+        raise error.with_outcome("Nothing was changed.") from None
     return name
 
 

@@ -82,13 +82,7 @@ def parse(text: str) -> Document:
     except ValueError as error:
         raise not_toml("The draft", text, error, "Nothing was changed.") from None
     except RecursionError:
-        raise SpecError(
-            "draft-too-deep",
-            "The draft has too many tables or lists inside one another.",
-            f"They may be at most {DEEPEST} deep.",
-            "Correct the draft.",
-            "Nothing was changed.",
-        ) from None
+        raise draft_too_deep() from None
     _checked(document)
     if isinstance(document.get("privacy"), str):
         document["privacy"] = {"definition": document["privacy"]}
@@ -116,28 +110,48 @@ def write(document: Document) -> str:
     return text
 
 
+def draft_too_deep() -> SpecError:
+    """Return the error of a draft with too many tables or lists inside one another."""
+    return SpecError(
+        "draft-too-deep",
+        "The draft has too many tables or lists inside one another.",
+        f"They may be at most {DEEPEST} deep.",
+        "Correct the draft in the file.",
+        "Nothing was changed.",
+    )
+
+
 def _checked(document: Document) -> None:
     """Refuse a document that is too deep or too long, or has a date among codes: its readers would fail."""
     left: list[tuple[Any, int, bool]] = [(document, 1, False)]
     while left:
         x, depth, coded = left.pop()
-        wrong = ""
         if isinstance(x, Mapping | list):
             own = x.items() if isinstance(x, Mapping) else (("", y) for y in x)
             left += [(y, depth + 1, coded or key in _CODED) for key, y in own]
             if depth > DEEPEST:
-                wrong = f"holds tables or lists more than {DEEPEST} deep in one another"
+                raise draft_too_deep()
         elif isinstance(x, int) and abs(x) >= 10**DIGITS:
-            wrong = f"holds a whole number of more than {DIGITS} digits"
-        elif coded and isinstance(x, date | time):
-            wrong = f"holds a date or time among codes, {str(x)!r}: a code is a whole number, a text, true or false"
-        elif isinstance(x, str) and "\0" in x:
-            wrong = "holds a text with a null character"
-        if wrong:
             raise SpecError(
-                "draft-not-readable",
-                f"The draft {wrong}.",
-                "The studio cannot write such a draft.",
+                "draft-integer-too-long",
+                "The draft has a whole number with too many digits.",
+                f"A whole number may have at most {DIGITS} digits.",
+                "Correct the draft in the file.",
+                "Nothing was changed.",
+            )
+        elif coded and isinstance(x, date | time):
+            raise SpecError(
+                "draft-date-among-codes",
+                f"The draft has a date or time among codes, {str(x)!r}.",
+                "A code is a whole number, a text, true or false.",
+                "Correct the draft in the file.",
+                "Nothing was changed.",
+            )
+        elif isinstance(x, str) and "\0" in x:
+            raise SpecError(
+                "draft-text-with-null",
+                "A text of the draft has a null character.",
+                "The studio cannot write such a text.",
                 "Correct the draft in the file.",
                 "Nothing was changed.",
             )
