@@ -204,7 +204,7 @@ def test_the_site_holds_together_and_loads_nothing_from_elsewhere(site):
 
 
 SEEN_BEFORE = """known => {
-    const bare = x => x.className.replace(/\\bcurrent(-page)?\\b/g, '').trim();
+    const bare = x => (x.getAttribute('class') ?? '').replace(/\\bcurrent(-page)?\\b/g, '').trim();
     const sidebar = document.querySelector('.sidebar-drawer');
     const parts = [...sidebar.querySelectorAll('*')].map(x => `${x.tagName} ${x.role} ${bare(x)}`);
     const told = parts.join() + sidebar.innerText;
