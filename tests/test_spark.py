@@ -532,7 +532,7 @@ def test_types_and_values_of_spark(lake, frame):
     }.items():
         counter = open_counter(data, fn.Domain(x=attribute), DataSource(table="t", outside_domain=DROP))
         assert counter.count([("x",)])["x",].tolist() == wanted
-    with pytest.raises(DataError, match=r"'day' is of type DateType"):
+    with refused("data.column-of-wrong-type"):
         open_counter(data, fn.Domain(x=fn.Ordered(0, 1, column="day")), DataSource(table="t")).check(["x"])
     domain = fn.Domain(n=fn.Categorical(["a", "A", "a "]))
     counts = open_counter(data, domain, DataSource(table="t"), Bound("p", 1)).count([("n",)])
@@ -547,12 +547,17 @@ def test_views_streams_and_other_formats_of_spark(lake):
         "CREATE OR REPLACE VIEW pv AS SELECT * FROM t", "CREATE TABLE j USING json AS SELECT 1 AS x",
     )  # fmt: skip
     domain = fn.Domain(x=fn.Ordered(0, 1))
-    for name, words in {"tv": "is a view", "pv": "is a view", "j": "stored in none", "none": "knows no table"}.items():
-        with pytest.raises(DataError, match=rf"{words}.*Nothing was read"):
+    for name, code in {
+        "tv": "data.spark-table-is-a-view",
+        "pv": "data.spark-table-is-a-view",
+        "j": "data.spark-format-not-read",
+        "none": "data.spark-table-not-found",
+    }.items():
+        with refused(code):
             open_counter(f"spark:{name}", domain, DataSource())
     session.sql("DROP VIEW pv")
     stream = session.readStream.format("rate").load()
-    with pytest.raises(DataError, match="of a stream has no end"):
+    with refused("data.spark-frame-is-a-stream"):
         open_counter(stream, domain, DataSource())
     assert open_counter("spark:spark_catalog.default.t", domain, DataSource()).count([("x",)])["x",].tolist() == [0, 1]
     moving = session.sql("SELECT CAST(rand() < 0.5 AS INT) AS x FROM range(1000)")
@@ -567,7 +572,7 @@ def test_no_value_is_in_a_message_or_a_log_of_spark(lake, capfd):
     session = lake("CREATE TABLE t USING parquet AS SELECT 1 AS x")
     broken = session.sql(f"SELECT raise_error('{SECRET}') AS x FROM t")
     counter = open_counter(broken.select(broken.x.cast("int").alias("x")), fn.Domain(x=fn.Ordered(0, 1)), DataSource())
-    with pytest.raises(DataError, match=r"of the DataFrame cannot be counted \(\w+, SQLSTATE P0001\)") as caught:
+    with refused("data.records-not-counted") as caught:
         counter.count([("x",)])
     leaks_nothing(caught.value)
     assert SECRET not in "".join(capfd.readouterr())
@@ -579,12 +584,10 @@ def test_no_value_is_in_a_message_or_a_log_of_spark(lake, capfd):
     session.sql("REFRESH TABLE t")
     with contextlib.suppress(Exception):
         assert session.table("t").count() == 0  # so it would be counted
-    with pytest.raises(DataError, match=r"cannot be counted"):
+    with refused("data.records-not-counted"):
         open_counter("spark:t", fn.Domain(x=fn.Ordered(0, 1)), DataSource()).count([("x",)])
     assert session.conf.get("spark.sql.files.ignoreCorruptFiles") == "true"
-    with pytest.raises(
-        DataError, match=rf"session of the DataFrame has another value of {CORRUPT}.*nothing was charged"
-    ):
+    with refused("data.spark-setting-unsafe"):
         open_counter(session.table("t"), fn.Domain(x=fn.Ordered(0, 1)), DataSource())
     session.conf.set("spark.sql.files.ignoreCorruptFiles", "false")
 
@@ -615,7 +618,7 @@ def test_a_table_of_the_callers_database_is_counted(lake):
     session.sql("USE d")
     assert open_counter("spark:t", domain, DataSource()).count([("x",)])["x",].tolist() == [0, 1]
     session.range(3).createOrReplaceTempView("t")
-    with pytest.raises(DataError, match="is a view"):
+    with refused("data.spark-table-is-a-view"):
         open_counter("spark:t", domain, DataSource())
     session.catalog.dropTempView("t")
     session.sql("USE default")
