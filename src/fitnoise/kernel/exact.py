@@ -13,8 +13,8 @@ from fitnoise.kernel.arrays import Floats, Integers
 LEAST_EPSILON = Fraction(1, 2**20)
 
 MOST_EPSILON = Fraction(50)
-"""The largest ε of a question. Below the least ε, 2⁻²⁰, an answer reveals nothing; above the largest, it protects no
-one.
+"""The largest ε of a question. Below the least ε, 2⁻²⁰, an answer is useless; above the largest, it protects almost
+no one.
 """
 
 DENSE_LIMIT = 4096

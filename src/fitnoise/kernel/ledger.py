@@ -757,8 +757,9 @@ class Ledger:
     ) -> None:
         """Refuse now what :meth:`charge` would refuse, before any data are read; charge nothing.
 
-        For arguments and errors see :meth:`charge`; a refusal is recorded in the same form. An admitted charge may be
-        refused later, if other charges come first.
+        A refusal is recorded as in :meth:`charge`. An admitted charge may be refused later, if others come first.
+
+        Args, Raises: See :meth:`charge`.
         """
         asked = _Asked.of(account, loss, also or {}, beside)
         words = asked.detailed(detail)

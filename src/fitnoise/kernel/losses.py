@@ -60,8 +60,9 @@ class Loss:
     curve, μ²) can be added to ρ without a change to callers.
 
     Raises:
-        LedgerError: A cost is not a Fraction of at least 0. Numbers do not fit the axes. Or the implied ρ exceeds the
-            value that pure ε implies. A float is refused, because a cost that is not known exactly counts as infinite.
+        LedgerError: A cost is not a Fraction of at least 0. An axis is named twice, or without `by_cell`. Numbers do
+            not fit the axes. Or the implied ρ exceeds the value that pure ε implies. A float is refused, because a cost
+            that is not known exactly counts as infinite.
 
     **Guarantees**
         * `+` is associative and, except for the order of axes, commutative, while all joint cells are at most
@@ -284,7 +285,7 @@ class Loss:
 
     @property
     def best_guess(self) -> float:
-        """The largest probability of a right guess between two neighbouring databases, equally likely before."""
+        """An upper bound on the probability of a right guess between two neighbours, equally likely before."""
         return best_guess(self.rho, self.mu_squared)
 
     @cached_property
@@ -311,7 +312,7 @@ class Loss:
 
     @property
     def mu_rate(self) -> Fraction:
-        """The largest ratio of μ² to ρ in any cell, where `mu_squared` is known: π if a measurement is pure."""
+        """An upper bound on the ratio of μ² to ρ in every cell, where `mu_squared` is known: π if one is pure."""
         return 2 * privacy.HALF_PI if self.pure else self._stretch
 
     @property

@@ -112,8 +112,8 @@ def measure(
         DataError: The data do not fit the domain or the order's policy, or have another number of records than
             declared; nothing was charged.
         CapExceeded: The designs cost more than a limit of the order; nothing was read.
-        PlanError: The order is free, or nothing is proven about its cost. Or it names other plans on the same records,
-            and its neighbours replace a record. Nothing was read.
+        PlanError: The cost of the order is 0, or nothing is proven about its cost. Or it names other plans on the same
+            records, and it has an id or its neighbours replace a record. Nothing was read.
         LedgerError: The ledger cannot be used, or the order cannot be composed with the plans it names. Or the order is
             declared free and would not be. Nothing was measured. Or the charge to finish is not one of this order, has
             answers, or is in use by another process. Or the answers cannot be kept.
@@ -123,8 +123,7 @@ def measure(
         * For neighbouring data, the exact answers of every design differ by at most its loss. The unit is the noise
           that is added to them (:class:`Design`).
         * The charge is the sum of these losses, computed here from the integers that are used. This holds for the
-          order's own unit and for every other unit that its account knows. For its own unit the charge is larger where
-          the order states more.
+          order's own unit and for every other unit that its account knows.
         * Every draw is independent of all others, and exact.
         * Nothing else in the result, nor the integer width, depends on the data, except for the time of the charge. The
           ledger stores this time. The digest of the entry may still be published: its salt of 128 random bits prevents
@@ -306,7 +305,7 @@ def _counted(
 ) -> tuple[Margins, int | None]:
     """Return the margins of all designs; and the number of units with left-out records, if a design requests it.
 
-    The counts of `times` periods are added up.
+    Counts stay exact if the counts of `times` periods are added up.
     """
     sizes, asked = order.domain.sizes, _asked(wanted)
     counter.check(sorted({a for m in asked for a in m}))

@@ -106,7 +106,7 @@ second holds R.
 """
 
 _MARGIN = 16
-"""The distance to p, in units of 2^−40, below which integers decide: 32 times the error bound of `_chance`."""
+"""The distance to p, in units of 2^−40, below which integers decide: 32 times half a unit, which bounds the error."""
 
 _GUARD = 16
 """The number of bits that `_exp_bounds` adds to those it returns. With fewer the bounds stay right, but are less

@@ -30,7 +30,7 @@ WHAT: Final = ("cap", "budget")
 """The kinds of limits."""
 
 ENOUGH: Final = 2**31
-"""The number of records above which a plan needs no smaller public bound on their number to count exactly."""
+"""The sufficient number of records: a plan that counts this many exactly needs no smaller `max_records`."""
 
 
 @final
@@ -40,8 +40,8 @@ class Limit:
 
     Attributes:
         what: The kind, "cap" or "budget".
-        rho: The largest ρ. With `at`, it is the ρ that keeps (ε, δ) for any noise. A loss may exceed it if its own
-            curve keeps (ε, δ).
+        rho: The largest ρ. With `at`, it is a ρ that keeps (ε, δ) for any noise; this is not checked. A loss may then
+            exceed it if its own δ at ε (:meth:`Loss.delta_at`) is at most δ.
         epsilon: The largest ε of a limit on pure ε. Then nothing else counts, and ρ is the value that follows from ε.
         designs: The positions of the order's designs; None for all.
         axes: The attributes with relative budgets by joint cell, in C order; without any, all cells have one budget.
@@ -50,8 +50,8 @@ class Limit:
 
     Raises:
         PlanError: `what` is unknown. ρ or ε is not a Fraction of at least 0. The designs are not different positions.
-            The shares are not one for each joint cell, from 0 to 1 and not all 0. Or (ε, δ) is not a pair with ε above
-            0 and δ from 0 to below 1.
+            The axes are not different names, each with a number of values. The shares are not one for each joint cell,
+            from 0 to 1 and not all 0. Or (ε, δ) is not a pair with a finite ε above 0 and δ from 0 to below 1.
     """
 
     what: str
@@ -136,7 +136,7 @@ class Size:
 
     Attributes:
         records: The number of records, at least 0.
-        exactly: True if the data have exactly this number, and False if it is a bound.
+        exactly: True if the data have exactly this number, and False if they have at most this number.
 
     Raises:
         PlanError: The number is not a whole number of at least 0, or `exactly` is not a boolean.
@@ -156,7 +156,7 @@ class Size:
             )
 
     def refuse(self, records: int) -> None:
-        """Raise DataError for data of another size; the message does not give their number of records."""
+        """Raise DataError for data with more records, or with fewer if `exactly`; the message hides their number."""
         if records > self.records or (self.exactly and records != self.records):
             raise DataError(
                 "size-misfits-data",
@@ -184,19 +184,20 @@ class Order:
         limits: The limits on the cost.
         sizes: The declared numbers of records.
         `beside`: The hashes of plans measured on the same records, with which this one is composed.
-        free: True if the charge must be 0: the order must not raise the cost of the plans on the same records.
+        free: True if the charge must not raise the spent ρ of its account; its own cost is above 0.
         units: Further units that are charged, each on an account of its own.
 
     An order checks every field when it is made, and trusts none.
 
     Raises:
         PlanError: A field has another type, a subclass of its type, or a part that can change. There is no design, or
-            one for another domain. A design requests the number of units with left-out records, and there is no id. A
-            further unit has an id of its own. The pattern of a unit names something that is not an attribute of the
-            domain, or an amount. The key `merge` names something that is not an amount of the domain. A limit names
-            designs or cells that do not exist. There is an exact size, and neighbours have different numbers of
-            records. The plan is not a hash, or names itself among the plans on the same records. Or counts of the
-            declared number of records would not be exact (`max_records`).
+            one for another domain or another nesting of places. A design requests the number of units with left-out
+            records, and there is no id. A further unit has an id of its own. The pattern of a unit names something that
+            is not an attribute of the domain, or an amount. The key `merge` names something that is not an amount of
+            the domain. A limit names designs or cells that do not exist. There is an exact size, and neighbours can
+            have different numbers of records. A plan is not a hash, is named twice, or names itself among the plans on
+            the same records. The mechanism has no printable name. Records are counted in parts and `drawn` fails. Or
+            counts of the declared number of records would not be exact (`max_records`).
     """
 
     domain: Domain
@@ -411,7 +412,7 @@ class Order:
 
     @cached_property
     def drawn(self) -> tuple[Design, ...]:
-        """The designs as they are drawn: for records counted in parts, noise is larger by the number of parts.
+        """The designs as they are drawn: for records counted in `parts` parts, noise is `parts` times as large.
 
         Raises:
             PlanError: Records are counted in parts, and a design measures no shares of records, the size is declared,
@@ -452,12 +453,13 @@ class Order:
     def cost(self, other: PrivacyUnit) -> Loss | None:
         """Return the exact cost of all designs for another unit, from the same integers; None if nothing bounds it.
 
-        If nothing is proven of a design for the other unit, its cost is that for its own unit times
-        :meth:`Adjacency.changes`.
+        If nothing is proven of a design for the other unit, a bound is the cost of k changes of its own unit. They keep
+        to no pattern: k²ρ and kε, with k of :meth:`Adjacency.changes` (:meth:`Loss.repeated`).
 
-        Two cases have no bound. The first: data of another number of records are refused, and the records of the unit
-        can be added or removed. An accepted measurement then reveals the number. The second: the unit has an id by
-        which these data are not counted (:meth:`Adjacency.of`).
+        Three cases have no bound. The first: data of another number of records are refused, and the records of the unit
+        can be added or removed. An accepted measurement then reveals the number. The second: :meth:`Adjacency.of` has
+        no relation, for example for an id by which these data are not counted. The third: nothing is proven of a
+        design for the other unit, and no number of changes is enough or the design requests left-out records.
 
         The pattern of another unit counts only where it is enforced here. Otherwise its attributes may be others of the
         same names.
@@ -526,7 +528,7 @@ class Order:
         return loss.named({a: axis_key(self.domain, a) for a, _ in loss.axes})
 
     def detail(self) -> dict[str, Any]:
-        """Return the entries of a ledger other than the cost: JSON values without floats."""
+        """Return the details of the ledger's entry, stored next to the cost: JSON values without floats."""
         out: dict[str, Any] = {"plan": self.plan, "mechanism": self.mechanism, "rho": str(self.loss.rho)}
         gaussian = self.loss.gaussian_mu_squared
         out |= {} if gaussian is None else {"gaussian": str(ceil_dyadic(gaussian))}

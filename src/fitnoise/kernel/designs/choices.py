@@ -112,7 +112,7 @@ class FiniteMechanism:
 
     @property
     def even(self) -> bool:
-        """True: rows have one sum, so that draws take equally long for all results."""
+        """True: rows have one sum, so that the number of random words of a draw has one law for all results."""
         return True
 
     def anew(self, graph: Graph) -> FiniteMechanism:

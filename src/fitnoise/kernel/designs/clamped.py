@@ -111,7 +111,7 @@ class ClampedMechanism:
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """The steps v by which one record can move every axis."""
+        """The largest steps v by which one record can move each axis."""
         return self._box.steps
 
     def log_ratio(self) -> Fraction:
@@ -120,7 +120,7 @@ class ClampedMechanism:
 
     @property
     def even(self) -> bool:
-        """True: the noise does not depend on the result, so that draws take equally long for all results."""
+        """True: the noise, and so the number of random words of a draw, has one law for all results."""
         return True
 
     def anew(self, graph: QueryGraph) -> ClampedMechanism:

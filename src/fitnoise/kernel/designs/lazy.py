@@ -26,8 +26,8 @@ Products are rounded down, and the cut parts are added to the bound. So are the 
 
 **Drawing** is `fitnoise.kernel.noise.by_distance`, by rejection: no row is ever formed. A try succeeds with probability
 N_i / (T max Z), T = Σ_x α^d(0,x) over all integer points x. Of two results the larger probability is at most max N /
-min N times the other. This factor is proven to be 1 except for some 10⁻¹⁴, so the number of tries reveals nothing about
-i.
+min N times the other. If Φ Z is constant, this factor is proven to be 1 except for some 10⁻¹⁴. Then the number of tries
+reveals nothing about i beyond this (`even`). A question takes no mechanism for which `even` is False.
 
 **Source.** ElSalamouny, Chatzikokolakis, Palamidessi, POST 2013, definition 7. The form without a table is of this
 project.
@@ -61,7 +61,7 @@ TRIES_LIMIT = 1000
 """The largest average number of tries of one answer."""
 
 MOST_SPREAD = 1 + Fraction(1, 2**30)
-"""The largest allowed ratio of row sums, which also bounds the ratio of the numbers of tries of two results."""
+"""The largest ratio of row sums, and so of the average numbers of tries of two results, for which `even` is True."""
 
 MOST_ALPHA = 1 - Fraction(1, 2**40)
 
@@ -159,9 +159,9 @@ class LazyMechanism:
 
     @property
     def even(self) -> bool:
-        """True if row sums are proven to agree to MOST_SPREAD.
+        """True if the largest row sum is proven to be at most MOST_SPREAD times the smallest.
 
-        Then the number of tries reveals nothing about the result.
+        Then the number of tries reveals nothing about the result beyond this factor.
         """
         spread = self.bounds.spread
         return spread is not None and spread <= MOST_SPREAD
@@ -204,7 +204,7 @@ class LazyMechanism:
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """The steps by which one person can move every axis, cut to its length; this changes no distance."""
+        """The largest steps of one person along each axis, cut to its length; this changes no distance."""
         return self.box.steps
 
     @cached_property
@@ -214,7 +214,10 @@ class LazyMechanism:
 
     @cached_property
     def tries(self) -> float:
-        """The average number of tries of a draw, within a part of 10⁻⁹, for every result: T max Z / N."""
+        """The largest average number of tries of a draw, T max Z / min N.
+
+        If `even`, it is that of every result, within a part of 10⁻⁹.
+        """
         odds = self.alpha / (1 - self.alpha)
         padded = sum(c * odds**j for j, c in enumerate(_differences(self.steps)))
         return float(padded * self.top) / float(self.sums.min())
@@ -450,7 +453,7 @@ def _window(weights: Integers, v: int) -> Integers:
 
 
 def layers(box: Box, alpha: Fraction, weights: Integers, within: int | None = None) -> Enclosed:
-    """Return N_i by Σ_m of layers; with `within`, only over outputs that are that many units from i on every axis.
+    """Return N_i by Σ_m of layers; with `within`, only over outputs at most that far from i on every axis.
 
     Let r_k(m) be the smaller of m v_k and the limit on axis k, and S_m(i) the sum of Z over |o_k − i_k| ≤ r_k(m). From
     m = M on S_m does not change, and (1 − α) Σ_{m ≥ M} α^m = α^M. For m < M the weight is (1 − α) α^m.

@@ -75,7 +75,7 @@ The variance of discrete Laplace noise of scale t is 2q/(1 − q)² with q = exp
 LEAST_SCALE = 2.0**14
 """The least noise scale of a plan, in units of its lattice.
 
-Finer lattices only cost bits. Intervals then equal those of continuous noise except for 3e-4 of their width.
+Finer lattices only cost bits. At this scale, intervals equal those of continuous noise except for 3e-4 of their width.
 """
 
 LARGEST_SCALE = 2.0**44
@@ -237,7 +237,7 @@ class PureStrategy(LinearDesign):
         return int((distance + apart[:, None] + apart[None, :]).max())
 
     def step_squared(self, neighbours: Neighbours) -> int:
-        """Return a bound on the squared ℓ2 distance of the exact answers for data that differ in one record.
+        """Return an upper bound on the squared ℓ2 distance of the exact answers for data that differ in one record.
 
         Add or remove one: max_o Σ_b ‖A_b,o‖₂². Replace one, o by o': where the exchangeable values agree on all of b,
         the squared distance is ‖A_b,o − A_b,o'‖₂², and elsewhere ‖A_b,o‖₂² + ‖A_b,o'‖₂². The method takes the larger of

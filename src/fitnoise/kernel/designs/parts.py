@@ -161,7 +161,7 @@ def check_sizes(over: Cells, sizes: Mapping[str, int], steps: Mapping[str, tuple
 
 
 def refuse_amounts(over: Cells) -> None:
-    """Raise PlanError for amounts; designs call this for whose prices the theorem is not proven."""
+    """Raise PlanError for amounts; designs for whose prices the theorem is not proven call this function."""
     if over.steps:
         raise PlanError(
             "amounts-not-supported",

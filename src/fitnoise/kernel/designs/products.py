@@ -408,8 +408,8 @@ class ProductStrategy(GaussianDesign):
     def _replaced(self) -> Fraction:
         """The bound in the head of this module, by sets D.
 
-        Up to MOST_CHOICES, D runs over sets of attributes, else over numbers of attributes of each factor. The result
-        is at most the sum of every set's own maximum.
+        Up to MOST_CHOICES, D runs over sets of attributes, else over numbers of attributes of each factor. If these
+        are more than MOST_CHOICES as well, the result is the sum of every set's own maximum. It is never above it.
         """
         unit, groups = self._weighed
         weights = {own: int(x.item()) for sets in groups for own, x in sets.items()}

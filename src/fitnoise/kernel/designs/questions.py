@@ -115,8 +115,7 @@ class FiniteQuery:
         at: The share of the records at or below a quantile, above 0 and below 1, with a denominator up to FINEST.
 
     Raises:
-        WorkloadError: The name is not printable, `people` is out of range, ε is not positive, or a field does not fit
-            the question.
+        WorkloadError: The name is not printable, `people` or ε is out of range, or a field does not fit the question.
     """
 
     name: str
@@ -481,7 +480,8 @@ class FiniteQuery:
                 where a unit may have fewer records or records are dropped, the number is at most `people`.
 
         Raises:
-            WorkloadError: The answer can only be one value, or it has too many results.
+            WorkloadError: The answer can only be one value, or it has too many results. Or ε is too small for one step,
+                or the prior has another number of entries than there are results. Or see :meth:`check`.
 
         **Guarantees**
             * For tables with the declared number of records, every pair of answers of neighbouring tables is equal or

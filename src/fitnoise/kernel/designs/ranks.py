@@ -169,7 +169,7 @@ class RankMechanism:
 
     @property
     def even(self) -> bool:
-        """True: rows have one sum, a power of 2, so that draws take equally long for all data."""
+        """True: rows have one sum, a power of 2, so that draws read equally many random words for all data."""
         return True
 
     def anew(self, graph: QueryGraph) -> RankMechanism:

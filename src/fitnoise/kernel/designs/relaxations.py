@@ -222,7 +222,7 @@ def _multipliers(x: Floats, most: int) -> Floats:
 
     In s = 2x − 1 and λ = 2ℓ the bound is Σ y + λ (g − n/2) where Z = diag(y) − Q + λK is positive semidefinite. Q is
     the matrix with (1, s)ᵀQ(1, s) = xᵀXx. K is ¼ in the first row and column, but 0 in both. y and λ > 0 minimise the
-    bound over μ, less log λ det Z, for μ that goes to 0.
+    bound divided by μ, less log(λ det Z), for μ that goes to 0.
     """
     n = len(x)
     rows = _total(x)

@@ -529,7 +529,8 @@ class Strategy(GaussianDesign):
         places.
 
         Returns:
-            The bounds; None if there are too many sets.
+            The bounds; None if the cap has an exchangeable attribute of two values or more, or if there are too many
+            places.
         """
         slots, at = min(cap.most, of.records), np.array(self._place_along(self._axes(cap)))
         places = int(at.max()) + 1
@@ -567,7 +568,8 @@ class Strategy(GaussianDesign):
         """Return a bound on the cost of every way of a unit through places, with one record in each place.
 
         Returns:
-            The bound; None if the unit has no choice there, so that `above` is already the price of the ways.
+            The bound; None if the unit has no choice there: then `above` already bounds all ways. None, too, if
+            `dearest_way` gives no bound.
         """
         held = frozenset.intersection(*products)
         free = sorted(frozenset.union(*products) - held)

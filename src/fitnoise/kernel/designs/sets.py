@@ -69,7 +69,8 @@ def dearest_set(x: Exact, together: NDArray[np.bool_], most: int, limit: int = M
         limit: The largest number of sets to compare.
 
     **Guarantees**
-        * The result is the maximum itself, for integers of any size, or None if there are more sets than `limit`.
+        * The result is the maximum itself, for integers of any size. The function returns None if it would have to
+          compare more sets than `limit`, or sets of more places than `MAX_PLACES`.
     """
     here = np.eye(len(x), dtype=bool)
     if len(x) <= most and (together | here).all() and (x >= 0).all():

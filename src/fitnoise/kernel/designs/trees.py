@@ -28,9 +28,8 @@ place above. No result of an optimiser enters.
 
 As 2 U_g(i) U_g(j) ≤ U_g(i)² + U_g(j)², the last term is at most |χ_T| (U_g(i)² + U_g(j)²) y_T(g) where χ_T < 0. Let V_g
 be the least U_g. No U_g is less than V_g, so elsewhere the term is at most −χ_T (U_g(i) + U_g(j)) V_g y_T(g). So the
-distance is at most half of the right-hand side below for i, plus half of it for j. Let D be the attributes in which the
-records differ. Let g be the place of i of level m. If T's deepest level is above m, g is the place of that level (then
-U and V are 1):
+distance is at most the sum over T below for i, plus that for j. Let D be the attributes in which the records differ.
+Let g be the place of i of level m. If T's deepest level is above m, g is the place of that level (then U and V are 1):
 
     Δ² ≤ 2 max_{D, m, i} Σ_T h_T [y_T(i) − χ_T U_g(i) (U_g(i) where χ_T < 0, V_g elsewhere) y_T(g)].
 

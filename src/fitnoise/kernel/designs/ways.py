@@ -46,8 +46,7 @@ AT_ONCE = 2**18
 """The largest number of values that are processed at once."""
 
 WORTH = 12
-"""The exponent of the least gain: ways are built up if a known one costs less than `above` by more than a part of 2¹².
-"""
+"""The exponent of the least gain: ways are built up if a known one, plus its 2¹²-th part, costs less than `above`."""
 
 
 def dearest_way(
@@ -73,7 +72,8 @@ def dearest_way(
         above: A known bound on the cost of every way.
 
     Returns:
-        The bound; None if there are too many ways, or if the bound would be only slightly below `above`.
+        The bound; None if there are too many places, values or ways, or if the bound would be at most slightly
+        below `above`.
 
     **Guarantees**
         * No way costs more.

@@ -183,8 +183,8 @@ def row_sums(values: Sequence[int], codes: Integers, columns: Sequence[int]) -> 
     """Return Σ_o values[codes_io] columns_o for every row i, exactly.
 
     The columns are cut into pieces of 30 bits, so that sums over the outputs of one code fit in 64 bits. The values are
-    cut into shorter pieces. The sums of column pieces, times the pieces of values, then fit as well: they are below
-    2^30 n_out 2^short.
+    cut into pieces of `short` bits. The sums of column pieces, times the pieces of values, then fit as well: they are
+    below 2^30 n_out 2^short.
     """
     if len(values) > codes.shape[1]:  # About one code for every entry: there is nothing to collect.
         return [sum(map(mul, map(values.__getitem__, row), columns)) for row in codes.tolist()]
