@@ -222,13 +222,13 @@ class Loss:
         return replace(self, axes=tuple((keys[name], n) for name, n in self.axes))
 
     def relative(self, axes: Axes, shares: Sequence[float]) -> Loss:
-        """Return the largest ρ/r over cells, for relative budgets r ≤ 1 of the joint cells of some axes, in C order.
+        """Return the loss whose ρ is the largest ρ/r over cells, for relative budgets r ≤ 1 of joint cells.
 
         Without axes, the loss itself is returned.
 
         Args:
             axes: The attributes with relative budgets.
-            shares: The relative budget of each joint cell, from 0 to 1.
+            shares: The relative budget of each joint cell of the axes, from 0 to 1, in C order.
 
         Raises:
             PlanError: The loss of a cell with budget 0 is above 0.

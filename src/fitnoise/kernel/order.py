@@ -118,7 +118,7 @@ class Limit:
                 )
 
     def counted(self, loss: Loss) -> Loss:
-        """Return the loss that counts for the limit, relative to the budgets of cells."""
+        """Return the loss that counts for the limit, relative to the budgets of cells (:meth:`Loss.relative`)."""
         return loss.relative(self.axes, self.shares)
 
     def allows(self, loss: Loss) -> bool:

@@ -5,8 +5,8 @@ has residual_i added. All are integers, and all rows have one sum N, so that
 
     P(o | i) = w_io / N,    P(o | i) / P(o | j) = w_io / w_jo.
 
-The time and the bits of a draw from a row depend on N, so they reveal nothing about i. This form holds every mechanism
-of this package with a table. With few values, few pairs of them give the largest ratio.
+The law of the number of random words of a draw depends on N alone, so this number reveals nothing about i. This form
+holds every mechanism of this package with a table. With few values, few pairs of them give the largest ratio.
 """
 
 from __future__ import annotations
