@@ -92,7 +92,7 @@ _LEDGER = click.option("--ledger", "ledger_file", type=_FILE, required=True, hel
 
 
 def _exact_rho(_context: click.Context, _option: click.Parameter, text: str | None) -> Fraction | None:
-    """The exact number; a usage error otherwise."""
+    """Return the exact number, or raise a usage error."""
     from fitnoise.request.documents import exact_number
 
     try:
@@ -670,7 +670,7 @@ def main(arguments: list[str] | None = None) -> None:
             code = _run(given, received)
         sys.stdout.flush()
     except OSError as error:
-        if not isinstance(error, BrokenPipeError):  # whoever closed the pipe has seen enough
+        if not isinstance(error, BrokenPipeError):  # a reader that closes the pipe, as `head` does, is no error
             message = f"The output cannot be written ({error.strerror})."
             _report("output", None, message, 1, f"error: {message}", as_json="--json" in given)
         give_up(sys.stdout)
@@ -683,7 +683,7 @@ def main(arguments: list[str] | None = None) -> None:
 def _signals() -> Iterator[list[int]]:
     """Have SIGINT and SIGTERM raise KeyboardInterrupt, and note which of them came.
 
-    Engines make errors of their own of an interruption: what came is the one sure sign of it.
+    Engines turn an interruption into errors of their own, so only a received signal shows it for certain.
     """
     received: list[int] = []
 
@@ -694,7 +694,7 @@ def _signals() -> Iterator[list[int]]:
     before: dict[int, Any] = {}
     for number in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(ValueError):  # not in the main thread
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as of a job in the background
+            if signal.getsignal(number) is not signal.SIG_IGN:  # a job in the background ignores it
                 before[number] = signal.signal(number, note)
     try:
         yield received

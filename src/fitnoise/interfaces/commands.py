@@ -1,4 +1,4 @@
-"""What the commands do. Their options and their help are in `cli`, which loads this room when one is run."""
+"""The actions of the commands. `cli` has their options and help, and loads this module when a command runs."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ from fitnoise.request.workloads import slug
 
 
 def init_command(names: Sequence[str], output: Path | None, as_json: bool) -> None:
-    """Write a specification to begin with."""
+    """Write a starter specification."""
     attributes: dict[str, str] = {}
     for given in names:
         name, _, kind = given.partition("=")
@@ -112,7 +112,7 @@ def plan_command(
     bounds: str | None,
     as_json: bool,
 ) -> None:
-    """Plan, draw or list what else it could cost, write it, show it."""
+    """Make a plan, draw its costs, write it and show it, with the cost of other bounds on request."""
     asked = _numbers(bounds)
     publication = load_spec(spec)
     if gap is not None:
@@ -141,7 +141,7 @@ def plan_command(
 
 
 def _numbers(text: str | None) -> list[int]:
-    """Numbers of records, separated by commas."""
+    """Parse numbers of records that are separated by commas."""
     if text is None:
         return []
     if not re.fullmatch(r"[1-9][0-9]{0,11}(,[1-9][0-9]{0,11})*", text):
@@ -153,7 +153,7 @@ def _numbers(text: str | None) -> list[int]:
 
 
 def _bounded(publication: Publication, asked: Sequence[int], refine: bool, device: str | None) -> list[Plan]:
-    """The same, planned for units of other numbers of records, whatever that costs."""
+    """Return one plan for each requested bound on the records of a unit, without a cap on the cost."""
     own, found = publication.unit, []
     with progress("planning for other bounds") as tell:
         for most in asked:
@@ -202,7 +202,7 @@ def compare_command(
 
 
 def _compare_settings(publication: Publication, output: Path | None, as_json: bool) -> None:
-    """Every index and temperature that was simulated for a small database."""
+    """Show every index and temperature that was simulated for a small database."""
     with progress("planning") as tell:
         (tables,) = publication.groups
         chosen = projection.choose(tables, progress=lambda i, _: tell(f"stage {i} of 4"))
@@ -215,7 +215,7 @@ def _compare_settings(publication: Publication, output: Path | None, as_json: bo
 
 
 def _compare_answers(publication: Publication, output: Path | None, as_json: bool) -> None:
-    """The mechanisms that there are for questions alone."""
+    """Show the mechanisms for a publication that has only questions."""
     answers = mechanisms_of(publication)
     made = assembled(publication, [], answers)
     if output is not None:
@@ -225,7 +225,10 @@ def _compare_answers(publication: Publication, output: Path | None, as_json: boo
 
 
 def _either(publication: Publication, epsilon: float | None, delta: float | None) -> Publication:
-    """The same, whichever noise keeps it: an epsilon is pure or at delta. A delta given is that of all of them."""
+    """Return the publication with automatic choice of the noise.
+
+    An `epsilon` replaces budget and cap. A `delta` applies to budget and cap where these state an epsilon.
+    """
     at = publication.delta if delta is None else delta
 
     def limit(b: Budget | None) -> Budget | None:
@@ -240,14 +243,14 @@ def _either(publication: Publication, epsilon: float | None, delta: float | None
 
 
 class _Far:
-    """How far a search is, in words: of pure noise, by how much its first answer was bettered."""
+    """The progress of a search as text. For pure noise it includes the improvement over the first answer."""
 
     def __init__(self, publication: Publication) -> None:
         told = {Privacy.ZCDP: "gap {:.1e}", Privacy.PURE: "epsilon {:.4g}, {:.1%} below the first answer"}
         self._told, self._first = told.get(publication.privacy, "reached {:.4g}"), 0.0
 
     def told(self, x: float) -> str:
-        """The gap, or ε so far."""
+        """Return the text for the current gap or ε."""
         self._first = self._first or x
         return self._told.format(x, 1 - x / self._first)
 
@@ -255,7 +258,7 @@ class _Far:
 def free_command(
     spec: Path, files: tuple[Path, ...], ledger_file: Path | None, output: Path | None, as_json: bool
 ) -> None:
-    """Plan what is free beside plans, or beside all that a ledger was charged."""
+    """Plan tables that cost nothing in addition to plans, or to all charges of a ledger."""
     if bool(files) == (ledger_file is not None):
         raise click.UsageError(
             "--beside or --ledger is needed, and only one of them. Give the plans (--beside), or the ledger that they "
@@ -316,7 +319,7 @@ def count_command(
 
 
 def _dropped(found: Sequence[Dropped]) -> dict[str, Any]:
-    """The records that were dropped, for programs of the operator."""
+    """Return the number of dropped records, for programs of the operator."""
     return {"dropped": asdict(found[0])} if found else {}
 
 
@@ -377,7 +380,7 @@ def release_command(
 
 
 def series_status_command(plan_file: Path, series: Path, ledger_file: Path, as_json: bool) -> None:
-    """What became of each period of a series."""
+    """Show the state of each period of a series."""
     plan = Plan.from_json(read_text(plan_file))
     _tell(periods_report(plan, periods(plan, ledger=ledger_file, series=series)), as_json)
 
@@ -442,7 +445,7 @@ def ask_command(
     as_csv: bool,
     as_json: bool,
 ) -> None:
-    """Compute what is asked of a release, and show it with its intervals."""
+    """Compute the requested numbers from a release, and show them with their intervals."""
     if as_csv and as_json:
         raise click.UsageError("--csv and --json are both given. Give one of them. Nothing was estimated.")
     with progress("estimating"):
@@ -482,7 +485,7 @@ def combine_command(
 def whole_command(
     directory: Path, names: tuple[str, ...], output: Path, simulations: int | None, as_json: bool
 ) -> None:
-    """Make tables whole, write them, and say how near they are."""
+    """Compute integer tables, write them, and print their distance from the release."""
     _check_outside(directory, output)
     with progress("making whole"):
         found = whole(Release.read(directory), names or None, simulations=simulations)
@@ -529,7 +532,7 @@ def report_command(
     names: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Write the report of a plan, a release, or what was made of it."""
+    """Write the report of a plan, of a release, or of tables derived from a release."""
     rule = None if bands is None else Bands.parse(bands)
     with progress("writing"):
         own, what = _shown(path, output, whole_folder, combination, also)
@@ -544,7 +547,7 @@ def _read(path: Path) -> Plan | Release:
 
 
 def _made(own: Plan | Release, whole_folder: Path | None, combination: Path | None, also: Sequence[Path]) -> list[Made]:
-    """The tables that were made of a release, in their folders."""
+    """Return the tables derived from a release, read from their folders."""
     made: list[Made] = []
     if isinstance(own, Release) and whole_folder is not None:
         made.append(read_whole(own, whole_folder))
@@ -556,7 +559,7 @@ def _made(own: Plan | Release, whole_folder: Path | None, combination: Path | No
 def _shown(
     path: Path, output: Path, whole_folder: Path | None, combination: Path | None, also: Sequence[Path]
 ) -> tuple[Plan | Release, Plan | Release | Made]:
-    """A plan or a release, and what is to be written of it: itself, or tables that were made of it."""
+    """Return a plan or a release, and the object to write: the same object, or tables derived from the release."""
     made = [x for x in (whole_folder, combination) if x is not None]
     if len(made) > 1 or (also and combination is None) or (made and path.is_file()):
         raise click.UsageError(
@@ -733,7 +736,7 @@ def studio_command(folder: Path, language: str, data: tuple[str, ...], as_json: 
 
 
 def demo_command(output: Path | None, as_json: bool) -> None:
-    """Tell the story."""
+    """Run the demonstration, and print its document for programs."""
     document = demo.run(output, as_json=as_json)
     if as_json:
         emit_json(document)
@@ -757,7 +760,7 @@ def schema_command(spec: Path | None, example: int | None, as_json: bool) -> Non
 
 
 def _hand_out(plan: Plan, output: Path | None, as_json: bool, *more: Section) -> None:
-    """Write a plan, and show it, and what more is said."""
+    """Write a plan, and show it with further sections."""
     if output is not None:
         replace_file(output, plan.to_json().encode())
         say(f"wrote {output}")
@@ -770,7 +773,7 @@ def _tell(report: Report, as_json: bool) -> None:
 
 
 def _file(output: Path | None) -> Section:
-    """Where a plan was written."""
+    """Return the section that names the file of a plan."""
     return Section("", values=(Value("plan", None if output is None else str(output)),))
 
 
@@ -792,7 +795,7 @@ def _check_names(result: Release, names: Sequence[str]) -> None:
 
 
 def _table_document(result: Release, name: str) -> dict[str, Any]:
-    """One table, its numbers in full."""
+    """Return the document of one table, with its numbers in full."""
     w, frame = result.plan.publication.workload, result[name]
     confidence = w[name].target.level(w.confidence)
     asked = result.plan.group(name).publication.workload[name]
@@ -810,7 +813,7 @@ def _table_document(result: Release, name: str) -> dict[str, Any]:
 
 
 def _universe(result: Release, name: str) -> list[str]:
-    """Which records a table counts, and how values are coded: lines below it."""
+    """Return the lines below a table: the records that it counts, and the coding of values."""
     asked = result.plan.group(name).publication.workload[name]
     words = statistic(asked, result.plan.publication.domain)
     return [*stated(result.plan, asked), f"margins or intervals are for: {words}"]
@@ -896,7 +899,7 @@ def _balance(file: Path, of: Account) -> Quote | None:
 
 
 def _spent(file: Path, of: Account) -> Fraction | None:
-    """What an account has spent; nothing where there is no ledger yet, None where nothing bounds it."""
+    """Return the ρ that an account has spent: 0 without a ledger file, None if no bound is known."""
     if not file.exists():
         return Fraction(0)
     with Ledger(file) as ledger:
@@ -906,7 +909,10 @@ def _spent(file: Path, of: Account) -> Fraction | None:
 def _curves(
     groups: Mapping[Account, Sequence[Group]], delta: float
 ) -> tuple[dict[Account, Curve], dict[Account, float | str]]:
-    """What all releases of an account promise together, where that is known; of every account ε at δ, or why not."""
+    """Return the joint curve of each account that has one, and for every account its ε at δ.
+
+    The reason as text takes the place of an ε that is not known.
+    """
     curves: dict[Account, Curve] = {}
     told: dict[Account, float | str] = {}
     for whose, charged in groups.items():
@@ -920,7 +926,7 @@ def _curves(
 
 
 def _more(ledger: Ledger, plan: Plan) -> Section:
-    """How many releases of a plan still fit."""
+    """Return the section with the number of releases of a plan that the account still allows."""
     order = plan.order
     quote = ledger.quote(order.account, order.charged(), also=order.also(ledger.accounts()), beside=order.beside)
     return more_section(quote, plan.loss, plan.publication.delta)
@@ -958,7 +964,7 @@ def _set_cap(
 def _account_chooser(
     source: str | None, unit: str | None, plan_file: Path | None, *, new: bool
 ) -> Callable[[Sequence[Account]], Account]:
-    """What chooses the account that options mean, among those that a ledger has: of a plan, or by its names."""
+    """Return a function that chooses the account of a plan, or the named one, from the accounts of a ledger."""
     if plan_file is not None:
         if source is not None:
             raise click.UsageError(
@@ -983,7 +989,10 @@ def _account_chooser(
 
 
 def _chosen(known: Sequence[Account], source: str, unit: str | None) -> Account:
-    """The one account of a name; or the one whose unit is printed so, with or without the digits of its cells."""
+    """Return the only account of a source, or the one that `unit` names.
+
+    The unit may have the digits of its cells, or be these digits.
+    """
     own = [a for a in known if a.source == source]
     found = [a for a in own if unit in {None, a.sentence, a.unit.account, a.digits}]
     if len(found) == 1:

@@ -1,4 +1,4 @@
-"""How the command line speaks: data on stdout, words and progress on stderr, plain text away from a terminal."""
+"""Output of the command line: data on stdout, messages and progress on stderr, plain text away from a terminal."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ PATIENCE = 5.0
 
 
 def say(text: str = "") -> None:
-    """Words, on stderr. Where they cannot be written the command goes on (`streams`)."""
+    """Write a message to stderr. If that fails the command goes on (see `streams`)."""
     say_line(readable(text, _encoding(sys.stderr)))
 
 
 def emit(text: str = "") -> None:
-    """Data, on stdout."""
+    """Write a line of data to stdout."""
     sys.stdout.write(readable(text, _encoding(sys.stdout)) + "\n")
 
 
 def emit_json(document: Any) -> None:
-    """A JSON document, on stdout, in ASCII."""
+    """Write a JSON document to stdout, in ASCII."""
     sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
 
 
 def emit_csv(text: str) -> None:
-    """A CSV file on stdout: its very bytes, in UTF-8; on a terminal, lines that cannot command it."""
+    """Write a CSV file to stdout: its bytes in UTF-8, or lines without control characters on a terminal."""
     bytes_out = getattr(sys.stdout, "buffer", None)
     if bytes_out is None or sys.stdout.isatty():
         for line in text.removesuffix("\n").split("\n"):
@@ -47,13 +47,13 @@ def emit_csv(text: str) -> None:
 
 
 def show(report: Report) -> None:
-    """A report for people, on stdout."""
+    """Write a report for people to stdout."""
     for line in lines(report, _encoding(sys.stdout)):
         emit(line)
 
 
 def show_document(report: Report) -> None:
-    """A report for programs, on stdout."""
+    """Write a report for programs to stdout."""
     emit_json(document(report))
 
 
@@ -63,7 +63,7 @@ def _encoding(stream: TextIO) -> str:
 
 @contextlib.contextmanager
 def progress(what: str) -> Iterator[Callable[[str], None]]:
-    """A spinner with the current stage on a terminal, plain lines elsewhere. Yields the function to tell it."""
+    """Show a spinner with the current stage on a terminal, plain lines elsewhere. Yield the function that sets it."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _plain_progress(what)

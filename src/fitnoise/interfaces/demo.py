@@ -1,7 +1,7 @@
 """The story of a state tax-statistics office: five tables about 103,589 real tax filing units.
 
 The units were built from the public-use March CPS: an unweighted sample, without any tax return (data/PROVENANCE.md).
-Nobody is exposed by the demo.
+The demo exposes no one.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ CAP = Fraction(1, 20)
 
 
 def run(directory: Path | None, *, as_json: bool) -> dict[str, Any]:
-    """Tell the story; returns what `fitnoise demo --json` prints.
+    """Run the demonstration, and return the document that `fitnoise demo --json` prints.
 
     Raises:
-        ReleaseError: the directory exists, or a released file does not verify.
+        ReleaseError: The directory exists, or a released file does not verify.
     """
     folder = directory or _free(Path("fitnoise-demo"))
     if folder.exists():
@@ -93,7 +93,7 @@ def _made(folder: Path) -> Path:
 
 
 def _alone(plan: Plan) -> Section:
-    """What it would cost if each table were planned as well as possible, but on its own."""
+    """Return the section with the cost of separate plans, each the best for its table."""
     w = plan.publication.workload
     rho = sum(make_plan(Workload(w.domain, [t], w.confidence)).rho for t in w.tables)
     sentence = "each table planned as well as possible, but alone: rho = {separately_planned_rho}"

@@ -1,9 +1,9 @@
 """Pictures of what privacy costs: ρ against margins of error, ε against δ.
 
-Drawn by Matplotlib rather than Altair: it draws without a browser or JavaScript, and writes vector files itself. It is
-the extra `fitnoise[plot]`, imported only when a figure is drawn. Figures are made without pyplot, so nothing global
-changes and nothing needs closing. Lines differ by colour (Okabe and Ito's palette, which colour-blind readers can tell
-apart), by dashes and by markers; a figure is the same file whenever it is drawn by the same version.
+Matplotlib draws the figures: unlike Altair, it needs no browser and no JavaScript, and writes vector files itself. It
+is the extra `fitnoise[plot]`, imported only when a figure is drawn. The figures do not use pyplot, so nothing global
+changes and nothing needs closing. Lines differ by colour, by dashes and by markers. The colours are the palette of
+Okabe and Ito, which colour-blind readers can distinguish. One version of Matplotlib writes the same file each time.
 """
 
 from __future__ import annotations
@@ -73,21 +73,22 @@ STYLE = {
     "svg.hashsalt": "fitnoise",
     "pdf.fonttype": 42,
 }
-"""Over Matplotlib's own defaults, whatever the user's: text stays text in vector files."""
+"""Settings over Matplotlib's defaults, in place of the user's. Text stays text in vector files."""
 
 
 def cost_curve(sweeps: Sequence[Sweep]) -> Figure:
-    """ρ of a publication against the margin of error of each of some tables, both axes logarithmic.
+    """Draw ρ of a publication against the margin of error of each of some tables, both axes logarithmic.
 
     Args:
-        sweeps: one line each, a marker per plan; a ring marks the target as it is. Where ρ is not what was minimised,
-            what was is drawn instead of it.
+        sweeps: Sweeps, each drawn as one line with a marker per plan; a ring marks the current target. If the plans
+            minimise another cost than ρ, that cost takes the place of ρ.
 
     Raises:
-        ReleaseError: no sweep, or Matplotlib is not installed.
+        ReleaseError: There is no sweep, or Matplotlib is not installed.
 
     **Guarantees**
-        * every marker is at a plan's own numbers; the largest certified gap is stated.
+        * Every marker is at a plan's own numbers.
+        * The figure states the largest certified gap.
     """
     with _drawing():
         figure = _figure(7.0, 5.2 + ROW * _rows(sweeps))
@@ -96,7 +97,7 @@ def cost_curve(sweeps: Sequence[Sweep]) -> Figure:
 
 
 def privacy_figure(plan: Plan) -> Figure:
-    """ε of a plan against δ on a logarithmic axis; the publication's δ is marked.
+    """Draw ε of a plan against δ on a logarithmic axis, and mark the publication's δ.
 
     Raises:
         ReleaseError: Matplotlib is not installed.
@@ -108,10 +109,12 @@ def privacy_figure(plan: Plan) -> Figure:
 
 
 def account_figure(curves: Mapping[str, Curve], delta: float) -> Figure:
-    """ε against δ, on a logarithmic axis, of all that accounts released together, a line for each; δ is marked.
+    """Draw ε against δ on a logarithmic axis, and mark δ.
+
+    Each account has one line, for all its releases together.
 
     Raises:
-        ReleaseError: no account, or Matplotlib is not installed.
+        ReleaseError: There is no account, or Matplotlib is not installed.
     """
     if not curves:
         raise ReleaseError(
@@ -161,18 +164,19 @@ def plan_figure(plan: Plan, sweeps: Sequence[Sweep]) -> Figure:
 
 
 def report_figure(plan: Plan, *, progress: Told | None = None) -> Figure:
-    """What a plan's accuracy and privacy cost: its dearest tables at half to twice their margins, and its ε.
+    """Draw the costs of a plan: its costliest tables at half to twice their margins, and its ε.
 
     Args:
-        plan: the plan. Under a budget no target moves the price, and the figure shows the privacy alone.
-        progress: told which plan, of how many, its iteration and gap.
+        plan: The plan. Under a budget no target changes the cost, and the figure shows the privacy alone.
+        progress: Function that receives the number of the plan, the number of plans, its iteration and its gap.
 
     Raises:
         ReleaseError: Matplotlib is not installed; nothing was planned then.
-        PlanError: a target is out of reach of exact 64-bit noise.
+        PlanError: A target is out of reach of exact 64-bit noise.
 
     **Guarantees**
-        * no data are read; every point is a certified plan, at the gap stated in the figure.
+        * The function reads no data.
+        * Every point is a certified plan, at the gap stated in the figure.
     """
     with _drawing():
         pass
@@ -184,10 +188,10 @@ def report_figure(plan: Plan, *, progress: Told | None = None) -> Figure:
 
 
 def check_place(path: str | Path, *, replace: bool = False) -> str:
-    """The format of a figure that can be written here: "png", "svg" or "pdf".
+    """Return the format of a figure that can be written here: "png", "svg" or "pdf".
 
     Raises:
-        ReleaseError: another ending, a file that exists and is not to be replaced, or no folder to write to.
+        ReleaseError: The name has another ending, the file exists and may not be replaced, or no folder is writable.
     """
     place = Path(path)
     kind = place.suffix[1:].lower()
@@ -211,19 +215,20 @@ def save(figure: Figure, path: str | Path, *, replace: bool = False) -> Path:
     """Write a figure as PNG, SVG or PDF, by the ending of the name.
 
     Args:
-        figure: any Matplotlib figure.
-        path: where to.
-        replace: whether a file there may be replaced.
+        figure: A Matplotlib figure.
+        path: Place of the file.
+        replace: True if an existing file may be replaced.
 
     Returns:
         The path.
 
     Raises:
-        ReleaseError: another ending, a file that exists and is not to be replaced, or a place that cannot be written.
+        ReleaseError: The name has another ending, the file exists and may not be replaced, or the place cannot be
+            written.
 
     **Guarantees**
-        * the file is whole or not there: it is drawn in memory, written beside its place and moved there;
-        * the same figure gives the same bytes with one version of Matplotlib.
+        * The file is complete or absent: the function draws it in memory, writes it next to its place and moves it.
+        * The same figure gives the same bytes with one version of Matplotlib.
     """
     place = Path(path)
     kind = check_place(place, replace=replace)
@@ -235,7 +240,10 @@ def save(figure: Figure, path: str | Path, *, replace: bool = False) -> Path:
 
 
 _STYLING = threading.RLock()
-"""Held while the settings of Matplotlib are ours, which has one set for the process: two threads would mix them."""
+"""Lock for the time in which fitnoise changes the settings of Matplotlib.
+
+The process has one set of settings, and two threads would mix them.
+"""
 
 
 @contextlib.contextmanager
@@ -344,7 +352,7 @@ def _rows(sweeps: Sequence[Sweep]) -> int:
 
 
 def _legend(axes: Axes, handles: Sequence[Any], names: Sequence[str], columns: int = 1) -> None:
-    """Below the label of the horizontal axis, whatever the height of the axes."""
+    """Draw the legend below the label of the horizontal axis, for any height of the axes."""
     from matplotlib.transforms import ScaledTranslation
 
     below = axes.transAxes + ScaledTranslation(0, -0.6, axes.figure.dpi_scale_trans)

@@ -29,7 +29,10 @@ _ASCII = str.maketrans(
 
 
 def readable(text: str, encoding: str = "utf-8") -> str:
-    """One line that can be shown: control characters (a label may hold them) escaped, signs it lacks spelled out."""
+    """Return one line that a stream of this encoding can show.
+
+    Control characters, which a label may hold, are escaped. Signs that the encoding lacks are spelled out.
+    """
     line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
     try:
         line.encode(encoding)
@@ -39,7 +42,7 @@ def readable(text: str, encoding: str = "utf-8") -> str:
 
 
 def lines(report: Report, encoding: str = "utf-8") -> list[str]:
-    """A report for people: tables in columns, sentences beside what they are about. An empty line sets tables off."""
+    """Return a report for people: tables in columns, with sentences next to them. Empty lines separate tables."""
     out: list[str] = []
     table_before = False
     for section in report.sections:
@@ -61,7 +64,7 @@ def _introduced(section: Section) -> list[str]:
 
 
 def document(report: Report) -> dict[str, Any]:
-    """A report for programs: plain JSON values, all numbers in full."""
+    """Return a report for programs: plain JSON values, all numbers in full."""
     whole: dict[str | int, Any] = {}
     for section in report.sections:
         own = whole
@@ -79,7 +82,7 @@ def _rows(table: Table) -> Iterator[dict[str, Plain]]:
 
 
 def _listed(given: Any) -> Any:
-    """The same in lists and dictionaries, as they are read back. Numbered from 0 is a list."""
+    """Return the value in lists and dictionaries, as JSON is read back. Keys numbered from 0 make a list."""
     if isinstance(given, Mapping):
         inner = {key: _listed(x) for key, x in given.items()}
         return [*inner.values()] if inner and [*inner] == [*range(len(inner))] else inner

@@ -1,4 +1,4 @@
-"""Streams that cannot be written: a full disk under them, or nobody who reads.
+"""Streams that cannot be written, because the disk is full or the reader has gone.
 
 Loaded by every command, help included: it imports nothing that takes time.
 """
@@ -15,7 +15,7 @@ _unsaid: list[OSError] = []
 
 
 def say_line(line: str) -> None:
-    """Write a line to stderr. Where that fails the command goes on, since it may be paid for: see `unsaid`."""
+    """Write a line to stderr. If that fails the command goes on, because it may be charged already: see `unsaid`."""
     try:
         sys.stderr.write(f"{line}\n")
     except OSError as error:

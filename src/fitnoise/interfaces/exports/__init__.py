@@ -1,1 +1,1 @@
-"""Tables of a release for other programs, written beside it, as functions of it: workbooks, LaTeX, data packages."""
+"""Tables of a release for other programs, computed from the release alone: workbooks, LaTeX, data packages."""

@@ -50,31 +50,32 @@ def export(
     """Write tables for other programs: a workbook, LaTeX, or a data package, by the ending of the name.
 
     Args:
-        what: whose tables: of a release, whole ones, or a combination.
-        path: where to: a name in .xlsx or .tex, or one without an ending, for the folder of a data package. There must
-            be nothing there.
-        language: of workbooks and of LaTeX, "en" or "de".
-        bands: the rule by which numbers are called reliable, to be used with care, or too wide.
-        totals: whether workbooks and LaTeX have sums over columns that are shown value by value.
-        tables: names of those to write, or the name of one; default all.
-        licence: of a data package, such as "CC-BY-4.0".
+        what: Release, integer tables or combination with the tables.
+        path: Place of the export: a name in .xlsx or .tex, or a name without an ending for the folder of a data
+            package. Nothing may exist there.
+        language: Language of workbooks and LaTeX, "en" or "de".
+        bands: Rule that classes numbers as reliable, to be used with care, or too wide.
+        totals: True if workbooks and LaTeX have sums over columns that are shown value by value.
+        tables: Names of the tables to write, or the name of one; default all.
+        licence: Licence of a data package, such as "CC-BY-4.0".
         notice: Receives a sentence for each folder that killed processes left of this data package. They are removed,
-            except for those in use and those with a whole release.
+            except for those in use and those with a complete release.
 
     Returns:
         The path.
 
     Raises:
-        ReleaseError: another ending, no XlsxWriter, no such language or table, more than a million numbers, or a place
-            that cannot be written.
+        ReleaseError: The name has another ending, XlsxWriter is not installed, or the language or a table is unknown.
+            Or there are more than a million numbers, or the place cannot be written.
 
     **Guarantees**
-        * nothing in it depends on the data but the noisy answers, and it is the same whenever it is written;
-        * numbers have 16 digits in workbooks, the decimals of the release's own files in data packages, and as many as
-          their margins bear in LaTeX; a text is never a formula;
-        * a manifest in the folder, or next to the file as NAME.manifest.json, has the hash of every file and names the
-          release, so that :func:`verify_export` can check the export;
-        * it is written whole or not at all.
+        * The export depends on the data only through the noisy answers, and is the same whenever it is written.
+        * Numbers have 16 digits in workbooks, and in data packages the decimals of the release's own files.
+        * Numbers in LaTeX have as many digits as their margins support.
+        * A text is never a formula.
+        * A manifest has the hash of every file and names the release, so that :func:`verify_export` can check the
+          export. It lies in the folder, or next to the file as NAME.manifest.json.
+        * The export is written completely or not at all.
     """
     place = Path(path)
     if place.suffix not in (".xlsx", ".tex", ""):
@@ -132,11 +133,11 @@ def verify_export(what: Release | Made, path: str | os.PathLike[str]) -> Verific
         One check per claim. Nothing is raised for a claim that fails.
 
     **Guarantees**
-        * an export is accepted only if it has the files of its manifest and no others, none of them a link, with their
-          hashes; if its manifest names the plans, the noisy answers and the ledger's entries of `what`; and if the
-          export and its manifest, written again as the manifest says, are the same, byte for byte;
-        * a workbook that another version of XlsxWriter or of zlib wrote may differ, and is not accepted then: the check
-          names both versions.
+        * An accepted export has the files of its manifest with their hashes, no other files, and no links.
+        * The manifest of an accepted export names the plans, the noisy answers and the ledger's entries of `what`.
+        * An accepted export and its manifest, written again as the manifest states, are the same, byte for byte.
+        * A workbook that another version of XlsxWriter or zlib wrote may differ. The check then rejects it and names
+          both versions.
     """
     return Verification(check_export([what], Path(path), contents))
 
@@ -151,7 +152,7 @@ def contents(
     tables: list[str],
     licence: str | None,
 ) -> Iterator[tuple[str, bytes]]:
-    """The files of an export by name, relative to its folder."""
+    """Yield the files of an export with their names, relative to its folder."""
     told, names = words(language), _names(what, tables)
     if not place.suffix:
         yield from ((name, text.encode()) for name, text in package(what, names, bands, licence))
@@ -161,7 +162,7 @@ def contents(
 
 
 def _names(what: Tabled, tables: str | Iterable[str] | None) -> list[str]:
-    """The tables to write."""
+    """Return the names of the tables to write, or raise if a name is unknown or the tables are too large."""
     names = list(what) if tables is None else [tables] if isinstance(tables, str) else list(tables)
     if len(set(names)) < len(names):
         raise repeated_table(UNWRITTEN)

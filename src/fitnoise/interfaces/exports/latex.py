@@ -34,13 +34,16 @@ _SPECIAL = {
 
 
 def escaped(text: str) -> str:
-    """A text as LaTeX takes it for itself."""
+    """Return a text with all signs escaped that LaTeX would interpret."""
     plain = re.sub("[^\u00a0\u2007\u202f]+", lambda found: readable(found[0]), text)
     return "".join(_SPECIAL.get(c, c) for c in plain)
 
 
 def latex(of: Tabled, tables: Iterable[Layout], told: Words, bands: Bands | None) -> bytes:
-    """A longtable for each table; their document needs booktabs, longtable and, for its letters, UTF-8 with T1."""
+    """Return a longtable for each table.
+
+    A document that includes them needs booktabs, longtable, textcomp, UTF-8 and the font encoding T1.
+    """
     out = [
         f"% {escaped(title(of))}: fitnoise {__version__}, {hashes(of)}",
         r"% \usepackage[T1]{fontenc}\usepackage{booktabs,longtable,textcomp}",
@@ -76,7 +79,7 @@ def _named(label: Label, told: Words) -> str:
 
 
 def _number(table: Layout, i: int, j: int, told: Words) -> str:
-    """A number, its mark, and its margin where the caption does not say it."""
+    """Return a number and its mark, and its margin or interval if the caption does not state it."""
     digits = table.decimals
     mark = "" if table.bands is None else MARKS[table.bands[i, j]]
     said = beside(table, told, i, j)

@@ -48,7 +48,7 @@ Contents = Callable[..., Iterator[tuple[str, bytes]]]
 
 
 def manifest_place(export: Path) -> Path:
-    """The place of the manifest of an export: in its folder, or next to its file."""
+    """Return the place of the manifest of an export: in its folder, or next to its file."""
     return export.with_name(f"{export.name}.manifest.json") if export.suffix else export / IN_FOLDER
 
 
@@ -69,7 +69,7 @@ def manifest(
 
 
 def versions_for(export: Path) -> dict[str, str]:
-    """The versions of the programs on which the bytes of an export depend, on this machine."""
+    """Return the installed versions of the programs on which the bytes of an export depend."""
     if export.suffix != ".xlsx":
         return {"fitnoise": __version__}
     return {"fitnoise": __version__, "xlsxwriter": metadata.version("xlsxwriter"), "zlib": zlib.ZLIB_RUNTIME_VERSION}
@@ -111,12 +111,12 @@ def check_export(verified: Sequence[Tabled], export: Path, contents: Contents) -
 
 
 def _kind(source: Tabled) -> str:
-    """The kind of tables that were exported, in words."""
+    """Return the kind of the exported tables, in words."""
     return source.called if isinstance(source, Made) else "the release"
 
 
 def _identity(release: Any) -> dict[str, Any]:
-    """A release by its plan, its noisy answers and the entry of the ledger that charged it."""
+    """Return what identifies a release: its plan, its noisy answers and the ledger entry that charged it."""
     digests = {"answers": answers_digest(release.answers), "outputs": outputs_digest(release.outputs)}
     entry = {} if release.entry is None else {"ledger": release.entry.document()}
     return {"plan": release.plan.hash, **digests, **entry}
@@ -128,7 +128,7 @@ def _states(stated: Mapping[str, Any], source: Tabled) -> bool:
 
 
 def _parsed(text: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, tuple[str, int]]]:
-    """A manifest, the arguments of :func:`fitnoise.export`, and hash and bytes of each file.
+    """Return a manifest, the arguments of :func:`fitnoise.export`, and hash and bytes of each file.
 
     Raises:
         ReleaseError: The text is not a manifest.

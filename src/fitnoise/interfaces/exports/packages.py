@@ -36,14 +36,14 @@ MEANING = {
     "simulated_bias": "By how much such a number is too large on average, in records, simulated without data.",
     "reliability": "How wide the margin is beside the value, by the publisher's rule.",
 }
-"""What columns of numbers hold."""
+"""Descriptions of the columns of numbers."""
 
 RATIO = "Estimated mean of {name}: a sum by a count, both noisy, and as a ratio not quite unbiased."
-"""What the values of means are."""
+"""Description of the values of means."""
 
 
 def package(of: Tabled, names: list[str], bands: Bands | None, licence: str | None) -> Iterator[tuple[str, str]]:
-    """The files of a data package, by name: what is said of the others last."""
+    """Yield the files of a data package with their names; the descriptor of the others comes last."""
     publication, english, resources = releases(of)[0].plan.publication, words("en"), []
     for name in names:
         place, frame, laid = f"tables/{slug(name)}.csv", of[name], layout(of, name, bands=bands)
@@ -84,13 +84,13 @@ def package(of: Tabled, names: list[str], bands: Bands | None, licence: str | No
 
 
 def _privacy(of: Tabled) -> dict[str, Any]:
-    """What was charged; of several releases for each of them."""
+    """Return the privacy charge; for several releases, a list with the charge of each."""
     charged = [{"plan": r.plan.hash, **describe(r.plan, list(r), r.entry)["charge"]} for r in releases(of)]
     return {"privacy": charged[0]} if len(charged) == 1 else {"releases": charged}
 
 
 def _field(of: Tabled, table: Layout, name: str) -> dict[str, Any]:
-    """What a column holds: of labels which there are, with their codes; as they are in the file."""
+    """Return the description of a column; for labels, those of the file and their codes."""
     if name in MEANING:
         kind = "string" if name == "reliability" else "number"
         return {"name": name, "type": kind, "description": _meaning(table, name)}
@@ -120,7 +120,7 @@ def _field(of: Tabled, table: Layout, name: str) -> dict[str, Any]:
 
 
 def _meaning(table: Layout, name: str) -> str:
-    """What a column of numbers holds."""
+    """Return the description of a column of numbers."""
     if name == "value" and table.averaged is not None:
         return RATIO.format(name=table.averaged)
     summed = " × ".join(table.summed)
@@ -130,10 +130,10 @@ def _meaning(table: Layout, name: str) -> str:
 
 
 def _codes(attribute: Attribute) -> tuple[Code, ...]:
-    """Of an attribute with labels, as the data have it; cells for missing values come after."""
+    """Return the codes in the data of an attribute with labels; cells for missing values come after these."""
     return attribute.codes if isinstance(attribute, Categorical) and attribute.labels is not None else ()
 
 
 def _in_file(label: str) -> str:
-    """A label as a reader of the CSV file gets it."""
+    """Return a label as a program reads it from the CSV file."""
     return next(csv.reader([field(label)]))[0]

@@ -17,14 +17,14 @@ from fitnoise.reading.layouts import Layout, Tabled, releases
 from fitnoise.reading.refusals import missing_package
 
 EPOCH = datetime(1980, 1, 1)  # noqa: DTZ001 - what a ZIP file can say, and no time at all
-"""When a workbook says that it was made: the same tables are the same file."""
+"""The creation time in every workbook. It is constant, so that the same tables give the same file."""
 
 SHEET = re.compile(r"[^\w .-]")
-"""What no name of a sheet holds."""
+"""The letters that the name of a sheet may not have."""
 
 
 def workbook(of: Tabled, tables: Iterable[Layout], told: Words, bands: Bands | None) -> bytes:
-    """A sheet for each table, after one that says what they are.
+    """Return a workbook with a sheet for each table, after a sheet with their names.
 
     Raises:
         ReleaseError: XlsxWriter is not installed.
@@ -62,7 +62,7 @@ def workbook(of: Tabled, tables: Iterable[Layout], told: Words, bands: Bands | N
 
 
 def _sheet(sheet: Any, table: Layout, looks: dict[str, Any], told: Words, of: Tabled, bands: Bands | None) -> None:
-    """Write a title, a caption, the table and its notes: beside each number its margin or interval, and its mark.
+    """Write a title, a caption, the table and its notes. Next to each number are its margin or interval and its mark.
 
     Every column has a heading of its own, so that a program that reads the sheet by headings finds each once.
     """

@@ -1,1 +1,1 @@
-"""Pages of HTML, made of fragments: what is said of plans and releases, for people, in their language."""
+"""HTML pages that describe plans and releases to people in their language, built from fragments."""

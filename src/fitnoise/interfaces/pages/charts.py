@@ -1,7 +1,8 @@
-"""Where the marks of a chart are, in percent of its width and height: drawn by templates, as SVG, in any size.
+"""Positions of the marks of a chart, in percent of its width and height. Templates draw them as SVG in any size.
 
-Strips, a mark with its margin for each number of a small table; lines with a band of margins along an attribute with an
-order; and ε over δ. All numbers of one chart have one scale, which starts at 0, but for δ.
+There are three charts. Strips show a mark with its margin for each number of a small table. Lines show a band of
+margins along an ordered attribute. The curve shows ε over δ. All numbers of one chart have one scale that includes 0;
+the scale of δ does not.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.reading.layouts import Label, Layout
 
 ROWS = 24
-"""Rows of strips at most: of more, the first."""
+"""Largest number of rows of strips; a chart of a longer table shows the first rows."""
 
 LINES = 6
-"""Lines of a chart at most: as many as are told apart by their colours and dashes."""
+"""Largest number of lines of a chart. Colours and dashes distinguish as many."""
 
 LONG = 12
-"""Values of an attribute with an order from which on they are drawn as a line."""
+"""Smallest number of values of an ordered attribute that a chart draws as a line."""
 
 TIMES = 3
-"""The same of the periods of a series."""
+"""Smallest number of periods of a series that a chart draws as a line."""
 
 
 @final
@@ -40,23 +41,23 @@ class Tick:
 @final
 @dataclass(frozen=True)
 class Scale:
-    """From numbers to percent."""
+    """The linear map from numbers to percent of a scale."""
 
     low: float
     high: float
 
     @classmethod
     def over(cls, low: Floats, high: Floats) -> Scale:
-        """All numbers from the least to the largest, and 0."""
+        """Return the scale from the least to the largest number, extended to include 0."""
         ends = min(0.0, float(low.min())), max(0.0, float(high.max()))
         return cls(*(ends if ends[0] < ends[1] else (0.0, 1.0)))
 
     def at(self, x: float) -> float:
-        """Where a number is, in percent."""
+        """Return the place of a number, in percent."""
         return round(100 * (x - self.low) / (self.high - self.low), 2)
 
     def ticks(self, about: int = 4) -> list[Tick]:
-        """Round numbers, some so many."""
+        """Return ticks at round numbers, about the given number of them."""
         raw = (self.high - self.low) / about
         power = 10.0 ** math.floor(math.log10(raw))
         step = next(k * power for k in (1, 2, 5, 10) if k * power >= raw * (1 - 1e-9))
@@ -77,7 +78,7 @@ class Mark:
 @final
 @dataclass(frozen=True)
 class Strips:
-    """Marks side by side. columns: what each is of. rows: labels, and a mark for each. of: how many rows there are."""
+    """Marks side by side. columns: labels of the columns. rows: labels, and a mark for each column. of: all rows."""
 
     columns: tuple[Label, ...]
     rows: tuple[tuple[tuple[Label, ...], tuple[Mark, ...]], ...]
@@ -88,7 +89,7 @@ class Strips:
 @final
 @dataclass(frozen=True)
 class Line:
-    """A line: what it is of, its points and the outline of its margins as SVG has them, from 0 to 100 upside down."""
+    """A line: its label, its points and the outline of its margins, in SVG coordinates from 0 (top) to 100."""
 
     label: Label
     points: str
@@ -98,7 +99,7 @@ class Line:
 @final
 @dataclass(frozen=True)
 class Lines:
-    """Lines over the values of one attribute. along: its values at some places, in percent. digits: of its ticks."""
+    """Lines over the values of one attribute. along: some values, with places in percent. digits: digits of ticks."""
 
     lines: tuple[Line, ...]
     along: list[tuple[float, Label]]
@@ -107,7 +108,7 @@ class Lines:
 
 
 def curve(delta: Floats, epsilon: Floats) -> Lines:
-    """ε over δ, one power of ten as broad as another."""
+    """Return the line of ε over δ, with a logarithmic scale of δ."""
     powers = np.log10(delta)
     along, scale = Scale(float(powers[0]), float(powers[-1])), Scale.over(epsilon, epsilon)
     points = (f"{along.at(x):g},{100 - scale.at(y):g}" for x, y in zip(powers.tolist(), epsilon.tolist(), strict=True))
@@ -122,7 +123,7 @@ def _power(n: int) -> str:
 
 
 def chart(table: Layout) -> Strips | Lines | None:
-    """The chart that suits a table, of all but its totals; None where there would be too many lines."""
+    """Return the chart that suits a table, without its totals, or None if it needs too many lines."""
     rows = np.flatnonzero([all(x.text is not None for x in row) for row in table.rows])
     columns = np.arange(len(table.columns) - (table.columns[-1].text is None and len(table.columns) > 1))
     ordered = table.stubs[0].ordered if len(table.stubs) == 1 else 0

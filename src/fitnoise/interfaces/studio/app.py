@@ -512,7 +512,7 @@ def _quote(folder: Folder, name: str, plan: Plan) -> Any:
 
 
 def confirm(studio: Studio, request: Request, form: Form) -> Response:
-    """Release, once."""
+    """Confirm a release; each confirmation works once."""
     number, typed = request.path_params["number"], form.get("typed", "")
     intent = studio.releases.asked(number)
     wrong = intent is not None and typed != intent.source

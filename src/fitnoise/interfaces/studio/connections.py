@@ -10,9 +10,9 @@ places that the server has. So:
    A connection that has shown it once belongs to the owner, and no stranger closes it.
 
 The time for a body is in :mod:`fitnoise.interfaces.studio.guard`; that for the next request on an open connection is
-uvicorn's. Between the arrival of a connection and its first request lie two turns of the event loop, in each of which
-at most :data:`ACCEPTED` connections arrive: fewer than the strangers that there may be, so that a flood does not close
-the connection of the owner before its cookie is read.
+uvicorn's. Between the arrival of a connection and its first request lie two turns of the event loop. In each turn at
+most :data:`ACCEPTED` connections arrive, and both turns together bring fewer than :data:`MAX_STRANGERS`. So a flood
+does not close the connection of the owner before its cookie is read.
 """
 
 from __future__ import annotations

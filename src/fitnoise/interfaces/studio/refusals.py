@@ -1,4 +1,4 @@
-"""Values of forms that are refused, each with the field that holds it, so that a page tells it there."""
+"""Values of forms that are refused, each with the field that holds it, so that a page shows it there."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Refusals:
 
     @contextlib.contextmanager
     def at(self, field: str) -> Iterator[None]:
-        """Take an error for one of a field, unless it names its own, or is about the whole draft."""
+        """Take an error for one of a field, unless it names its own, or is about the complete draft."""
         try:
             yield
         except (Changed, Replaced):

@@ -90,7 +90,10 @@ class Server:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        """Signals end the server and not the process; uvicorn catches some, and raises them again when it has ended."""
+        """Let signals end the server and not the process.
+
+        uvicorn catches some signals, and raises them again after it has ended.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -102,7 +105,7 @@ class Server:
                 signal.signal(x, handler)
 
     def end(self) -> None:
-        """End it, from any thread."""
+        """End the server, from any thread."""
         self.studio.closing.set()
 
     def _watch(self) -> None:
@@ -115,10 +118,10 @@ class Server:
 
 
 def serve(folder: Path, others: tuple[str, ...], language: str, *, as_json: bool, tell: Callable[[str], None]) -> None:
-    """Serve a folder; say how to open it.
+    """Serve a folder, and print how to open it.
 
     Raises:
-        ReleaseError: no such folder, language or data, or no Jinja2.
+        ReleaseError: The folder, the language or the data do not exist, or Jinja2 is not installed.
     """
     server = Server(Folder(folder, others), language)
 
@@ -136,7 +139,7 @@ def serve(folder: Path, others: tuple[str, ...], language: str, *, as_json: bool
 
 @contextlib.contextmanager
 def serving(folder: Folder, language: str = "en") -> Iterator[Server]:
-    """A studio that listens in a thread, as tests want it."""
+    """Yield a studio that listens in a thread, for tests."""
     server = Server(folder, language)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

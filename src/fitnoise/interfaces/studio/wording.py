@@ -1,4 +1,4 @@
-"""The studio's own templates, beside those of pages, in the words of a language."""
+"""The studio's own templates, in addition to those of pages, in the words of a language."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ WRITTEN = "fitnoise.interfaces.studio"
 
 
 def told(name: str, language: str, /, **given: Any) -> Markup:
-    """One of the parts of parts.html, filled in."""
+    """Return one of the parts of parts.html, filled in."""
     made = environment(language, WRITTEN).get_template("parts.html")
     return getattr(made.module, name)(**given)  # type: ignore[no-any-return]  # macros return what is escaped
 
 
 def page(name: str, language: str, /, **given: Any) -> str:
-    """A whole page."""
+    """Return a complete page."""
     return environment(language, WRITTEN).get_template(f"{name}.html").render(**given)
