@@ -329,8 +329,8 @@ class Steps:
     numbers are below 2³³ p, so their error is 2⁻¹⁸ p at most, and no j at either end changes.
     by: Another attribute, on whose cell the size of a step depends. Then low and high are whole numbers of steps, each
     1.
-    classes: For each cell of that attribute the steps there, all with this K, and low as many steps from zero. A number
-    has a step only where the cell of its record is known (`within`).
+    classes: For each cell of that attribute the steps there, all with this K, and low equally many steps from zero. A
+    number has a step only where the cell of its record is known (`within`).
 
     Raises:
         DomainError: The numbers are not finite decimals of at most 15 places, below 2^50 in units of the last.
@@ -339,7 +339,8 @@ class Steps:
         DomainError: The ceilings do not increase between low and high, or are not steps.
         DomainError: For numbers to be added up, low is not a whole number of steps, or an end is more than 2^31 steps
             from zero.
-        DomainError: There are more than 100 different classes, or classes differ in their number of steps or in low.
+        DomainError: There are more than 100 different classes.
+        DomainError: Classes differ in their number of steps, or in the number of steps from zero to low.
     """
 
     low: Fraction

@@ -55,7 +55,7 @@ class Read:
     on: date | None = None
 
     def number(self, value: object) -> float | None:
-        """Return the number; `None` for an absent value, and infinity, which no domain has, for other non-dates."""
+        """Return the number; `None` for an absent value, and infinity, which no domain has, without a number."""
         text = dated(value)
         if text is None or is_absent(text, int):
             return None

@@ -727,8 +727,8 @@ class Amount(Attribute):
     """A quantity to be summed, such as an income or hours: `Amount(0, 200_000, step=100)`.
 
     Its two cells are the ends of its range, and a record lies *between* them. Let K = (high − low)/step and x be read
-    as low + j · step, j = 0 … K. The record counts 1 − j/K in the first cell and j/K in the second. Every published
-    number of an amount is a sum of whole numbers. A record costs most at one of the ends, so the charge holds for every
+    as low + j · step, j = 0 … K. The record counts 1 − j/K in the first cell and j/K in the second. Every query
+    on an amount is a sum of whole numbers. A record costs most at one of the ends, so the charge holds for every
     value of the declared range (:mod:`fitnoise.kernel.designs.parts`).
 
     With `ceilings` between low and high, one plan also gives sums up to each of them, Σ min(x, t). Then there is a cell

@@ -11,7 +11,7 @@ rules below are its constitution: no version may ever change them.
 4. **Exact, rounded against the publisher.** A cost is an exact rational, rounded *up* to a multiple of 2⁻⁶⁴. No floats.
 5. **An unknown cost is infinite.** The ledger refuses a cost that it cannot price, read or verify.
 6. **No data inside.** Entries hold only names, costs, times and parts of a plan, which is made without data. The file
-   is private to the publisher all the same, because it shows the plans.
+   is private to the publisher all the same, because it shows the plans. fitnoise makes it readable for its owner alone.
 7. **Costs add, unless the same records are promised.** A charge can name plans under `beside`, each released once. The
    publisher then promises that it is measured on the very records of their releases, unchanged, and of all releases
    that those plans name. Each record has the same cell in all of them. Nothing checks this promise; the ledger keeps
@@ -35,7 +35,7 @@ rules below are its constitution: no version may ever change them.
     drawn period by period states this, covers all periods, and draws the first. Each further period is an entry of its
     own, in order, written before its noise is drawn, and costs nothing more. Each names the counts that were frozen for
     it. A period that is drawn again, from the very counts, is a charge like any other. No charge names a series under
-    `beside`.
+    `beside`, and the charge of a series names no plan there.
 
 12. **A promise binds its cells.** The key of an account identifies it. The key holds the source, the name of its unit,
     the relation, and an id or the number of records. For a promised pattern it holds each attribute with the hash of
@@ -371,7 +371,7 @@ class Entry:
             raise LedgerError(
                 "entry-kind-or-cost-invalid",
                 f"An entry has the kind {self.kind!r} and ρ = {reprlib.repr(self.rho)}.",
-                "The kinds are cap, charge, refusal, period and answers, and each allows its own ρ.",
+                "The kinds are cap, charge, refusal, period and answers, and each allows its own ρ and detail.",
                 "Give an entry as a ledger writes it.",
                 "Nothing was charged and nothing was changed.",
             )
@@ -432,7 +432,7 @@ class Entry:
 
     @cached_property
     def epsilon(self) -> Fraction | None:
-        """The pure ε charged, refused or allowed; None of an entry that is about ρ alone."""
+        """The pure ε charged, refused or allowed; `None` for an entry that states no ε."""
         return _exactly(self.detail["epsilon"]) if "epsilon" in self.detail else None
 
     @cached_property
@@ -483,11 +483,12 @@ class Entry:
     def price(self, of: Account) -> Price | None:
         """Return the cost for the unit of another account of the same name; `None` where nothing bounds it.
 
-        The price is the one that the entry states for that unit. An entry states nothing about an account that was
-        opened after it. Then the price is the least bound that follows from the stated prices: k²ρ, kε. There k changes
-        of such a unit make one change of the other's (:meth:`fitnoise.kernel.units.Adjacency.changes`). So replacing a
-        record costs at most the cost of removing one and adding one. A charge for a unit whose records are only
-        replaced bounds nothing for a unit whose records can be added or removed.
+        The price is the one that the entry states for that unit. An entry may state none, for example for an account
+        that was opened after it. Then the price is the least bound that follows from the stated prices: k²ρ, kε, k²μ².
+        There k changes of the unit with the stated price make one change of the unit of the other account
+        (:meth:`fitnoise.kernel.units.Adjacency.changes`). So replacing a record costs at most the cost of removing one
+        and adding one. A charge for a unit whose records are only replaced bounds nothing for a unit whose records can
+        be added or removed.
 
         **Guarantees**: The price is at least the exact cost of the integers that were measured.
         """
@@ -538,8 +539,9 @@ class Quote:
         cap: The cap in force, the last one set; `None` without a cap.
         remaining: max(cap − spent, 0), exactly, and 0 where spent has no bound; `None` without a cap. The largest
             fitting charge that names no other plans is ``remaining`` rounded *down* to a multiple of 2⁻⁶⁴. Under a cap
-            on ε, half the square of the remaining ε.
-        fits: True if there is no cap, or spent + increase ≤ cap. A cap on ε or μ² has the rule stated there.
+            on ε, half the square of the remaining ε; under a cap on μ², half the remaining μ².
+        fits: True if there is no cap, or spent + increase ≤ cap. `epsilon_cap` and `mu_squared_cap` state the rule for
+            a cap on ε or μ².
         increase: The growth of spent: ρ for a charge that names no other plans. It is often less for a charge on the
             records of other plans, even 0 or negative. `None` where nothing bounds it.
         epsilon_spent: Σ ε of the charges so far, where every one of them is pure; `None` where one is not.
@@ -595,7 +597,7 @@ class Ledger:
             forgotten when it is closed.
 
     Raises:
-        LedgerError: The file is no ledger, is a newer one, was altered or replaced, is read-only or busy; or an
+        LedgerError: The file is no ledger, has another format, was altered or replaced, is read-only or busy; or an
             argument is not exact. Every method can raise it. Draw no noise after it.
 
     **Guarantees**
@@ -605,8 +607,9 @@ class Ledger:
     * No charge raises the spent amount of any account of its name above the cap in force there, for any number of
       racing processes.
     * When ``charge`` returns, the entry is on the disk.
-    * When ``charge`` raises a LedgerError, nothing was charged, unless the error states that this is unknown. It is
-      unknown if the disk failed, or the file was replaced, while committing.
+    * When ``charge`` raises a LedgerError, nothing was charged, unless the error states another outcome. If the disk
+      failed while committing, the outcome is unknown. If the file was replaced while committing, the file that was
+      there before has the charge.
     * A process killed at any moment leaves its entry complete or absent, and a file that opens and verifies.
     * SQL cannot update, delete or replace an entry; when the triggers were removed first, the chain shows it.
     * One damaged byte in the file is refused, or changes nothing that is read.
@@ -671,7 +674,9 @@ class Ledger:
         return replace(quotes[0], fits=all(q.fits for q in quotes), more=more)
 
     def balance(self, account: Account) -> Quote:
-        """Return the quote of a zero charge, also for an account that does not exist under its name.
+        """Return the quote of a zero charge, also for an account that does not exist.
+
+        Charges to other accounts of its name count.
 
         Args:
             account: The protected population and unit.
@@ -718,10 +723,10 @@ class Ledger:
                 nothing was charged.
             LedgerError: The loss is not a Loss, or costs nothing.
             LedgerError: ``detail`` is not a JSON object without floats, or has a key that only the ledger writes.
-            LedgerError: The series was started before.
-            LedgerError: The period to draw again was not drawn, or was drawn from other counts.
-            LedgerError: A plan under `beside` was not charged to this account, was charged more than once, or has no
-                profile.
+            LedgerError: The period was drawn before, from other counts. So a series is started once.
+            LedgerError: The period is not the first, and was not drawn before.
+            LedgerError: A plan under `beside` was not charged to this account, was charged more than once, has no
+                profile, or is a series.
             LedgerError: The spent ρ would grow by more than `at_most`.
             LedgerError: The account does not exist, and its name has a cap or looks like another.
             LedgerError: `once` is set, and the account was charged for the plan before.
@@ -735,9 +740,9 @@ class Ledger:
             if before:
                 raise LedgerError(
                     "plan-charged-meanwhile",
-                    f"Another process has charged this plan in the meantime (entry {before[-1].sequence}).",
+                    f"Another process or call has charged this plan (entry {before[-1].sequence}).",
                     "",
-                    "Run the command again, which finishes the release of that charge.",
+                    "Run the command again. It finishes the release of that charge, if this is still to be done.",
                     "Nothing was charged and nothing was changed.",
                 )
             entry = self._append(chain, "refusal" if full else "charge", account, asked.own.rho, words)
@@ -914,8 +919,8 @@ class Ledger:
         """Return the plans charged to an account on the same records, with the cost of each in every cell.
 
         Raises:
-            LedgerError: The name of the account has not exactly one group of charges on the same records. Only the
-                publisher can know which records a release used.
+            LedgerError: The account has no charge, or its charges are not all promised to be on the same records. Only
+                the publisher can know which records a release used.
             LedgerError: A charge has no profile or names no plan.
         """
         with self._transaction("BEGIN") as chain:
@@ -1075,9 +1080,11 @@ class Ledger:
         except (LedgerError, TypeError, ValueError, ZeroDivisionError, RecursionError) as error:
             raise LedgerError(
                 "entry-invalid",
-                f"{self._where} was altered: entry {last + 1} is not an entry that a ledger writes.",
+                f"{self._where} was altered, or was given an invalid entry: entry {last + 1} is not an entry that a "
+                "ledger writes.",
                 "",
-                "Restore a copy, and verify it against a head that you wrote down.",
+                "Correct the arguments of the call. If the file has this entry, restore a copy, and verify it against "
+                "a head that you wrote down.",
                 "This operation charged nothing and changed nothing.",
             ) from error
         if entry.digest != recomputed:
@@ -1145,9 +1152,9 @@ def _file_failure(where: str, error: Exception) -> LedgerError:
         ),
         sqlite3.SQLITE_READONLY: LedgerError(
             "read-only",
-            f"{where} cannot be used: it is read-only.",
+            f"{where} cannot be used: it is read-only, or it was moved while it was open.",
             "",
-            "Ask its owner for permission to write to it.",
+            "Ask its owner for permission to write to it, or open it again.",
             "This operation charged nothing and changed nothing.",
         ),
         sqlite3.SQLITE_FULL: LedgerError(
@@ -1266,7 +1273,7 @@ def _identity(path: Path | None) -> tuple[int, int]:
             f"The ledger {path} has {status.st_nlink} names (hard links).",
             "An entry written under one name could be lost under another.",
             "Remove the other names, and make backups as copies.",
-            "Nothing was charged and nothing was changed.",
+            "This operation charged nothing and changed nothing.",
         )
     return (status.st_dev, status.st_ino)
 
@@ -1584,7 +1591,7 @@ def _in_turn(chain: list[Entry], kind: str, account: Account, detail: Mapping[st
         raise LedgerError(
             "series-not-charged-first",
             "An entry charges a later period of the series, or draws the first period without a charge.",
-            "The first period is charged with the complete series, and no later period is charged.",
+            "The first period is charged with the complete series. A later one is charged only if it is drawn again.",
             "Charge the series with its first period only.",
             "Nothing was charged and nothing was changed.",
         )
@@ -1608,8 +1615,8 @@ def _answers_once(chain: _Chain, kind: str, account: Account, detail: Mapping[st
         raise LedgerError(
             "answers-recorded-before",
             f"Entry {other.sequence} names the answers to entry {charge.sequence} already.",
-            "A charge has one set of answers, and another process drew it first.",
-            "Use the answers of that process.",
+            "A charge has one set of answers, and another draw was recorded first.",
+            "Use the answers of that draw.",
             f"These answers were not recorded, and the charge of entry {charge.sequence} stays in the ledger.",
         )
 
@@ -1850,8 +1857,8 @@ def _refused_epsilon(quote: Quote, price: Price, whom: str, recorded: str) -> Bu
     if quote.epsilon_spent is None:
         return BudgetExceeded(
             "spent-not-pure",
-            f"The cap of {whom} is pure, ε = {limit}, and earlier charges are not pure.",
-            "No ε bounds all these charges.",
+            f"The cap of {whom} is pure, ε = {limit}, and no ε bounds an earlier charge.",
+            "Under a pure cap every charge needs pure ε for this unit.",
             f"Set a cap on ρ, which is another promise. {recorded}",
             "Nothing was charged and nothing was released.",
         )

@@ -7,9 +7,9 @@ are the strategy.
 **Statement.** One charge of Δ² of all rows, the price of the complete strategy, before the first draw is enough.
 
 **Proof.** Given the earlier releases, the rows of a period move by ‖shift‖²/σ² between neighbours. Over all periods
-these add up to at most Δ² for every unit, for any dependence of its rows on earlier releases. This is a filter: Feldman
-and Zrnic 2021 for ρ, Smith and Thakurta 2022 for μ². So nothing is charged later. A period that is drawn once more is a
-further release of its rows, and is charged as one.
+these add up to at most Δ² for every unit, also if records of the unit depend on earlier releases. This is a filter:
+Feldman and Zrnic 2021 for ρ, Smith and Thakurta 2022 for μ². So nothing is charged later. A period that is drawn once
+more is a further release of its rows, and is charged as one.
 """
 
 from __future__ import annotations

@@ -24,7 +24,8 @@ class Listed:
     """Nested levels of places: every place lies in one place of the level above.
 
     levels: The names of the levels, from the top down. rows: The code of every leaf on every level. Leaves of one place
-    are neighbours, on every level, so that a place is a slice of leaves. codes: The codes of the places of every level.
+    are consecutive, on every level, so that a place is a slice of leaves. codes: The codes of the places of every
+    level.
     """
 
     levels: tuple[str, ...]

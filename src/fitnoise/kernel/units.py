@@ -155,8 +155,8 @@ class PrivacyUnit:
             publisher promises it, and fitnoise does not check it on the data. A unit with more records is protected
             less.
         neighbours: The change of one unit that must stay hidden.
-        id: The column that identifies the unit of a record. With an `id` fitnoise enforces `max_records`: it chooses
-            that many records of each unit, among the unit's own records (:mod:`fitnoise.kernel.counting.persons`).
+        id: The column that identifies the unit of a record. With an `id` fitnoise enforces `max_records`: it chooses at
+            most that many records of each unit, among the unit's own records (:mod:`fitnoise.kernel.counting.persons`).
         once_per: Attributes of the domain, such as the month. At most one record of a unit lies in each of their joint
             cells. This and the following rules are promised or enforced as `max_records` is.
         per_value: The largest number of records of a unit in each cell of an attribute: {"month": 3}.

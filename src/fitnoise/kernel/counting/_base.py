@@ -120,8 +120,8 @@ class Counter(abc.ABC):
           them, or of the merged records where amounts are added up. One more unit, with any number of records, adds to
           every margin the contribution of at most g records, the same records for all margins.
         * With a bound in shares (`None`), all counts are in parts of a record. One more unit, with any number of
-          records, adds equal parts for each of its records inside, each to one cell of every margin. These parts are at
-          most PARTS in each margin.
+          records, adds equal parts for each of its records inside, each to one cell of every margin. The sum of these
+          parts is at most PARTS in each margin.
         * Nothing stays open or locked between calls, which may come in any order and repeatedly.
     """
 

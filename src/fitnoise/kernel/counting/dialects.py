@@ -93,7 +93,7 @@ class Dialect:
     Templates, {c} a column, {x} an expression, {v} a number, {h} bytes and {u} characters in hexadecimal:
 
     text: A column of texts, to be compared byte by byte. code: The text to compare it with. letters: A text.
-    truth: 1, 0 or NULL. whole: An integer of 64 bits. double, decimal: A column as a double; NULL for a missing one.
+    truth: 1, 0 or NULL. whole: An integer of 64 bits. double, decimal: A column as a double; NULL without a double.
     nothing: The condition that a column of decimals holds no number. constant: A double. count: The number of records,
     as 64 bits.
     added: The exact sum of any number of integers of 64 bits. An engine whose sum has 64 bits uses a longer type.

@@ -146,9 +146,9 @@ _HANDED = 2**24
 """The bytes of cells passed on at a time, as far as pieces of 2,048 records allow."""
 
 _WIDE = 64
-"""The number of columns up to which 131,072 records are handed over at a time.
+"""The largest number of columns that the engine hands over as a stream.
 
-This takes a third of the time of frames; more columns would take too much memory.
+A stream takes a third of the time of frames; more columns would take too much memory.
 """
 
 _PARTS = {Part.YEAR: "year", Part.QUARTER: "quarter", Part.MONTH: "month", Part.WEEKDAY: "isodow"}
@@ -604,7 +604,7 @@ def _dates_of_type(described: str, read: Read) -> list[tuple[str | None, str | N
 
 
 def _derived(read: Read, column: str, kind: str) -> str:
-    """Return SQL for the part read off a column: NULL for absent values, infinite for dates without such a number.
+    """Return SQL for the part read off a column: NULL for absent values, infinite where there is no such number.
 
     For a time, the day is that in which it lies. The engine itself would round nanoseconds to microseconds first.
     """

@@ -1,10 +1,10 @@
 """The choice of the counted records of a person, where there is a bound. Part of the trust kernel.
 
-**Purpose.** A person has one id, and the bound limits the counted records of an id. Ids are texts and integers,
-compared byte by byte in UTF-8, an integer by its decimal text. An empty text is not an id, as in a CSV file. A text of
-more than 1,024 bytes is not an id, because not every engine compares it to its end. A truth value is not an id. A
-number with a point is not an id, even 1.0, because it is written in many ways. A record without an id is outside, as
-one with a value outside the domain is.
+**Purpose.** The records with one id are those of one person, and the bound limits their counted number. Ids are texts
+and integers, compared byte by byte in UTF-8, an integer by its decimal text. An empty text is not an id, as in a CSV
+file. A text of more than 1,024 bytes is not an id, because not every engine compares it to its end. A truth value is
+not an id. A number with a point is not an id, even 1.0, because it is written in many ways. A record without an id is
+outside, as one with a value outside the domain is.
 
 **Statement: the rule.** The rule considers the records of a person that are inside the domain, over the cells of *all*
 its attributes c₁, c₂, …, counted from 1:
@@ -37,10 +37,10 @@ other record, no order of rows, no collation or engine, and not on the requested
 interchangeable: the choice among them makes no difference.
 
 With one cap at most, one more record adds at most one counted record, and then pushes out at most one. That is the
-record of its own joint cell, whose place it takes, or the last of the first g. With more caps, a fixed attribute or a
-separation, one more record may change all. Where amounts are added up, one more record may change the amount of one.
-That is one record removed and another added in the joint cell of everything else, so at most one counted record is
-replaced.
+record of its own joint cell, whose place or an earlier one it takes, or the last of the first g. With more caps, a
+fixed attribute or a separation, one more record may change all. Where amounts are added up, one more record may change
+the amount of one. That is one record removed and another added in the joint cell of everything else, so at most one
+counted record is replaced.
 
 The digest is no secret and needs to be none; it only favours no cell.
 """

@@ -250,7 +250,7 @@ def engine(memory_limit: str | None = None) -> Iterator[duckdb.DuckDBPyConnectio
 
 
 def _sqlstate(error: Exception) -> str:
-    """Return the SQLSTATE code of an error of a database or Spark; empty if it has no code."""
+    """Return the SQLSTATE code of an error of a database or Spark; another text, or none, if it has no code."""
     with contextlib.suppress(Exception):  # Spark asks a process that may be gone
         told = error.getSqlState() if hasattr(error, "getSqlState") else getattr(error, "orig", None)
         return str(getattr(told, "sqlstate", told))

@@ -431,12 +431,12 @@ def _key(d: Dialect, fields: Mapping[str, Field], field: Field) -> str:
 def _first(
     d: Dialect, relation: str, fields: Mapping[str, Field], person: Person, *, drop: bool, whole: bool = False
 ) -> tuple[str, str]:
-    """Return SQL for records, and the condition that the first of each person among those inside meet (`persons`).
+    """Return SQL for records, and the condition of those that count or are reported (`persons`).
 
-    All other records meet the condition. The columns k0, k1, … are the cells of all fields. Records are put in order by
-    cells, and not by the values read. Column p is the id, and turn a position in line. whole: True to add the number of
-    the person's records that are inside. Where shares are counted there is no line. Column share is then the count of a
-    record: 1 for a record outside.
+    Of the records inside, the first of each person meet it. Records outside meet it if they are reported. The columns
+    k0, k1, … are the cells of all fields. Records are put in order by cells, and not by the values read. Column p is
+    the id, and turn a position in line. whole: True to add the number of the person's records that are inside. Where
+    shares are counted there is no line. Column share is then the count of a record: 1 for a record outside.
     """
     whole = whole or person.most is None
     codings = {a: fields[a].coding for a in person.merge}
@@ -500,7 +500,7 @@ def merged(
         codings: The codings of these amounts.
         names: The columns of cells, by attribute.
         whose: The columns that distinguish records of one person from those of others.
-        good: A column, 1 for these records.
+        good: One of the columns in `whose`.
         held: Further columns to return.
         added: The template of a sum, from a dialect.
         whole: The template of a sum that is cut.

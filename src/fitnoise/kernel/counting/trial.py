@@ -322,7 +322,7 @@ def refuse_unless_coded(
 
 
 def refuse_unless_dated(fetch: Fetch, d: Dialect, what: str, read: Read, *, timed: bool) -> None:
-    """Raise DataError if an engine reads another part off known dates than is declared (`dates`).
+    """Raise DataError if an engine reads other numbers off known dates than is declared (`dates`).
 
     Args:
         fetch: The function that runs a statement in the session that will count.
