@@ -1374,7 +1374,7 @@ def test_ceilings_are_of_one_amount(without_noise):
         pd.DataFrame({"n": [1, 3], "pay": [2, 12], "hours": [3, 1]}),
     )
     assert release.total(["pay", "hours"]).value == pytest.approx(15)
-    with refused("workload.ceiling-needs-one-sum"):
+    with refused("release.ceiling-of-product"):
         release.total(["pay", "hours"], ceiling=3)
     with refused("release.ceiling-without-amount"):
         release.total("n", ceiling=3)
