@@ -6,7 +6,7 @@ from fitnoise.kernel.losses import Loss
 
 
 def loss(rho, *, profile=None, epsilon=None):
-    """What is charged: by cell where there is a profile, pure where there is an ε; both say ρ themselves."""
+    """Return the loss of a charge: by cell with a profile, pure with an ε. Both state ρ themselves."""
     if epsilon is not None:
         return Loss.of_epsilon(epsilon, by_cell=False)
     if profile is not None:

@@ -58,7 +58,7 @@ are marked `no_cover`: tracing takes as long as the test, and others take the sa
 
 
 def trace(config, *, on):
-    """Have what runs from here on traced, or not: whatever is traced takes several times as long, also pytest."""
+    """Trace the code from here on, or stop tracing; traced code, pytest too, takes several times as long."""
     if controller := getattr(config.pluginmanager.getplugin("_cov"), "cov_controller", None):
         (controller.resume if on else controller.pause)()
 
@@ -161,7 +161,7 @@ def one_engine(one_duckdb, in_pieces, monkeypatch):
 
 @pytest.fixture
 def counted_once(monkeypatch):
-    """What is released many times is counted for the first of them: the noise is what such tests look at."""
+    """Count each set of margins once for tests that release it many times, because they examine the noise alone."""
     known, count = {}, duck.DuckCounter.count
 
     def counted(self, margins, progress=None):
@@ -183,7 +183,7 @@ def hardly_searched():
 
 @pytest.fixture(scope="session")
 def right():
-    """Of which engines known records were counted as declared, and how."""
+    """Return the set of engines, with the ways of counting, that counted known records as declared."""
     return set()
 
 

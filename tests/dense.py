@@ -1,4 +1,4 @@
-"""The same objects written out as dense matrices, by code that shares nothing with sectors. Small domains only."""
+"""Decompositions as dense matrices, by code that shares nothing with sectors. Small domains only."""
 
 import math
 from dataclasses import dataclass, replace
@@ -43,7 +43,10 @@ def table_matrix(table, domain):
 
 
 def counting_for(table, domain):
-    """What a record in each cell of the domain counts for, (cells,): of amounts whose range goes by class, its step."""
+    """Return the weight of a record in each cell of the domain, (cells,).
+
+    It is the step of the class for amounts whose range depends on a class, and otherwise 1.
+    """
     out = np.ones(domain.shape)
     for a in table.summed:
         if getattr(domain[a], "by", None) is not None:
@@ -54,7 +57,7 @@ def counting_for(table, domain):
 
 
 def merging(domain, attribute, level):
-    """Which cells of an attribute make up each cell of one of its levels, or of itself: 0/1, by the codes of leaves."""
+    """Return the 0/1 matrix with the cells of an attribute in each cell of one of its levels, or of itself."""
     if level == attribute:
         return np.eye(domain[attribute].size, dtype=np.int64)
     cells = [domain[level].cell(leaf) for leaf in domain[attribute].values]
@@ -164,7 +167,7 @@ def split(plan, answers):
 
 
 def layouts(d):
-    """Where every table of a decomposition sits."""
+    """Return the layout of every table of a decomposition."""
     return [d.layout(t) for t in range(sum(len(g.tables) for g in d.tables))]
 
 
@@ -203,8 +206,11 @@ def rebuilt_tables(plan, answers):
 
 
 def rebuilt_releases(plan, answers):
-    """Tables of many releases by name, (count, shape…), from the noisy answers of each group, (count, k): every answer
-    is rebuilt alone and counted as often as it was given, which the first releases, rebuilt as they are, confirm."""
+    """Return the tables of many releases by name, (count, shape…), from the noisy answers of each group, (count, k).
+
+    The function rebuilds each answer alone and multiplies it by its value. The first releases, rebuilt directly,
+    confirm the result.
+    """
     silent = [np.zeros(a.shape[1], dtype=np.int64) for a in answers]
     made = dict.fromkeys(plan.publication.workload.tables.names, 0)
     for g, given in enumerate(answers):
@@ -299,7 +305,7 @@ def moment(d, p, pairs=None):
 
 
 def dense_bound(plan, evidence, terms):
-    """What evidence proves about a plan's tables, from matrices over all cells and all published numbers."""
+    """Return the bound that evidence proves for a plan, from matrices over all cells and all published numbers."""
     d = plan.decomposition
     p, c = terms.factor * evidence.cells / evidence.cells.sum(), workload_variances(plan.publication.workload)
     if terms.relative is not None:

@@ -1,4 +1,4 @@
-"""Designs and plans made by hand."""
+"""Designs and plans that the tests construct directly."""
 
 import itertools
 from dataclasses import replace
@@ -21,13 +21,13 @@ from fitnoise.planning.plan import Plan
 
 
 def over(sizes, *cells):
-    """So many values of exchangeable attributes a0, a1, …, and of structured ones: o, or o0, o1, …"""
+    """Return cells of exchangeable attributes a0, a1, … and of structured ones, o or o0, o1, …, of given sizes."""
     names = ["o"] if len(cells) == 1 else [f"o{i}" for i in range(len(cells))]
     return Cells(tuple((f"a{i}", n) for i, n in enumerate(sizes)), tuple(zip(names, cells, strict=True)))
 
 
 def between(cells, **steps):
-    """The same attributes, of which some of the structured ones are amounts, with so many steps from knot to knot."""
+    """Return the cells with some structured attributes as amounts, with the given steps from knot to knot."""
     return replace(cells, steps=tuple(steps.items()))
 
 
@@ -66,8 +66,15 @@ def of_products(cells, factors, *groups):
 
 
 def of_trees(cells, levels, above, classes, *asked):
-    """A design of trees: levels by position, the place above each place and classes from the first level on, and as
-    (attributes, multiple, k by class and level, {level: scales by class}) what is measured."""
+    """Return a design of trees.
+
+    Args:
+        cells: Cells of all attributes.
+        levels: Levels, by position.
+        above: Place above each place, from the first level on.
+        classes: Class of each place, from the first level on.
+        asked: Measured trees, as (attributes, multiple, k by class and level, {level: scales by class}).
+    """
     own = [
         MeasuredTree(a, m, tuple(map(np.array, k)), {x: np.array(s, float) for x, s in at.items()})
         for a, m, k, at in asked
@@ -95,9 +102,9 @@ def ranked(domain, query):
 
 
 def domain_of(design):
-    """The domain of a question; for tables one with their attributes, the last of them first, and one more.
+    """Return the domain of a question, or for tables one with their attributes in reverse order and one more.
 
-    An amount has a value for every step, and one for each cell beside its knots.
+    An amount has a value for every step, and one for each cell without a knot.
     """
     if isinstance(design, Answer):
         return design.domain
@@ -106,7 +113,7 @@ def domain_of(design):
 
 @cache
 def _shown(attributes, steps):
-    """Made once: it is asked for at every table of every law."""
+    """Return the domain of the attributes. The cache computes it once for all tables and laws."""
     sizes = {a: n + sum(dict(steps).get(a, ())) - len(dict(steps).get(a, ())) for a, n in attributes}
     return fn.Domain({name: fn.Ordered(1, sizes[name]) for name in reversed(sizes)} | {"unused": fn.Ordered(0, 0)})
 
@@ -117,7 +124,7 @@ def steps_of(design):
 
 
 def cells_beside(design, names, place):
-    """In which joint cells of some attributes a record may be said to lie: of an amount at the knots beside it."""
+    """Return the joint cells that may hold a record: for an amount between knots, those of both knots."""
     parts = []
     for a, code in zip(names, place, strict=True):
         pieces = steps_of(design).get(a, ())

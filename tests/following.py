@@ -1,4 +1,4 @@
-"""Doing what a page of the documentation tells, and seeing that it shows what is said. Needs nothing but Python."""
+"""Follow a page of the documentation, and compare its results with the page. It needs only Python."""
 
 import contextlib
 import io
@@ -6,7 +6,7 @@ import re
 
 
 def follow(page, folder, run):
-    """Do what a page tells: write its files, run its commands and its Python; and see what they show.
+    """Follow a page: write its files, run its commands and its Python, and compare their output.
 
     In what is shown, … stands for anything, and for any lines where it stands alone. Return the names that its Python
     defines.
@@ -31,7 +31,7 @@ def follow(page, folder, run):
 
 
 def as_shown(lines):
-    """What fits lines that are shown."""
+    """Return the pattern that matches the output shown on a page."""
     whole = re.escape(lines).replace("…\\\n", "…\n")
     whole = re.sub(r"^…\n", "(?:.*\\n)*", whole, flags=re.MULTILINE)
     return re.compile(whole.replace("…", ".*"))

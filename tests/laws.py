@@ -268,9 +268,9 @@ class AtEnds(Counter):
 
 
 def in_moments(found, steps, codes):
-    """Counts by the step of amounts as a counter tells them: 1 − j at the first knot and J_s at each other one.
+    """Return counts by the step of amounts as a counter has them: 1 − j at the first knot and J_s at each other one.
 
-    codes: of which steps there are counts, in order; after them the cells beside.
+    codes: Steps that have counts, in order; the cells without a knot come after them.
     """
     for margin, a in [(m, a) for m in found for a in m if a in steps]:
         axis, own = margin.index(a), np.moveaxis(found[margin], margin.index(a), 0)
@@ -283,14 +283,14 @@ def in_moments(found, steps, codes):
 
 
 def counts_of(design, table):
-    """What is counted for a design of records by their values, and by the steps of their amounts."""
+    """Return the counts for a design, from records by their values and by the steps of their amounts."""
     steps = steps_of(design)
     found = HistogramCounter(table, domain_of(design)).count(list(design.margins()))
     return in_moments(found, steps, {a: range(sum(pieces) + 1) for a, pieces in steps.items()})
 
 
 def counter_of_counts(counts, domain):
-    """Counts of all cells of a domain; of amounts of their ends, which arrays do not tell the product."""
+    """Return a counter of all cells of a domain. For amounts it has the ends, which arrays do not give the product."""
     return (AtEnds if domain.steps else HistogramCounter)(counts, domain)
 
 
@@ -301,7 +301,7 @@ def measured(plan, counts, door):
 
 
 def by_command(*command):
-    """What the command line does, whatever its exit code."""
+    """Run the command line with any exit code."""
     with contextlib.suppress(SystemExit):
         main(command)
 
@@ -313,7 +313,7 @@ def released(plan, data, **more):
 
 
 def answered(plan, number=0):
-    """A release of any answers, that nobody measured."""
+    """Return a release with arbitrary answers, without a measurement."""
     outputs = [min(number, m.outputs - 1) for m in plan.finite]
     return fn.Release(plan, [np.full(n, number) for p in plan.groups for n in p.strategy.lengths], outputs=outputs)
 
@@ -329,7 +329,7 @@ def hardly_searched():
 
 
 def planned_quickly(workload, **more):
-    """A plan for pure noise that was hardly searched for: for what holds of any, in a fraction of the time."""
+    """Return a plan for pure noise after a short search, for laws that hold for any plan."""
     with hardly_searched():
         return fn.plan(workload, privacy="pure", **more)
 
@@ -373,7 +373,9 @@ def check_mechanism(plan, rng):
             )
         moved = moved ** (2 // power)
         place = int(np.flatnonzero(merge[:, cell])[0])
-        if isinstance(plan.strategy, (ProductStrategy, TreeStrategy)):  # of which every record counts as the dearest
+        if isinstance(
+            plan.strategy, (ProductStrategy, TreeStrategy)
+        ):  # their loss counts every record as the costliest
             assert moved <= one_record
         else:
             assert moved == profile[place % plan.decomposition.cells] <= one_record
@@ -400,7 +402,7 @@ def check_mechanism(plan, rng):
     expected, size = f @ h, np.sqrt((f @ f) * (h @ h))
     assert reconstruct.covariance(plan, *combos) == pytest.approx(expected, abs=1e-5 * size)
 
-    # what is biased stands beside the unbiased numbers, and is said to be
+    # biased numbers come in addition to the unbiased ones, and are declared as biased
     biased = plan.only.mechanism.biased(plan.only, noisy.answers[0])
     says = plan.only.mechanism.words(plan.only)
     assert plan.only.mechanism.unbiased == (biased is None) == (says == UNBIASED) == ("biased" not in says.split())
@@ -419,7 +421,7 @@ def check_part(part):
 
 
 def check_answer(part):
-    """Of a question: it costs what it says and no more than was asked; how often it is right, from every chance."""
+    """Check a question: its stated cost, which is at most the requested one, and its hit rate from all outputs."""
     assert part.exact_epsilon == part.design.loss(part.publication.adjacency).epsilon <= part.query.epsilon
     again = type(part).read(part.publication, part.query, json.loads(json.dumps(part.document())))
     assert (again.document(), again.summary) == (part.document(), part.summary)
@@ -438,7 +440,7 @@ def check_answer(part):
 
 
 def check_ranks(part):
-    """By ranks: for every database of as many records as was declared, or fewer, the margin holds."""
+    """Check that the margin of ranks holds for every database of at most the declared number of records."""
     mechanism, told = part.mechanism, part.summary
     assert (told.hit_rate, told.mae, told.rmse, told.moe, told.leakage) == (None,) * 5
     for x in itertools.product(range(part.query.people + 1), repeat=mechanism.graph.n):
@@ -492,7 +494,7 @@ def check_headings(report):
 
 
 def check_plain(given):
-    """What JSON says as it is: no scalars of NumPy, no fractions, nothing infinite."""
+    """Check that a document has only plain JSON values: no scalars of NumPy, no fractions, nothing infinite."""
     assert type(given) in (bool, int, float, str, list, dict, type(None))
     assert not isinstance(given, float) or math.isfinite(given)
     for inner in given.values() if isinstance(given, dict) else given if isinstance(given, list) else ():
@@ -504,7 +506,7 @@ def as_read(given):
 
 
 def in_order(words, line):
-    """Whether a line has all words, one after the other."""
+    """Return True if a line has all words, one after the other."""
     at = 0
     for word in words:
         at = line.find(word, at)
@@ -517,20 +519,20 @@ def in_order(words, line):
 # --- designs ------------------------------------------------------------------------------------------------------
 
 DATABASES = 250
-"""Of more tables than that, those of one cell and some others are looked at."""
+"""Largest number of databases that a law enumerates; of more it takes those in one cell and some others."""
 
 
 def check_design(design, adjacency, rng, *, exact=True):
-    """What is lost is the most that neighbours differ by in units of the noise, and the protocol is kept to.
+    """Check the loss, which is the largest difference of neighbours in units of the noise, and the protocol.
 
-    exact: whether what is lost is also no more than that, where noise is added; it is rounded up for many scales.
+    exact: True if the loss of added noise is also at most that difference; for many scales it is rounded up.
     """
     domain = domain_of(design)
     check_loss(design, adjacency, rng, exact=exact)
     table = databases(design, adjacency, rng)[-1]
     answers, door = replayed(design, adjacency, table)
 
-    # what is counted is enough, and all of it is looked at
+    # the counts are sufficient, and the design reads all of them
     counts = counts_of(design, table)
     for held in (counts, {m: counts[m] for m in maximal(counts)}):
         watched = Watched(Tally(held))
@@ -549,13 +551,13 @@ def check_design(design, adjacency, rng, *, exact=True):
             assert [y.dtype for y in found] == [y.dtype for y in small]
             assert all(same(y, in_ring(z, y.dtype)) for y, z in zip(found, truth, strict=True))
 
-    # anew: the same integers, and nothing of what was computed of them
+    # the copy: the same integers, without the values computed from them
     fresh = poisoned(design).afresh(adjacency)
     assert same(fresh, design)
     assert fresh.loss(adjacency) == design.loss(adjacency)
     assert same(replayed(fresh, adjacency, table)[0], answers)
 
-    # for no other domain, and told without floats
+    # for no other domain, and serialised without floats
     steps, more = steps_of(design), {} if isinstance(design, Answer) else dict(design.over.structured)
     sizes = {a: x.size for a, x in domain.items()} | more
     design.check(sizes, steps)
@@ -594,9 +596,9 @@ def check_loss(design, adjacency, rng, *, exact=False):
 
 
 def apart_in(design, pattern, more):
-    """Whether the records that there are more, (count, cells), keep to a pattern.
+    """Return True for each row of additional records, (count, cells), that keeps to a pattern.
 
-    What is not an attribute of the design's domain tells any two apart.
+    Attributes outside the design's domain distinguish any two records.
     """
     domain = domain_of(design)
     cells = np.maximum(more, 0).reshape(-1, *domain.shape)
@@ -618,7 +620,7 @@ def apart_in(design, pattern, more):
 
 
 def check_noise(design, adjacency, loss, tables, near, runs, *, exact):
-    """Of noise that is added: what is lost, and what is lost by cell, is the largest distance of the answers."""
+    """Check for added noise that the loss, and the loss by cell, is the largest distance of the answers."""
     kinds, scales, sizes = zip(*runs[0][1].asked, strict=True)
     assert [len(y) for y in runs[0][0]] == list(design.lengths)
     assert np.array_equal(np.repeat(scales, sizes), np.repeat(design.scales, design.portions))
@@ -636,7 +638,10 @@ def check_noise(design, adjacency, loss, tables, near, runs, *, exact):
 
 
 def check_moves(design, adjacency, tables, near, runs, stated, *, exact):
-    """stated: the power of distances, what is paid, and by cell of some axes: of |s|/t, or of half the square."""
+    """Check stated costs against the distances of answers.
+
+    stated: the power of the distance (1 for |s|/t, 2 for half its square), the cost, some axes, and the cost by cell.
+    """
     power, whole, axes, paid = stated
     _, scales, sizes = zip(*runs[0][1].asked, strict=True)
     rates = [1 / Fraction(s) if power == 1 else 1 / (2 * Fraction(s) ** 2) for s in scales]
@@ -648,14 +653,14 @@ def check_moves(design, adjacency, tables, near, runs, stated, *, exact):
     slack = Fraction(len(set(scales)) > linear.EXACT_SCALES, 2**80)
 
     def is_paid(paid, moves):
-        """Whether what is paid is at least what was moved by, and no more than that."""
+        """Return True if a cost is at least every move, and if exact at most the largest."""
         most = Fraction(int(max(moves)), unit)
         return most <= paid and (not exact or paid <= most * (1 + slack))
 
     assert is_paid(whole, moved)
     if not adjacency.by_cell:
         return
-    # all records in one cell pay its own part, and others no more than the dearest of theirs
+    # records in one cell cost the part of that cell, and others at most their costliest part
     names = list(domain_of(design))
     places = np.array(list(np.ndindex(*domain_of(design).shape)))[:, [names.index(a) for a, _ in axes]]
     shape, along = [n for _, n in axes], [a for a, _ in axes]
@@ -670,7 +675,7 @@ def check_moves(design, adjacency, tables, near, runs, stated, *, exact):
 
 
 def index_in(shape, place):
-    """Which joint cell it is, in C order."""
+    """Return the index of the joint cell, in C order."""
     return int(np.ravel_multi_index(place, shape)) if shape else 0
 
 
@@ -690,7 +695,10 @@ def databases(design, adjacency, rng):
 
 
 def replayed(design, adjacency, table, seed=None, records=2**40):
-    """The noisy answers with replayed chance, and the door: what it gave was added, or is the answer."""
+    """Return noisy answers from a replayed noise source, and this source.
+
+    The function checks that each draw was added, or is the answer.
+    """
     counts = counts_of(design, table)
     before = {m: x.copy() for m, x in counts.items()}
     exact, door = design.exact(Tally(counts), adjacency, records), Replay(seed)
@@ -720,14 +728,14 @@ class Watched:
 
 
 def root(square):
-    """Of a square of a fraction."""
+    """Return the exact root of the square of a fraction."""
     found = Fraction(math.isqrt(square.numerator), math.isqrt(square.denominator))
     assert found**2 == square
     return found
 
 
 def same(one, other):
-    """Whether two values are equal through and through: with the types of arrays, and of what dataclasses hold."""
+    """Return True if two values are equal in all parts, including the types of arrays and of fields."""
     if isinstance(one, np.ndarray):
         return one.dtype == other.dtype and one.shape == other.shape and bool((one == other).all())
     if type(one) is not type(other):
@@ -780,7 +788,7 @@ def in_cells(records):
 
 
 def counted(domain, cells, margins):
-    """By the definition: the records whose attributes used are all inside, one margin after the other."""
+    """Count by the definition, margin by margin, the records whose used attributes are all inside the domain."""
     used = sorted({a for m in margins for a in m})
     inside = np.all([cells[a] >= 0 for a in used], axis=0) if used else np.ones(len(next(iter(cells.values()))), bool)
     out = {}
@@ -801,16 +809,17 @@ def leaks_nothing(error):
     assert "nothing was" in str(error).lower()
     assert SECRET not in "".join(traceback.format_exception(error))
     assert error.__cause__ is None
-    assert error.__context__ is None  # stronger than a context that is suppressed: nobody who walks the chain finds it
+    assert error.__context__ is None  # a suppressed context would still be in the chain of errors
 
 
 def check_counter(source, records, folder, *, alone=None):
-    """The counts are those of the records in their cells, as declared; what is outside is dropped or told, as asked.
+    """Check that counts are those of the records in their declared cells.
 
-    Attributes alone, all unless some are named, and all together: a record that is dropped is in no table.
+    The policy drops or reports values outside the domain. The check takes attributes alone (`alone`, or all), and all
+    together. A dropped record is in no table.
     """
     cells = in_cells(records)
-    domain = fn.Domain({a: records.domain[a] for a in cells})  # what drops records is read, whatever is asked for
+    domain = fn.Domain({a: records.domain[a] for a in cells})  # attributes that drop records are always read
     data = source.make(replace(records, domain=domain), folder)
     everything = tuple(cells)
     for policy in (DROP, REFUSE):
@@ -843,12 +852,12 @@ def check_counter(source, records, folder, *, alone=None):
 
 
 def check_document(document, read, write, *, left=(), alone=False):
-    """What is read back is the same; whatever is altered, dropped or added is refused, or is said again.
+    """Check that a document reads back unchanged, and that each alteration is refused or written again.
 
-    One leaf of every kind, its place in lists left out, is altered in several ways. So nothing in a document is
-    ignored, nothing is taken for something else, and what is damaged is an error of ours.
+    One leaf of every kind, without regard to its place in lists, is altered in several ways. So nothing in a document
+    is ignored or mistaken for something else, and damage raises an error of fitnoise.
 
-    left: leaves that are left to others to check. alone: whether only this document is right where it stands.
+    left: Leaves that other checks cover. alone: True if only this document is correct in its place.
     """
     told = copy.deepcopy(document)
     assert same_json(write(read(told)), document)
@@ -889,7 +898,7 @@ def places(document, path=()):
 
 
 def others(leaf):
-    """What may stand there instead: another value, another type of the same look, nothing."""
+    """Return other values for a leaf: another value, another type of the same look, nothing."""
     kinds = {
         bool: lambda x: [not x, int(x)],
         int: lambda x: [x + 1, 2 * x + 3, -x - 1, str(x), float(x), True],
@@ -900,7 +909,7 @@ def others(leaf):
 
 
 def put(document, path, value, *, drop=False):
-    """The document with another value at a place, or with none there; what lies beside it is shared."""
+    """The document with another value at a place, or with none there; all other parts are shared."""
     out = here = copy.copy(document)
     for step in path[:-1]:
         here[step] = here = copy.copy(here[step])

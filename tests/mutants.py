@@ -76,8 +76,10 @@ TESTS = {
     "designs/lazy": "finite_lazy finite_mechanisms designs",
     "designs/graphs": "finite_graphs finite_queries designs",
 }
-"""The files of the kernel, each with the tests that it is tried against: quick ones, on its subject, as what lives runs
-through all that reach its function."""
+"""The files of the kernel, each with quick tests on its subject.
+
+A mutant that lives runs through all tests that reach its function.
+"""
 
 SETTINGS = """
 [tool.mutmut]
@@ -97,7 +99,7 @@ on_dependency_change = "ignore"
 """
 
 DEAD = ("killed", "segfault")
-"""What mutmut calls what did not pass the tests; what ran out of time may have, on a slower day."""
+"""The words of mutmut for a mutant that fails the tests. One that runs out of time may pass on a slower machine."""
 
 
 def main(asked: argparse.Namespace) -> int:
@@ -116,7 +118,7 @@ def main(asked: argparse.Namespace) -> int:
 
 
 def explained() -> re.Pattern[str]:
-    """What lives for a reason: the lines of the list, in which … stands for anything."""
+    """Return the pattern of mutants that may live: the lines of the list, in which … stands for anything."""
     lines = (line for line in LISTED.read_text("utf-8").splitlines() if line.startswith("- `"))
     return re.compile("|".join(re.escape(line.removeprefix("- ")).replace("…", ".*") for line in lines))
 
@@ -148,7 +150,7 @@ def tried(name: str, options: list[str]) -> tuple[list[str], list[str]]:
 
 
 def undecorated(source: str) -> str:
-    """The same, with `f = property(f)` and the like after functions: mutmut leaves out those with decorators."""
+    """Return the source with `f = property(f)` and the like after functions; mutmut skips those with decorators."""
     lines = source.splitlines()
     functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
     for node in sorted(functions, key=lambda n: n.lineno, reverse=True):
@@ -167,7 +169,7 @@ class Kept(PytestRunner):  # type: ignore[misc, unused-ignore]
 
     session: pytest.Session | None = None
     seconds = math.inf
-    """Of tests, for each mutant."""
+    """Limit on the time of the tests of each mutant."""
 
     def warm_up(self) -> None:
         """The session is warm."""
@@ -276,7 +278,7 @@ def change(old: str, new: str) -> str:
 
 
 def parted(one: list[str], other: list[str]) -> tuple[list[str], list[str], list[str], list[str]]:
-    """How two lists begin alike, what differs in each, and how they end alike."""
+    """Return the common start of two lists, the different middle of each, and their common end."""
     shorter = min(len(one), len(other))
     n = next((i for i in range(shorter) if one[i] != other[i]), shorter)
     m = next((i for i in range(shorter - n) if one[-1 - i] != other[-1 - i]), shorter - n)

@@ -42,7 +42,7 @@ ODD = [json.dumps(x) for x in (
     [], {}, [[]], [{}], DEEP,
     [0] * 10**5, ["a"] * 1000, [[0] * 300] * 300, {"": 0}, {"by": "age", "values": []},
 )]  # fmt: skip
-"""What may stand in a document instead of what stands there, as JSON: altered further, each is altered alone."""
+"""Values, as JSON, that replace those of a document. Further alterations change each of them alone."""
 
 
 def json_text(text, rng):
@@ -261,9 +261,9 @@ def read_ledger(file):
 
 
 def outcome(read, path):
-    """What reading came to, maybe an error of ours; its seconds of processor time, and the most megabytes it added.
+    """Return the outcome of reading, its seconds of processor time, and the most megabytes that it added.
 
-    Whatever else is raised is passed on.
+    The outcome may be an error of fitnoise. Other errors are passed on.
     """
     forget_peak()
     start, held = time.process_time(), peak_memory()

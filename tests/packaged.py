@@ -1,9 +1,9 @@
 """The wheel and the source distribution, installed into environments of their own: `make package`, `make pythons`.
 
-The wheel is built from the source distribution, so that what is missing there is missed. In a fresh environment with
-the pinned dependencies alone the demo is run and a tutorial followed, the size of it all is measured, and what an
-extra is for is done with that extra alone beside it. With `--tutorials` all tutorials and pages of `howto/` are
-followed, each timed, with what they say is to be installed and nothing else.
+The wheel is built from the source distribution, so that a file missing there is noticed. A fresh environment has only
+the pinned dependencies. It runs the demo, follows a tutorial, and its size is measured. Each extra is used with that
+extra alone in addition. `--tutorials` follows and times all tutorials and pages of `howto/`, with only the packages
+that they name.
 """
 
 import os
@@ -26,7 +26,7 @@ IN_A_BROWSER = "in_the_studio"
 """Followed by tests/test_studio_browser.py."""
 
 MOST_MB = 400
-"""Of an environment with nothing but what is needed, without pip and what Python compiles."""
+"""Largest size of an environment with only what is needed, without pip and compiled Python files."""
 
 FOLLOW = "--follow"
 """A page, in this environment."""
@@ -50,7 +50,7 @@ EXTRAS = {
     "sealed": ["fitnoise keys my.key"],
     "studio": ["python -c 'import fitnoise.interfaces.studio.serve'"],
 }
-"""What each is for, done with it. That of `gpu` is two gigabytes: `make test` has it."""
+"""Commands that use each extra. The extra `gpu` has two gigabytes; `make test` covers it."""
 
 PEOPLE = (
     "import sqlite3; db = sqlite3.connect('people.db'); db.execute('CREATE TABLE people (sex TEXT)'); "
@@ -109,7 +109,7 @@ def running(place):
 
 
 def followed(page, place, folder):
-    """Do there what a page tells, its Python too; how many seconds it takes."""
+    """Follow a page in an environment, its Python too, and return the seconds that it takes."""
     folder.mkdir(exist_ok=True)
     begun = time.monotonic()
     done(place / "bin" / "python", __file__, FOLLOW, page, cwd=folder, env=around(place))
@@ -126,7 +126,7 @@ def tried(place, folder):
 
 
 def beside(base, place, *more):
-    """An environment with more beside what is in the base, which it leaves as it is."""
+    """Return an environment with packages in addition to those of the base, which stays unchanged."""
     done(base / "bin" / "python", "-m", "venv", "--without-pip", place)
     site, own = (next((p / "lib").glob("python3.*/site-packages")) for p in (base, place))
     (own / "base.pth").write_text(f"{site}\n", encoding="utf-8")
@@ -156,7 +156,7 @@ def tutorials(wheel, folder):
 
 
 def alone(extra, base, folder):
-    """An environment with one extra beside the base, in which what it is for is done."""
+    """Make an environment with one extra in addition to the base, and run the commands of the extra."""
     place = folder / extra
     env = beside(base, place / "env", f"fitnoise[{extra}]")
     (place / "spec.toml").write_text(SPEC.format(TABLE), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""How much memory a process has taken at most: for tests and benchmarks that promise a limit."""
+"""The peak memory of a process, for tests and benchmarks that state a limit."""
 
 import contextlib
 import re
@@ -8,10 +8,10 @@ from pathlib import Path
 
 
 def peak_memory() -> float:
-    """Megabytes this program has held at once, at most.
+    """Return the largest number of megabytes that this program has held at once.
 
-    On Linux the kernel's figure for this program's own memory. What `getrusage` tells instead survives the start of a
-    program, so that a process started by a large one would tell the memory of its parent.
+    On Linux it is the kernel's figure for this program. The figure of `getrusage` survives the start of a program: a
+    process started by a large one would report the memory of its parent.
     """
     status = Path("/proc/self/status")
     if status.exists():
@@ -20,6 +20,6 @@ def peak_memory() -> float:
 
 
 def forget_peak() -> None:
-    """Let the next `peak_memory` tell the most since now, where the kernel can: otherwise it is since the start."""
+    """Let the next `peak_memory` report the peak since now. If the kernel cannot, it is the peak since the start."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")

@@ -15,6 +15,6 @@ high = 3
 attributes = ["area"]
 margin = 4
 """
-"""What a specification says of them, with a first table."""
+"""The part of a specification with the attributes and a first table."""
 
 DATA = "area,age\n" + "n,1\n" * 40 + "s,3\n" * 20

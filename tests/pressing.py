@@ -1,8 +1,8 @@
-"""Doing in a browser what a page of the documentation tells; and its pictures, which show what there is now.
+"""Follow a page of the documentation in a browser, and check that its pictures are current.
 
-A step is a line of a list, in words that this reads: Open, Write … into, Choose … in, Tick, Press, See; with "Under"
-the part of a page that has such a heading. A picture is of what is shown where it stands in the text. With it is kept
-what could be read on it: where that is not so any more, the picture is out of date.
+A step is a line of a list that starts with one of these words: Open, Write, Choose, Tick, Press, See. "Under" limits
+a step to the part of a page with such a heading. A picture shows the browser at its place in the text. The file of a
+picture also holds the text on it. If the page shows other text, the picture is out of date.
 """
 
 import io
@@ -30,7 +30,7 @@ SEEN = """height => [...document.querySelectorAll('h1, h2, h3, a, p, label, lege
 
 
 def steps(page):
-    """What a page tells to do, in its order; and that nothing of it is passed over."""
+    """Return the steps of a page in their order, and check that no step is passed over."""
     found = list(STEP.finditer(page))
     told = re.findall(r"^(?:\* (?:Under|Open|Write|Choose|Tick|Press|See)\b|!\[).*", page, re.MULTILINE)
     assert len(told) == len(found), {*told} - {x[0].splitlines()[0] for x in found}
@@ -63,7 +63,7 @@ def press(page, step):
 
 
 def readable(page):
-    """What can be read on a picture of a page, but for numbers: some are of noise, and some of this machine."""
+    """Return the text on a picture of a page without numbers, which depend on noise or on the machine."""
     return re.sub(r"\s+", " ", re.sub(NUMBERS, "#", " | ".join(page.evaluate(SEEN, SIZE["height"]))))
 
 
@@ -77,7 +77,7 @@ def settled(page):
 
 
 def picture(page):
-    """What a page shows, as a small file that says what could be read on it."""
+    """Return a picture of a page as a small file that includes the text on it."""
     shot = Image.open(io.BytesIO(page.screenshot(animations="disabled", caret="hide")))
     told = PngImagePlugin.PngInfo()
     told.add_itxt(READ, readable(page), zip=True)
@@ -87,13 +87,13 @@ def picture(page):
 
 
 def read(picture):
-    """What could be read on a picture."""
+    """Return the text that the file of a picture holds."""
     with Image.open(picture) as found:
         return found.text[READ]
 
 
 def pressed(page, browser_page, at):
-    """Do all that a page tells; at: what is done at a picture, with its name."""
+    """Do all steps of a page; at: function to call at each picture, with its name."""
     browser_page.set_viewport_size(SIZE)
     for step in steps(page):
         if step["picture"]:

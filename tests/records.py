@@ -33,7 +33,7 @@ TEXT = "str" if pd.__version__ >= "3" else "string[python]"  # what pandas makes
 
 DECIMAL = "decimal"
 KINDS = {"string": str, "bool": bool, "double": float, "float": float, DECIMAL: Decimal}
-"""What Python calls the values of a type; those not named are whole numbers."""
+"""Python's type for the values of a type of columns; other types have whole numbers."""
 
 
 @dataclass(frozen=True)
@@ -249,7 +249,11 @@ def database(table, schema="main"):
 
 
 def numbers_and_texts(sample, value):
-    """Columns are of texts without spaces at their end, or of numbers in double precision; a whole one has no point."""
+    """Return a value as text or as a number in double precision; whole numbers become integers.
+
+    Raises:
+        ValueError: The files of the format cannot hold the value.
+    """
     if sample.kind == "string":
         value = "" if value is None else value
         if not isinstance(value, str):
@@ -399,7 +403,7 @@ def histogram(shape=lambda counts: counts):
 def frame_of(domain, cells, values=None):
     """Records in these cells (one row of positions each; of amounts at their ends), as a pandas frame.
 
-    values: for each attribute those of its cells; others, such as those beside them, have what `held` says.
+    values: for each attribute the values of its cells; `held` gives those of other attributes and cells.
     """
     columns = {}
     for i, a in enumerate(domain):

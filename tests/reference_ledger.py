@@ -1,4 +1,4 @@
-"""What a ledger says after any sequence of caps and charges: Fractions and dictionaries, no file, none of its code."""
+"""A reference for a ledger after any caps and charges: Fractions and dictionaries, no file, none of its code."""
 
 import itertools
 import json
@@ -17,7 +17,7 @@ def up(x):
 
 
 def at(axes, values, cell):
-    """Where values are in C order over axes (key, size): the one of a cell, {key: position}."""
+    """Return the value of a cell, {key: position}, from values in C order over axes (key, size)."""
     place = 0
     for key, size in axes:
         place = place * size + cell[key]
@@ -33,9 +33,9 @@ def dearest(tables):
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one release: ρ, where axes are None; ρ in each of their joint cells. Of what is pure, ε beside it.
+    """The cost of one release: ρ if axes are None, and otherwise ρ in each of their joint cells; for pure noise also ε.
 
-    mu: μ², and how much of it there is at most for each ρ; None where it is not known.
+    mu: μ² and its largest amount for each ρ; None if it is not known.
     """
 
     costs: tuple
@@ -53,7 +53,7 @@ class Cost:
 
     @property
     def mu_squared(self):
-        """As it is stated, or as ε implies it."""
+        """The stated μ², or the one that ε implies."""
         if self.mu is None:
             return None if self.epsilon is None else up(pure_mu_squared(self.epsilon))
         return up(self.mu[0])
@@ -69,7 +69,7 @@ class Cost:
         return words | {"profile": {"axes": [list(axis) for axis in axes], "values": [int(x / STEP) for x in values]}}
 
     def times(self, k):
-        """Of so many changes, one after the other."""
+        """Return the cost of k changes, one after the other."""
         epsilon, mu = self.epsilon and k * self.epsilon, self.mu and (k**2 * up(self.mu[0]), self.mu[1])
         rho = k**2 * self.rho
         return Cost((rho if epsilon is None else min(rho, up(epsilon**2 / 2)),), None, epsilon, mu)
@@ -79,10 +79,11 @@ NOTHING = Cost((Fraction(0),), None, Fraction(0), (Fraction(0), 2 * HALF_PI))
 
 
 def changes(known, of, declared, stated):
-    """How many changes of one unit make any of another's, in data declared for a third; None where no number does.
+    """Return the number of changes of one unit that make any change of another, or None if no number does.
 
-    A key is read by hand: a name, at most how many records, in a pattern or not, and whether a record is replaced. Of
-    units of one name as many records are in the data as anyone said, who declared them or stated a price.
+    The data are declared for a third unit. The function parses keys itself: a name, the largest number of records, a
+    pattern or none, and the neighbours. The data have as many records of a unit as any declaration or stated price of
+    its name gives.
     """
     mine, theirs, own = (json.loads(account.key) for account in (known, of, declared))
     said = [json.loads(account.key) for account in stated]
@@ -108,7 +109,7 @@ class Charge:
     also: dict
 
     def under(self, account):
-        """What it costs another unit: as it was stated, or the least bound; None where nothing bounds it."""
+        """Return the cost for another unit: the stated one, or the least bound; None if nothing bounds it."""
         stated = {self.account: self.cost, **self.also}
         if account in stated:
             return stated[account]
@@ -123,9 +124,9 @@ class Charge:
 
 
 class Reference:
-    """Caps and charges of every account, and what they come to.
+    """Caps and charges of every account, and their totals.
 
-    lines: all that was written: what the entries of a ledger say of themselves, but for times and digests.
+    lines: Contents of the entries of a ledger, without times and digests.
     """
 
     def __init__(self):
@@ -155,24 +156,24 @@ class Reference:
         return kind
 
     def quote(self, account, cost, beside=(), also=()):
-        """What a charge would do to its account, and whether it fits all accounts of the name."""
+        """Return the effect of a charge on its account; it fits if it fits all accounts of the name."""
         asked = Charge(account, cost, None, self._places(account, beside), dict(also))
         own, *others = (self.under(a, asked) for a in dict.fromkeys([account, *self.accounts(account)]))
         more = [x["more"] for x in (own, *others) if x["more"] is not None]
         return own | {"fits": own["fits"] and all(x["fits"] for x in others), "more": min(more, default=None)}
 
     def balance(self, account):
-        """What has been spent."""
+        """Return the balance of an account: a quote for a charge of nothing."""
         return self.under(account, Charge(account, NOTHING, None, (), {}))
 
     def under(self, account, asked):
-        """What a charge would do to an account of the same name."""
+        """Return the effect of a charge on an account of the same name."""
         before = [c for c in self.charges if c.account.source == account.source]
         price = asked.under(account)
         with_it = next(group for group in self.groups([*before, asked]) if asked in group)
 
         def counted(way):
-            """What is spent, by how much it would grow, and by how much without anything on the same records."""
+            """Return the amount spent, its increase, and its increase without other charges on the same records."""
             spent = self.spent(before, account, way)
             rest, together = (self.spent(x, account, way) for x in ([c for c in with_it if c is not asked], with_it))
             return spent, None if None in (rest, together) else together - rest, self.spent([asked], account, way)
@@ -232,7 +233,7 @@ class Reference:
         return "ledger.account-beside-cap" if account not in known and any(a in self.caps for a in known) else None
 
     def unopened(self, account):
-        """Whether it is not there, and nothing bounds what was charged under its name."""
+        """Return True if the account does not exist, and nothing bounds the charges under its name."""
         return account not in self.accounts(account) and self.balance(account)["spent"] is None
 
     def together(self, account):
@@ -264,13 +265,13 @@ class Reference:
 
     @staticmethod
     def rho_of(costs):
-        """Alone a charge costs its ρ; several on the same records what their dearest joint cell costs, or the sum."""
+        """Return ρ of charges: of their costliest joint cell for several on the same records, or the sum."""
         cells = len(costs) > 1 and all(c.table for c in costs)
         return dearest([c.table for c in costs]) if cells else sum(c.rho for c in costs)
 
     @staticmethod
     def epsilon_of(costs):
-        """Where all are pure, the sum."""
+        """Return the sum of ε if all charges are pure."""
         return None if any(c.epsilon is None for c in costs) else sum(c.epsilon for c in costs)
 
     @classmethod

@@ -223,7 +223,7 @@ def test_as_many_laws_are_told_as_may_be(monkeypatch):
 
 
 def test_where_there_are_more_laws_than_may_be_no_cell_is_left_out(monkeypatch):
-    """Of 17 or 18 cells none is below another, where 17 are told: one above all, and not 17 of 18."""
+    """No cell is below another. Of 17 cells, 17 laws are kept; of 18, one law above all, and not 17."""
     monkeypatch.setattr(margins, "MOST_LAWS", 16 * 17)
     for cells, told in ((17, 17), (18, 1)):
         rows = np.array([[40 - k, k] for k in range(1, cells + 1)]).T
@@ -322,7 +322,7 @@ def test_what_says_only_rho_has_no_curve(plans, tmp_path):
 
 
 def test_what_is_on_the_same_records_is_added_up_by_cell(plans, tmp_path):
-    """What is free costs nothing more, in the curve as in ρ; beside a pure plan too, and apart it does cost."""
+    """A free plan adds no cost to the curve and to ρ, also with a pure plan; on other records it does."""
     dear = fn.plan(fn.Workload(DOMAIN, [fn.table(recode={"sex": {"f": ["f"]}}, margin=4)]))
     free = fn.free(fn.Workload(DOMAIN, [fn.table(recode={"sex": {"m": ["m"]}}, margin=9)]), dear)
     with Ledger(tmp_path / "ledger.db") as ledger:

@@ -636,7 +636,7 @@ def test_every_record_between_the_knots_is_below_the_laws(steps, rows):
 
 
 def test_between_two_knots_no_delta_is_above_that_of_the_dearer_one(rng):
-    """Of discrete noise itself, not of what bounds it: at many ε, for numbers that rise, fall and pass 0."""
+    """The law holds for discrete noise itself, not only for its bound: many ε, numbers that rise, fall and pass 0."""
     for _ in range(150):
         low, rise, most = rng.integers(-6, 9, 3), rng.integers(-4, 5, 3), int(rng.integers(2, 5))
         every = [np.abs(low + j * rise) for j in range(most + 1)]
@@ -792,7 +792,7 @@ def test_several_amounts_share_what_they_cost(amounts, cost):
 
 
 def test_too_many_amounts_are_told_of_a_way_out_that_they_have():
-    """Of an amount nothing is shown value by value, which is the way out of all others."""
+    """No table shows an amount value by value, so the advice for other attributes does not apply."""
     domain = fn.Domain({f"p{i}": fn.Amount(0, 10) for i in range(15)})
     tables = [fn.table(sum=name, margin=5) for name in domain]
     with refused("workload.too-many-joint-cells"):
@@ -952,7 +952,7 @@ def with_ceilings():
 
 
 def at_every_step(neighbours):
-    """Of these amounts, every record that is in one database and not in the other, or has another in its place."""
+    """Return for these amounts each record in only one of two neighbouring databases, with its replacement."""
     records = [(z, w, j) for z in (0, 1) for w in range(3) for j in range(11)]
     if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
         return [([r], []) for r in records]

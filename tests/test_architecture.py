@@ -16,7 +16,7 @@ ROOMS = [
 """From the ground floor up; a room may import only rooms named before it, and itself."""
 
 MEASURING = {"kernel.counting", "kernel.noise", "kernel.measure", "kernel.series"}
-"""What sees records, or draws."""
+"""Modules that see records, or draw noise."""
 
 FORBIDDEN = {
     "planning": {"kernel.ledger", *MEASURING},  # a plan is made without data
@@ -88,7 +88,7 @@ ALLOWED = {
     ("reading.expressions", "warnings.catch_warnings"): "Python's parser warns of a text; a lock keeps threads apart",
     ("reading.expressions", "warnings.simplefilter"): "within the same lock, and put back",
 }
-"""What is there of these, and why it harms nobody. The list may only shrink."""
+"""Allowed uses of these, each with the reason that makes it safe. The list may only shrink."""
 
 BY_POSITION = 7
 """Most arguments of a call that are not named."""
@@ -106,7 +106,7 @@ FILES = {name_of(p): p for p in sorted(SOURCE.rglob("*.py")) if name_of(p) not i
 
 @cache
 def nodes(path):
-    """Of what is written in a file."""
+    """Return all nodes of the syntax tree of a file."""
     return list(ast.walk(ast.parse(path.read_text())))
 
 
@@ -143,7 +143,7 @@ def under(name, room):
 
 
 def broken(name, used):
-    """Whether a law forbids this import."""
+    """Return True if a law forbids this import."""
     floor, other = name.split(".")[0], used.split(".")[0]
     if other not in ROOMS or ROOMS.index(other) > ROOMS.index(floor):
         return True

@@ -179,7 +179,7 @@ def test_kinds_are_said_in_words(hint, words):
 
 
 def test_only_texts_and_numbers_are_shown():
-    """What is given in a wrong place may be data."""
+    """A value given in a wrong place may be data."""
     plain = {None: "None", True: "True", "x": "'x'", 1.5: "1.5", Fraction(1, 3): "Fraction(1, 3)"}
     assert {x: shown(x) for x in plain} == plain
     assert shown("x" * 100) == "'" + "x" * 39 + "…"
@@ -264,7 +264,7 @@ MADE = {
     "new_keys": (fn.new_keys, {"file": "nowhere/key"}),
     "compare": (fn.compare, {"workload": workload()}),
 }
-"""What public functions make before anything is planned, each with what it needs."""
+"""Public functions that make things before planning, each with the arguments that it needs."""
 
 EXTRA = {
     "Publication": "unit source delta gap cap budget title objective cell_budgets beside free privacy finite small "

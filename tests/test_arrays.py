@@ -1,4 +1,4 @@
-"""What several rooms do with arrays."""
+"""Operations on arrays that several packages use."""
 
 import numpy as np
 import pytest

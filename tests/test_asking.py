@@ -1,4 +1,4 @@
-"""What readers form of a release: counts by names, their errors, ratios, and intervals that hold."""
+"""Numbers that readers compute from a release: counts by names, their errors, ratios, and intervals that hold."""
 
 import itertools
 import math
@@ -391,7 +391,7 @@ def test_sums_of_tables_are_refused_what_estimates_are():
 
 
 def test_which_sums_of_tables_are_counts_is_known():
-    """Of all signs and of what is no count a ratio may be negative."""
+    """A ratio may be negative if its sums have mixed signs or are not counts."""
     release = answered(zoo_plan("amounts"))
     of_counts = {"sex by age prefix": np.eye(2, 4), "sex by pay mean": np.ones((2, 2))}
     assert release.estimate(of_counts).estimates._counts

@@ -254,7 +254,7 @@ def test_your_own_strategy_beside_the_optimum():
 
 
 def test_plans_are_compared_in_the_refined_order():
-    """Of equal cost the one whose other records pay less comes first, whatever order cells are in."""
+    """If two plans cost the same, the one that costs other records less comes first, in any order of cells."""
     blocks = np.kron(np.eye(2), gallery.prefix(8))  # the second half may be twice as far off, and could pay half
     workload = fn.matrix_workload(blocks, variances=np.repeat([1.0, 2.0], 8))
     usual, refined = fn.plan(workload), fn.plan(workload, refine=True)

@@ -90,14 +90,14 @@ def workloads(draw, varying=True):
 
 
 def values_by_prefix(count, n):
-    """Of every ordered pair of attributes the first by value, and the second cumulative: two views of each."""
+    """Return tables of every ordered pair of attributes, the first by value and the second cumulative."""
     domain = attributes(count, n)
     pairs = itertools.permutations(domain, 2)
     return fn.Workload(domain, [fn.table(a, prefix=b, variance=1, name=f"{a} by {b}") for a, b in pairs])
 
 
 def possible(make, workload):
-    """What is made of a workload; None where queries do not tell values apart."""
+    """Return what `make` returns for a workload, or None if its queries do not distinguish values."""
     with contextlib.suppress(WorkloadError):
         return make(workload)
     with refused("workload.product-groups-dependent"):
@@ -430,7 +430,7 @@ def test_places_of_different_numbers_are_structured_cells(always, rng):
 
 
 def test_too_many_places_of_different_numbers_are_refused_with_a_way_out():
-    """What is told can be done: a group of tables for each level."""
+    """The advice works: a group of tables for each level."""
     rows = [(f"s{i}", f"c{i}.{j}") for i in range(45) for j in range(25 + i)]
     domain = fn.Domain(geo=fn.Hierarchy(["state", "county"], rows), age=fn.Ordered(0, 19))
     tables = [[fn.table(level, prefix="age", variance=4)] for level in ("state", "county")]
@@ -519,7 +519,7 @@ def test_where_product_form_loses_much_some_are_planned_together(monkeypatch):
 
 
 def test_pure_noise_is_still_looked_for_where_it_was():
-    """Of 1,200 joint cells, which two groups of each attribute make four of."""
+    """The domain has 1,200 joint cells, and two groups of each attribute make four cells."""
     groups = {x: {"lo": range(1, n // 2 + 1), "hi": range(n // 2 + 1, n + 1)} for x, n in (("a", 40), ("b", 30))}
     domain = fn.Domain(a=fn.Ordered(1, 40), b=fn.Ordered(1, 30))
     tables = [fn.table(recode={x: g}, variance=2, name=x) for x, g in groups.items()]
@@ -534,7 +534,7 @@ def test_small_tables_are_planned_together_as_before():
 
 
 WIDE = fn.Domain(o=fn.Ordered(1, 200), u=fn.Ordered(1, 200), x=fn.Ordered(1, 3000))
-"""Of two of its attributes 40,000 joint cells."""
+"""A domain with 40,000 joint cells of two attributes."""
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ ASSUMED = {
 
 @pytest.mark.parametrize("name", ASSUMED)
 def test_what_must_hold_between_the_draws_is_said_wherever_promises_are(name, tmp_path):
-    """Of every unit, also of a record; in English and German; of plans that are released at once nothing is said."""
+    """Reports state it for every unit, also a record, in both languages, and not for plans released at once."""
     unit, assumed = ASSUMED[name]
     said = f"{assumed}: promised, not checked"
     made = plan(unit=unit)
@@ -314,7 +314,7 @@ def test_changes_averages_and_seasons_are_released_when_their_periods_are_and_ne
 
 @pytest.mark.parametrize("shown", [[], [fn.table("month", margin=99)]], ids=["alone", "beside totals"])
 def test_a_series_of_nothing_but_changes_is_refused(shown):
-    """What is known of a period is never revised, and of changes alone nothing is known of the first."""
+    """Estimates of a period are never revised, and changes alone do not determine the first period."""
     tables = [*shown, fn.table("region", change="month", margin=30)]
     with refused("plan.period-not-determined"):
         fn.plan(fn.Workload(DOMAIN, tables), unit=UNIT, series="month")

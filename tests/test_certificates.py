@@ -49,7 +49,7 @@ GOALS = ("targets", "budgets", "total error", "hybrid")
 
 
 def reached(plan, terms, cost, profile):
-    """What a plan's integers reach of what the terms ask, for the cost of the worst pair of neighbours."""
+    """Return the value of the terms at a plan's integers, for the cost of the worst pair of neighbours."""
     d = plan.decomposition
     if terms.relative is not None:
         cost = max(x / r for x, r in zip(profile, terms.relative, strict=True))

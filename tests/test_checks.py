@@ -1,4 +1,4 @@
-"""What counts as a number or a name, wherever one is asked for."""
+"""The values that count as a number or a name, for all functions that take one."""
 
 import json
 import math
@@ -32,7 +32,7 @@ def test_reals_are_whole_numbers_and_floats():
 
 
 def test_plain_numbers_are_those_that_documents_hold():
-    """What is kept as it was given must be one, or writing it would fail long after."""
+    """A value that is stored unchanged must be plain, or writing it would fail much later."""
     assert all(is_plain(x) for x in (0, -3, 0.5, math.nan))
     assert not any(is_plain(x) for x in [*NEITHER, np.int64(5), np.float32(0.5)])
     for wrong in (np.int64(5), np.float32(0.5)):

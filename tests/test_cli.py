@@ -1000,7 +1000,7 @@ def test_progress_on_a_terminal_shows_the_stage_as_it_is(monkeypatch):
     ],
 )
 def test_every_locale_is_served(here, environment, sign):
-    """What a stream cannot show is spelled out; JSON is ASCII everywhere."""
+    """Signs that a stream cannot show are spelled out; JSON is ASCII everywhere."""
     spec = SPEC.replace("domain.area", 'domain."area"').replace('"area"', '"Région 東"')
     (here / "spec.toml").write_text(spec, encoding="utf-8")
     done = process("plan", "spec.toml", check=0, **environment)

@@ -142,7 +142,7 @@ def test_long_chains_are_exact_and_wide_ones_bounded_in_time() -> None:
 
 
 def test_what_many_share_is_maximised_out_after_what_is_their_own() -> None:
-    """Of 10^12 joint cells, and the shared key comes first by name."""
+    """There are 10^12 joint cells, and the shared key comes first by name."""
     rng = np.random.default_rng(7)
     tables = [rng.integers(0, 2**30, (10, 10)).tolist() for _ in range(11)]
     star = [Profile((("a", 10), (f"b{i}", 10)), tuple(x for row in t for x in row)) for i, t in enumerate(tables)]

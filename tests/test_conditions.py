@@ -59,7 +59,7 @@ ASKED = {
     "from": (NUMBERS, {"at_least": 2**53 - 1}),
     "above, below, far": (NUMBERS, {"above": 1e-320, "below": 9.2e18}),
 }
-"""What a column may hold, and a condition on it."""
+"""Values that a column may hold, and a condition on it."""
 
 FOLDERS = ["a text", "an empty text", "digits, of numbers", "any truth", "codes", "from, below"]
 """Those that are asked of names of folders: a name is read as a number, or not, whatever the bounds."""

@@ -125,7 +125,7 @@ FOLDERS = [
     "texts that look like others", "empty text", "texts of whole numbers", "whole numbers", "truth", "clipped", "bins",
     "range, missing ones in cells", "texts, missing ones in cells", "range, absent ones dropped",
 ]  # fmt: skip
-"""What is asked of values in the names of folders, where there is one column."""
+"""Samples that are tried as values in names of folders, if there is one column."""
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.parquet"])
@@ -1193,7 +1193,7 @@ def test_nothing_stays_open_or_lies_about(kind, spoilt, tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("real_engine")
 def test_a_duckdb_file_with_a_log_is_read_as_it_stands_and_left_alone(tmp_path):
-    """What a crash leaves behind: records that are only in the write-ahead log."""
+    """A crash leaves records that are only in the write-ahead log."""
     path, copy = tmp_path / "x.duckdb", tmp_path / "y.duckdb"
     with duckdb.connect(path) as db:
         db.execute("SET wal_autocheckpoint = '1TB'")

@@ -1,4 +1,4 @@
-"""What holds what: against definitions by brute force, and on sets too large for it."""
+"""Margins that contain others: against definitions by brute force, and on sets too large for it."""
 
 import itertools
 import math

@@ -107,7 +107,7 @@ def test_a_wrong_margin_would_be_seen():
 
 
 def test_few_misses_are_counted_exactly():
-    """Of 4,000 at 99.9 %, 15 misses come by chance once in 50,000 times; a normal approximation would refuse them."""
+    """At 99.9 %, 4,000 trials have 15 misses once in 50,000 times; a normal approximation would refuse these."""
     inside = np.arange(4000)[:, None] >= np.array([0, 4, 15, 40])
     assert [as_often_as(inside[:, [i]], 0.999) for i in range(4)] == [True, True, True, False]
 

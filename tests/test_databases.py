@@ -42,7 +42,7 @@ DUCKDB = replace(
     stamped="CAST('{v}' AS TIMESTAMP)",
     finest=".999999",
 )
-"""Of an engine in this process that groups by sets, so that statements of servers can be run without one."""
+"""The dialect of an engine in this process that groups by sets. It runs statements of servers without a server."""
 
 
 def in_duckdb(setup=()):
@@ -874,7 +874,7 @@ def test_what_is_asked_of_a_table_and_not_answered_is_an_error(lite, monkeypatch
 @needs_postgresql
 @pytest.mark.parametrize("most", [4, 24])
 def test_large_tables_of_postgresql_are_read_in_pieces(post, monkeypatch, most):
-    """Of pages, of which some have no records left; others are read whole, and so is what a person has there."""
+    """Large tables are read by pages, some of them empty. Other tables, and records by an id, are read at once."""
     many = "SELECT i % 2, 'p' || i % 7, repeat('x', 500) FROM generate_series(1, 900) AS t(i)"
     url = post(
         "CREATE TABLE people (x INT, id TEXT, filling TEXT)", f"INSERT INTO people {many}",

@@ -1,4 +1,4 @@
-"""What is read off dates: by the calendar, alike wherever records are counted."""
+"""Values derived from dates by the calendar; all engines that count records agree."""
 
 import contextlib
 import datetime
@@ -559,7 +559,7 @@ def hold(source, columns, folder):
 
 
 def dated(made, columns, folder):
-    """What a source makes of columns of dates, times, texts and whole numbers."""
+    """Return the data that a source writes from columns of dates, times, texts and whole numbers."""
     kinds = {
         a: str(pa.array(v).type).replace("date32[day]", "date32").replace("int64", "int16") for a, v in columns.items()
     }

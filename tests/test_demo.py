@@ -30,7 +30,7 @@ def tell(arguments):
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
-    """What `fitnoise demo` prints, and where it wrote."""
+    """Return the output of `fitnoise demo`, and the folder that it wrote."""
     folder = tmp_path_factory.mktemp("demo") / "new" / "story"
     return (*tell(["demo", "-o", str(folder)]), folder)
 

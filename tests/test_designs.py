@@ -1,4 +1,4 @@
-"""What can be measured costs what it moves: one law for every design there is."""
+"""Every design costs the largest change of its answers: one law for all designs."""
 
 import copy
 import itertools

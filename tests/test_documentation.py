@@ -1,4 +1,4 @@
-"""What the documents show in Python runs, block after block."""
+"""The Python code of the documents runs, block after block."""
 
 import inspect
 import re

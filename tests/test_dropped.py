@@ -138,7 +138,7 @@ def test_above_the_share_nothing_is_counted_or_charged(tmp_path):
 
 
 def test_who_asks_for_no_table_is_told_and_stopped_as_others_are(tmp_path):
-    """Of whom records are left out is no table: the total is counted to tell how many are dropped."""
+    """A count of left-out persons is no table. The total is still counted, to report the number of dropped records."""
     asked, told = fn.FiniteQuery.left_out("beyond", people=100, epsilon=1), []
     data = people(30).assign(p=[str(i % 90) for i in range(100)])
     for most in (None, 0.3, 0.29):

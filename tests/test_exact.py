@@ -14,7 +14,7 @@ from refused import refused
 
 DIGITS = decimal.Context(prec=120)
 CERTAIN = Fraction(1, 10**100)
-"""What the oracle may err by, as a part."""
+"""Largest relative error of the oracle."""
 
 
 def exponential(x):

@@ -32,7 +32,7 @@ def constants(tau):
 
 
 def theorem(scales, shift, tau, epsilon):
-    """What the theorem allows: e^{Kb} δ_G(μ′, ε − 2Kb)."""
+    """Return the bound of the theorem: e^{Kb} δ_G(μ′, ε − 2Kb)."""
     _, b = constants(tau)
     mu = mpmath.sqrt(
         sum(mpmath.mpf(s) ** 2 / (mpmath.mpf(x) ** 2 - tau**2) for s, x in zip(shift, scales, strict=True))

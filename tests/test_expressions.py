@@ -1,4 +1,4 @@
-"""What is asked of releases in one line of text: the same as in Python, and nothing else."""
+"""Requests to releases in one line of text give the same as in Python, and nothing else."""
 
 from functools import cache
 

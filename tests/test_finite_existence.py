@@ -301,7 +301,7 @@ def test_changes_found_by_halving_are_those_of_the_secant():
 
 @pytest.mark.slow
 def test_all_small_graphs():
-    """Of the 995 connected graphs of 2 to 7 results 86 have it always, and 29 lose it and gain it again."""
+    """All 995 connected graphs with 2 to 7 results: 86 always have it, and 29 lose it and gain it again."""
     networkx = pytest.importorskip("networkx")
     found = {}
     for graph in networkx.graph_atlas_g():

@@ -93,7 +93,7 @@ def probabilities(mechanism):
 
 
 def at_least(x, ratio):
-    """Whether e^x ≥ ratio is proven, x ≥ 0."""
+    """Return True if e^x ≥ ratio is proven, for x ≥ 0."""
     return exp_bounds(x, 300)[0] >= ratio * 2**300
 
 

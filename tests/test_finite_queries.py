@@ -189,7 +189,7 @@ SWAPPED = Adjacency(REPLACE)
     ],
 )
 def test_what_a_graph_depends_on(query, domain, of, shape):
-    """What is not there adds nothing: so 0 is a value where a record can come or go, or fail to meet a condition."""
+    """An absent record adds nothing. So 0 is a value if a record can come or go, or fail a condition."""
     assert query.shape(domain, of) == shape
 
 

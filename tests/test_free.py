@@ -222,7 +222,7 @@ def test_without_the_charges_it_stands_beside_nothing_is_charged(case):
 
 
 def test_a_plan_that_was_left_out_is_noticed_by_the_ledger():
-    """What another has used is not free again: the ledger composes with all that its plans stand beside."""
+    """Budget that another plan has used is not free again: the ledger composes with all plans on the same records."""
     case = "two of different structure"
     plan, again = made(case), fn.free(homes(fn.table("sex", recode={"age": YOUNG}, margin=1)), bases(case))
     with Ledger(":memory:") as ledger:
@@ -519,7 +519,7 @@ def test_the_gap_asked_for_is_the_publications_or_ones_own(gap):
 
 
 def test_charges_without_profiles_are_refused():
-    """Of a plan for replace-one neighbours the ledger knows no cells, and of a charge by hand no plan."""
+    """The ledger has no cells for a plan with replace-one neighbours, and no plan for a manual charge."""
     plan = fn.plan(later().workload, unit=SWAP)
     with Ledger(":memory:") as ledger:
         counted(plan, ledger)
@@ -536,7 +536,7 @@ def test_charges_without_profiles_are_refused():
 
 
 def test_charges_whose_cells_are_not_kept_leave_nothing():
-    """Of a plan with too many cells the ledger keeps the dearest for all."""
+    """For a plan with too many cells the ledger stores the cost of the costliest for all."""
     flat = Charged(steps().hash, Profile.of([], [steps().exact_rho]))
     with refused("plan.nothing-free"):
         fn.free(later(), [flat])
@@ -565,7 +565,7 @@ def test_what_is_told_to_be_free_is(unit):
 
 
 def test_beside_others_nothing_is_told_of_one_plan_alone():
-    """What it leaves, those that it stands beside may have used."""
+    """Plans on the same records may have used the budget that it leaves."""
     case = next(case for case in CASES if room.left_beside(bases(case)[0]))
     plan = made(case)
     assert min(profile_of(plan).values) < max(profile_of(plan).values)

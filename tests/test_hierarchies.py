@@ -745,7 +745,7 @@ def test_levels_of_uneven_trees_against_dense_algebra(by_class, workload, seed):
 
 
 def proven_densely(plan):
-    """What the plan's dual weights prove of replaced records, by dense algebra over all cells of the domain.
+    """Return the bound from the plan's dual weights for replaced records, by dense algebra over all cells.
 
     The mean over two records drawn independently, their places from p; and over two of one place that differ in some
     attributes, and in all of these.

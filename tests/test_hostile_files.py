@@ -76,7 +76,7 @@ TYPES = {"texts": object, "few texts": object, "truth": bool, "whole": np.int64,
 
 
 def by_readers(path):
-    """What a file says to three readers, column by column."""
+    """Return the contents of a file from three readers, column by column."""
     with duckdb.connect() as connection:
         found = connection.execute(f"FROM read_parquet('{path}')").fetchnumpy()
     arrow, frame = arrow_parquet.read_table(path), polars.read_parquet(path)
@@ -85,7 +85,7 @@ def by_readers(path):
 
 
 def same(one, other):
-    """Whether values are the same, bit by bit where they are floats."""
+    """Return True if values are equal, floats bit by bit."""
     return [repr(x) for x in one] == [repr(x) for x in other]
 
 
@@ -382,7 +382,7 @@ def test_what_is_written_is_bounded_by_its_rows(tmp_path):
 
 
 def test_links_in_a_release_are_refused(tmp_path):
-    """What a link leads to may change after the release was verified."""
+    """The target of a link may change after the release was verified."""
     plan = fn.plan(fn.Workload(fn.Domain(a=fn.Categorical(["x", "y"])), [fn.table("a", margin=5)]))
     folder = answered(plan, 3).write(tmp_path / "release")
     assert all(c.holds for c in fn.verify(folder).checks if c.claim == FILES)

@@ -19,7 +19,7 @@ DEAR = {"duckdb", "numpy", "opendp", "pandas", "pydantic", "scipy"}
 
 
 def loaded(code):
-    """What a new interpreter has loaded after some code of one line."""
+    """Return the modules that a new interpreter has loaded after one line of code."""
     report = "; import json, sys; print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code + report], capture_output=True, text=True, check=True)
     return set(json.loads(done.stderr))

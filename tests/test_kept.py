@@ -316,7 +316,7 @@ def test_a_ledger_in_memory_keeps_no_answers_and_names_them(tmp_path, monkeypatc
 
 
 class Killed(BaseException):
-    """What ends a process in a test."""
+    """The exception that stands for the end of a process in a test."""
 
 
 def killed(*_):

@@ -74,7 +74,7 @@ def raw(path: Path) -> closing[sqlite3.Connection]:
 
 
 def tamper(path: Path, *statements: str) -> None:
-    """What someone with write access and a little knowledge does: no trace is left in the triggers."""
+    """Change a ledger as someone with write access and a little knowledge can, without a trace in the triggers."""
     with raw(path) as db:
         triggers = db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
         for name, _ in triggers:
@@ -308,7 +308,7 @@ def test_on_the_same_records_only_the_dearest_cell_is_paid() -> None:
 
 
 def test_whoever_is_protected_pays_for_every_release() -> None:
-    """What is stated of a unit, else the least bound from what is; by hand, in eighths."""
+    """A unit pays its stated cost, or else the least bound from stated costs; computed manually, in eighths."""
     with Ledger(":memory:") as ledger:
 
         def spent() -> list[Fraction | None]:
@@ -342,7 +342,7 @@ def test_a_larger_promise_of_the_same_unit_is_the_safe_one(own: Account, other: 
 
 
 def test_of_whom_an_id_counts_what_one_record_costs_says_nothing() -> None:
-    """Of her records many may be counted: only what another charge by her id costs bounds it, and no promise."""
+    """Many records of a person may count: only the cost of another charge by the id bounds it, and no promise."""
     by, swap, other = (
         Account("survey", PrivacyUnit("person", 1, relation, name))
         for name, relation in (("id", ADD), ("id", REPLACE), ("house", ADD))
@@ -548,7 +548,7 @@ def test_a_unit_beside_a_cap_is_opened_by_a_cap_of_its_own() -> None:
 
 
 def test_a_promise_about_other_cells_is_another_account_and_the_refusal_says_of_which() -> None:
-    """Of those of one sentence; where units differ, it says nothing of cells."""
+    """It names the cells for accounts with equal sentences; if units differ, it does not mention cells."""
     unit = PrivacyUnit("person", 3, once_per=["month", "ward"])
     cells = [(("month", m * 64), ("ward", w * 64)) for m, w in ("aa", "ba", "ab", "bb")]
     accounts = [Account("survey", unit, x) for x in cells]
@@ -1824,7 +1824,7 @@ FINE = Fraction(1, 2**20)
 
 
 def gaussian(rho: Fraction, *eighths: int) -> Loss:
-    """Of Gaussian noise on a fine lattice, by age where eighths are given."""
+    """Return the loss of Gaussian noise on a fine lattice, by age if eighths are given."""
     if not eighths:
         return Loss.concentrated(rho, FINE)
     return Loss.of_cells((("age", len(eighths)),), [Fraction(x, 8) for x in eighths], FINE)

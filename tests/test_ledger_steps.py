@@ -149,7 +149,7 @@ class Steps(RuleBasedStateMachine):
         by=handles, units=stated.filter(bool), costs=st.lists(profiles() | pure, min_size=4, max_size=4), place=places
     )
     def charge_every_unit(self, by, units, costs, place):
-        """What it costs the first is its own price; of the others it is stated. All are pure, or none."""
+        """Charge the first unit its own price, and state the prices of the others. All are pure, or none."""
         fit = [cost for cost in costs if (cost.epsilon is None) is (costs[0].epsilon is None)]
         own, *others = zip(units, fit, strict=False)
         self.spend(by, own[0], own[1], "anew", (), also=dict(others))
@@ -236,7 +236,7 @@ class Steps(RuleBasedStateMachine):
         return self.reference.balance(account)
 
     def beside(self, account, places):
-        """Of the last plans charged to the account; now and then the last asked for, charged or not, there or not."""
+        """Return some of the last plans charged to the account, and now and then one that may not exist."""
         charged = [c.plan for c in self.reference.own(account) if c.plan][-5:]
         return [charged[i % len(charged)] if i < 8 and charged else f"{self.plans:064x}" for i in places]
 
@@ -283,7 +283,7 @@ class Steps(RuleBasedStateMachine):
         return kind
 
     def promised(self, account):
-        """What the constitution says holds after every charge, of the reference itself."""
+        """Check that the rules of the constitution hold for the reference itself after every charge."""
         for known in self.reference.accounts(account):
             now = self.now(known)
             charges = [c.under(known) for c in self.reference.charges if c.account.source == known.source]

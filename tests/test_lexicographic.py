@@ -50,7 +50,7 @@ def recomputed(w, form, found):
 
 
 def check_levels(found):
-    """Of stages that end in a complete profile: they fall from its largest value to that of some cell."""
+    """Check the levels of a complete profile: they fall from its largest value to that of some cell."""
     assert found.complete
     n = len(found.levels)
     assert found.status == f"profile lexicographically least ({n} level{'s' if n > 1 else ''})"
@@ -390,7 +390,7 @@ def test_what_cannot_be_refined_is_refused(case):
 
 @pytest.mark.parametrize("name", ["seven structured cells", "prefix", "columns out of order", "identity and sum"])
 def test_under_cell_budgets_the_price_does_not_depend_on_the_start(name):
-    """What the cells of low budgets pay is then unique, so that the price, the dearest of all cells, is."""
+    """The cost of cells with low budgets is then unique, and so is the price, the cost of the costliest cell."""
     workload = zoo.WORKLOADS[name]()
     attribute = next(iter(workload.domain))
     shares = tuple(float(x) for x in 1 / (1 + np.arange(workload.domain[attribute].size)))

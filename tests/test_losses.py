@@ -280,7 +280,7 @@ def test_too_many_joint_cells_cost_what_the_dearest_do(monkeypatch):
 
 
 def test_the_coarsest_lattice_counts():
-    """Of one that is not known, only ρ is claimed."""
+    """For an unknown lattice, only ρ is claimed."""
     fine, finer = (Loss.concentrated(Fraction(1, 32), Fraction(1, 4**n)) for n in (5, 10))
     unknown, pure = Loss.of_cells((), [Fraction(1, 32)]), Loss.of_epsilon(Fraction(1, 4), by_cell=False)
     assert (fine + finer).precision == (finer + fine + pure).precision == fine.precision

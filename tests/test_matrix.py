@@ -372,7 +372,7 @@ def test_fixed_numbers_do_not_repeat_themselves():
 
 
 def evenly(counts):
-    """Of a chi-square test that all of these counts are of equally likely things."""
+    """Return the p-value of a chi-square test that all of these counts are equally likely."""
     return stats.chisquare(np.ravel(counts)).pvalue
 
 

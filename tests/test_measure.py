@@ -217,7 +217,7 @@ def test_a_charge_that_does_not_fit_draws_no_noise(plan, people):
 
 @pytest.mark.parametrize("cap", ["rho", "epsilon", "mu_squared"])
 def test_what_cannot_fit_is_refused_before_any_data_are_read(plan, people, cap, monkeypatch):
-    """Of whatever kind the cap is; and what is charged by others meanwhile is noticed all the same."""
+    """This holds for any kind of cap. Charges by others in the meantime are still noticed."""
     account, counter = plan.order.account, counter_of(plan, people)
     with Ledger(":memory:") as ledger:
         ledger.set_cap(account, **{cap: Fraction(1, 10**9)})
@@ -1056,7 +1056,7 @@ def small(unit=RECORD, source=PEOPLE, margin=5.0):
     ],
 )
 def test_no_other_name_passes_a_cap(unit, source, spent):
-    """Of a unit, a relation, a number of records or a source: nothing is charged but what fits."""
+    """Another name of a unit, relation, number of records or source does not pass: only charges that fit are made."""
     first, plan = small(), small(unit, source)
     cap = ceil_dyadic(first.exact_rho) if spent else Fraction(1, 10**6)
     with Ledger(":memory:") as ledger:

@@ -1,4 +1,4 @@
-"""What `fn.plan` promises beyond the laws of test_plans.py."""
+"""Guarantees of `fn.plan` beyond the laws of test_plans.py."""
 
 import json
 from fractions import Fraction

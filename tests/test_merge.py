@@ -125,7 +125,7 @@ def whole(rows, merge):
 
 
 def first(rows, most, pattern=ANY, merge=BOTH):
-    """What is counted of everybody, record by record."""
+    """Return the counted records of each person, record by record."""
     kept = {}
     for person, records in whole(rows, merge).items():
         told = [("".join(f"{c + 1}/" for c in cells) + person, cells) for cells in records]

@@ -577,7 +577,7 @@ def test_memory_beside_the_result_is_a_few_megabytes(law):
 
 DIGITS = decimal.Context(prec=120)
 CERTAIN = Fraction(1, 10**100)
-"""What the oracle may err by: it places a threshold among the values of 300 bits."""
+"""Largest error of the oracle, which places a threshold among the values of 300 bits."""
 
 
 def exponential(gamma):
@@ -594,7 +594,7 @@ def threshold(law, v, x, scale):
 
 
 def any_scale(rng):
-    """Of every size and every mantissa, with a taste for the edges."""
+    """Draw a scale of any size and mantissa, with more weight on the edges."""
     edges = [0.5, 27 / 32, math.nextafter(27 / 32, 1), 23 / 32, math.nextafter(23 / 32, 1), math.nextafter(1, 0)]
     mantissa = rng.choice([*edges, rng.uniform(0.5, 1)])
     exponent = rng.choice([int(rng.integers(-60, 56)), int(rng.integers(-3, 8)), 55, -1073])

@@ -22,7 +22,7 @@ from refused import refused
 from tolerances import EXACT, GAP
 
 CONIC = 1e-6
-"""What the conic solver's own tolerance leaves of an optimum."""
+"""Relative distance from the optimum that the tolerance of the conic solver leaves."""
 
 SWAP = fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)
 TOTALS = [Objective(Goal.TOTAL_ERROR, w) for w in ErrorWeights]
@@ -89,7 +89,7 @@ SMALL = ["marginals", "by value", "pivoted basis", "columns out of order", "attr
 
 
 def free_of_charge(name):
-    """Whether replace-one neighbours protect nothing the workload shows."""
+    """Return True if replace-one neighbours protect nothing that the workload shows."""
     return name in ("total", "one cell")
 
 

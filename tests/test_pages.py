@@ -48,7 +48,7 @@ RULE = fn.Bands(0.1, 0.3)
 
 
 class Page(HTMLParser):
-    """What is in a page; and that every element is closed in its place."""
+    """The contents of a page. It checks that every element is closed in its place."""
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
@@ -109,7 +109,7 @@ DOMAIN = fn.Domain(
 
 @cache
 def small():
-    """Of a few tables: by value, cumulated, in groups, alone, in all."""
+    """Return a release of a few tables: by value, cumulative, in groups, with margins by value, the total."""
     tables = [
         fn.table("area", "job", margin=4),
         fn.table("area", prefix="age", margin=9),
@@ -304,7 +304,7 @@ NOT_ON_PAGES = {"free_report", "bounds_section", "whom", "_price", "_GUESS", "ex
 
 
 def sentences_of_reports():
-    """Of the modules that say what a report says of its plan: all with values in braces, or of four words or more."""
+    """Return the sentences of the modules of reports: those with values in braces, or with four words or more."""
 
     def walk(node):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):

@@ -193,7 +193,7 @@ except fn.FitnoiseError as error:
 
 
 def together(tmp_path, *places):
-    """What processes say that release one plan at once."""
+    """Return the output of processes that release one plan at once."""
     (tmp_path / "plan.json").write_text(PLAN.to_json(), encoding="utf-8")
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     commands = [[sys.executable, "-c", TOGETHER, str(tmp_path), str(tmp_path / place)] for place in places]
@@ -222,7 +222,7 @@ def test_of_four_processes_with_one_directory_one_is_charged_and_the_others_are_
 
 @pytest.mark.slow
 def test_of_four_processes_with_four_directories_one_is_charged(tmp_path):
-    """What others say: another process is at work, or has charged it, or it was released before; or they copy it."""
+    """The others report another process, its charge or an earlier release, or they copy the release."""
     told = together(tmp_path, *"abcd")
     assert "released" in told
     assert spent(tmp_path) == ceil_dyadic(PLAN.exact_rho)

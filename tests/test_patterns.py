@@ -1,4 +1,4 @@
-"""What records of one unit may have in common: exact prices against all sets of records there are."""
+"""Patterns of the records of one unit: exact prices against all possible sets of records."""
 
 import itertools
 from collections import Counter
@@ -102,7 +102,7 @@ def test_of_too_many_pairs_an_upper_bound_is_charged(name, once, examined, monke
 
 @pytest.mark.parametrize("examined", ["one by one", "by sector", "roughly"])
 def test_months_apart_are_told_apart_however_many_pairs_there_are(examined, monkeypatch):
-    """Of a table by month alone C is 0 but for the total, which is shared by all months."""
+    """For a table by month alone, C is 0 except for the total, which all months share."""
     design = of_sectors(over((12, 3)), ([[1]], {(): ([[1]], 12)}), ([[1]], {(0,): ([[1]], 12)}))
     monkeypatch.setattr(sectors, "MAX_PRODUCTS", {"one by one": 8, "by sector": 2, "roughly": 1}[examined])
     assert design.profile() == (Fraction(1 + 132, 144),)
@@ -180,7 +180,7 @@ PATTERNS = [
 
 
 def keeps(records, pattern):
-    """Whether records, as cells by attribute, keep to a pattern: an independent reading of it."""
+    """Return True if records, as cells by attribute, keep to a pattern: an independent implementation."""
     for names, most in ((pattern.once_per, 1), *(((a,), n) for a, n in pattern.per_value)):
         if names and max(Counter(tuple(r[a] for a in names) for r in records).values()) > most:
             return False
@@ -517,7 +517,7 @@ def test_no_more_records_are_charged_than_have_place():
 
 
 def priced(domain, once, most, *tables):
-    """What a plan for single records costs a person, over g² times what it costs a record; and C over D."""
+    """Return the cost of a plan for a person over g² times its cost for a record; and C over D."""
     design = fn.plan(fn.Workload(domain, list(tables))).strategy
     dearest = max(design.profile())
     ratio = most**2 * dearest / design.unit_cost(Adjacency(person(most, once)))

@@ -116,7 +116,7 @@ def opened(source, data, most, pattern=ANY, *, drop=True):
 
 @pytest.fixture(scope="module")
 def held(tmp_path_factory):
-    """What a kind of source makes of records: written once for all bounds and patterns, and altered by none."""
+    """Return a function that writes records for a kind of source once; no bound or pattern changes them."""
 
     @cache
     def make(source, rows):
@@ -126,7 +126,7 @@ def held(tmp_path_factory):
 
 
 def first(rows, most, pattern=ANY):
-    """What is counted of everybody, record by record: an independent reading of the rule."""
+    """Return the counted records of each person, record by record: an independent implementation of the rule."""
     own = {}
     for *values, person, _ in rows:
         cells = tuple(DOMAIN[a].cell(v) for a, v in zip(DOMAIN, values, strict=True))
@@ -140,7 +140,7 @@ def first(rows, most, pattern=ANY):
 
 
 def in_pattern(line, pattern, domain=DOMAIN):
-    """What is left of the cells of a person's records, first to last."""
+    """Return the cells of a person's records that keep to the pattern, taken first to last."""
     at = list(domain).index
     line = [c for c in line if all(c[at(a)] == line[0][at(a)] for a in pattern.fixed)]
     once = [(pattern.once_per, 1)] if pattern.once_per else []
@@ -168,7 +168,7 @@ PATTERNS = [
 
 
 def by_source(sources, *bounds):
-    """Of every source and bound, but for those that are slow: of these the last."""
+    """Return each source with each bound; slow sources have only the last bound."""
     return [(s, *b) for s in sources for b in (bounds[-1:] if s in SLOW else bounds)]
 
 
@@ -303,7 +303,7 @@ def test_records_are_held_by_person_and_handed_over_in_pieces(monkeypatch):
 
 
 def keeps(kept, most, pattern):
-    """Whether records, as counts by sex, age and place, keep to the bound and the pattern: by what they are counted."""
+    """Return True if records, as counts by sex, age and place, keep to the bound and the pattern."""
     held = [dict(zip(EVERY, c, strict=True)) for c in np.argwhere(kept).tolist() for _ in range(kept[tuple(c)])]
     caps = [(pattern.once_per, 1)] if pattern.once_per else []
     caps += [((a,), n) for a, n in pattern.per_value]
@@ -321,7 +321,7 @@ def keeps(kept, most, pattern):
     ("source", "most", "pattern"), by_source(SOURCES, (1, ANY), (10**12, ANY), (3, PATTERNS[1]), (3, PATTERNS[-1]))
 )
 def test_every_source_tells_of_how_many_persons_records_are_left_out(source, most, pattern, held, untried):
-    """Of so many as have more records inside than are counted, each a function of her own: one more is one more."""
+    """It counts the persons with more records inside the domain than are counted; one more person adds one."""
     rows = people(25)
     rows = [(*x[:3], x[3] if i % 7 else None, 0) for i, x in enumerate(rows)] + [("x", 1, "a", "p7", 0)] * 30
     wanted = 0
@@ -378,7 +378,7 @@ def test_a_person_moves_at_most_so_many_records_and_nobody_else_s(source, most, 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_who_keeps_to_the_pattern_loses_nothing(pattern):
-    """Of all that three records of a person may be, those that keep to it are counted whole, and others in part."""
+    """Three records of a person that keep to the pattern are all counted, and other triples in part."""
     cells = [(sex, age, place) for sex in range(2) for age in (0, 2, 5) for place in range(3)]
     whole = 0
     for chosen in itertools.combinations_with_replacement(cells, 3):
@@ -399,7 +399,7 @@ def test_who_keeps_to_the_pattern_loses_nothing(pattern):
 @pytest.mark.no_cover
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_a_record_more_moves_as_many_records_of_its_person_as_others_pay_for(pattern):
-    """What other units pay for, such as a record, where the records of persons are bounded."""
+    """Other units, such as a record, pay for this number if the records of persons are bounded."""
     rng, dearest = np.random.default_rng(2), 0
     unit = fn.PrivacyUnit("person", 3, ADD, "person", *pattern)
     paid = DOMAIN.adjacency(DataSource(outside_domain=DROP), unit).of(fn.PrivacyUnit()).records
@@ -884,7 +884,7 @@ margin = 5.0
 
 
 def test_a_pattern_goes_from_a_specification_to_a_release_that_verifies(tmp_path):
-    """Of who is in every month, once as a woman, four records at most; and she pays for no more."""
+    """A person in every month, once as a woman, has at most four counted records, and pays for no more."""
     (tmp_path / "spec.toml").write_text(PANEL, encoding="utf-8")
     publication = fn.load_spec(tmp_path / "spec.toml")
     pattern = {"per_value": {"clinic": 2}, "separation": {"month": 3}, "fixed": ["sex"]}

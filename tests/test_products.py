@@ -1,4 +1,4 @@
-"""What is measured axis by axis costs what its columns say: exactly, however large its integers."""
+"""Measurements axis by axis cost exactly the amount from their columns, for integers of any size."""
 
 import itertools
 import math
@@ -129,7 +129,7 @@ def test_of_two_clusters_the_bound_is_what_the_dearest_cell_costs(bits, monkeypa
 
 
 def test_as_many_cells_are_looked_at_as_may_be(monkeypatch):
-    """Of three clusters in a ring no evening out tells what the dearest cell costs."""
+    """For three clusters in a ring, no averaging gives the cost of the costliest cell."""
     design = of_products(over((2, 2, 2)), [None] * 3, {(0, 1): (1, 1)})
     unlike = np.array([[0, 2], [2, 0]], dtype=object)
     costs = dict.fromkeys(((0, 1), (1, 2), (0, 2)), unlike)
@@ -217,7 +217,7 @@ def test_attributes_of_different_factors_are_not_taken_for_each_other(cheap, mon
 
 
 def test_a_price_in_64_bits_would_be_too_small():
-    """What fails where products of squares are taken in 64 bits: 3·2⁶⁶ would be 2⁶⁴ times nothing."""
+    """Products of squares in 64 bits fail: 3·2⁶⁶ is 0 modulo 2⁶⁴."""
     design = of_products(over((2, 2)), ([[2**33, 1]], [[3, 1]]), {(0, 1): (1, 1)})
     assert design.dearest == 9 * 2**66
     with np.errstate(over="ignore"):

@@ -59,7 +59,7 @@ def feasible(found, n, region):
 
 
 def reach(a, y, n):
-    """What rounding is to be compared with: the longest answers, and y."""
+    """Return the scale to compare rounding with: the longest answers plus the length of y."""
     return n * np.sqrt((a**2).sum(axis=0).max()) + np.linalg.norm(y)
 
 

@@ -242,7 +242,7 @@ def test_further_units_are_bound_likewise(months):
 
 
 def test_an_unknown_promise_of_a_name_is_dearer_and_never_cheaper(months, others):
-    """Of every pair of definitions: what the other's account pays is what any records of so many cost."""
+    """For every pair of definitions, the other account pays the cost of any records of this number."""
     plans = [months, *others.values()]
     for one, other in itertools.permutations(plans, 2):
         paid = one.order.also([other.order.account])[other.order.account]

@@ -186,7 +186,7 @@ def test_epsilon_by_hand():
 
 
 def test_where_columns_point_apart_rho_of_replacing_is_a_bound_below_that_of_epsilon():
-    """Whether exchangeable values agree is decided margin by margin."""
+    """The agreement of exchangeable values is decided margin by margin."""
     s = strategy(((0,), [[1, -1], [2, 2]]))
     assert s.step_squared(fn.Neighbours.REPLACE_ONE) == 10 == (1 + 4) + (1 + 4)
     s = strategy(((0,), [[1, -1]]))
@@ -220,7 +220,7 @@ AMOUNTS = [
 
 
 def whole(row, cells):
-    """Whether a query is whole between the knots, by the definition of each of its records."""
+    """Return True if a query has integer values between the knots, by the definition of each of its records."""
     places = [(0, *np.cumsum(dict(cells.steps).get(a, ()))) for a, _ in cells.structured]
     steps = [[(s, j - x, y - x) for s, (x, y) in enumerate(itertools.pairwise(t)) for j in range(x, y)] for t in places]
     beyond = [[(s, 0, 1) for s in range(len(t) - 1, n)] for t, n in zip(places, cells.shape, strict=True)]

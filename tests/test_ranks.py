@@ -27,7 +27,7 @@ def every(values, people):
 
 
 def neighbours(x, replaces):
-    """What one record more, or another one in its place, makes of the numbers of records."""
+    """Yield the numbers of records after one record more, or after the replacement of one record."""
     for i in range(len(x)):
         more = [c + (k == i) for k, c in enumerate(x)]
         if not replaces:
@@ -124,7 +124,7 @@ def test_levels_end_where_they_fall_no_more(monkeypatch):
 
 
 def test_it_is_proven_to_the_last_digit():
-    """What an answer costs is that of two steps, and of rounding rows to whole numbers: not a bit less is taken."""
+    """The cost of an answer is that of two steps and of rounding rows to integers; no lower cost is accepted."""
     mechanism = made()
     least, m = TOTAL // (5 * mechanism.levels[0]), 5
     rounding = log_above(Fraction(least + m, least - 1))

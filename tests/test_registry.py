@@ -75,7 +75,7 @@ def complies(record, model):
 
 
 def parsed(text):
-    """What the YAML of a record says: nested keys, and values written as in JSON."""
+    """Return the contents of the YAML of an entry: nested keys, and values written as in JSON."""
     root = {}
     open_, lines = [root], [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     for line in lines:

@@ -1,4 +1,4 @@
-"""What no set of places costs more than: never below the dearest, for any X, and near it where it should be."""
+"""Upper bounds on the cost of any set of places: never below the costliest, and near it in known cases."""
 
 import math
 
@@ -17,7 +17,7 @@ ALL = np.ones((120, 120), dtype=bool)
 
 
 def bounds(x, most):
-    """That by blocks and Shor's, of whole numbers of as many bits as are bounded."""
+    """Return the bound by blocks and Shor's bound, for integers with a bounded number of bits."""
     return *relaxations._by_blocks(x, most), relaxations._relaxed(x, most)
 
 
@@ -51,7 +51,7 @@ THREE = [[3, 1, -2], [1, 1, 0], [-2, 0, 5]]
 
 @pytest.mark.parametrize(("most", "found"), [(1, [10, 8, 10]), (2, [19, 17, 19]), (3, [28, 21, 28]), (4, [34, 26, 34])])
 def test_blocks_prove_these_numbers(most, found):
-    """Of every length: γ and β are rounded means. Detects other bounds, which would be other prices."""
+    """The bounds of every length, with rounded means γ and β. Other bounds, and so other prices, fail here."""
     assert list(relaxations._by_blocks(written(SIGNED), most)) == found
     assert list(relaxations._by_blocks(written([[-most]]), 1)) == [-most]
 
@@ -177,7 +177,7 @@ def test_no_more_sets_are_looked_at_than_may_be_dearer(monkeypatch):
 
 
 def test_sums_of_sets_are_whole():
-    """What doubles would round: by it the dearest would be given up."""
+    """Doubles would round these sums, and the search would give up the costliest set."""
     assert relaxations._branched(np.diag([2**60, 2**60 + 1]), 2, 2**61) == 2**61 + 1
     assert relaxations._branched(np.diag([2**60 + 1]), 1, 2**60) == 2**60 + 1
 
@@ -203,7 +203,7 @@ def test_where_there_is_no_root_its_columns_are_0():
 
 @pytest.mark.parametrize(("most", "known", "sets", "numbers"), [(1, 1, 2, 4), (2, 1, 3, 4), (2, 2, 2, 4)])
 def test_as_many_sets_are_built_up_as_may_be(monkeypatch, most, known, sets, numbers):
-    """Of two places: each, with the other those that may be dearer with it than what is known."""
+    """The search builds each of two places, and with the other those sets that may cost more than the known one."""
     two = np.eye(2, dtype=int)
     monkeypatch.setattr(relaxations, "BRANCHES", sets)
     monkeypatch.setattr(relaxations, "TOGETHER", numbers)

@@ -1,4 +1,4 @@
-"""What is said of plans, releases, comparisons and ledgers: the law of every report, over the zoo and beyond."""
+"""Reports of plans, releases, comparisons and ledgers: the law of every report, over the zoo and beyond."""
 
 from dataclasses import replace
 from fractions import Fraction

@@ -18,7 +18,7 @@ def of(name, n):
 
 
 def check(found, given):
-    """What is guaranteed of every result."""
+    """Check the guarantees of a result."""
     a = np.asarray(given, dtype=float)
     scale = np.abs(a.T @ a).max()
     assert np.abs(found.strategy.T @ found.strategy - a.T @ a).max() <= 1e-12 * max(scale, 1)

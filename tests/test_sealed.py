@@ -218,7 +218,7 @@ def test_counts_that_were_made_up_are_refused_where_they_fit_no_plan(tmp_path, p
 
 
 def test_counts_are_of_one_plan_and_of_all_that_decides_what_is_counted(tmp_path, plan, place, keys):
-    """Of a plan that asks for the same tables too; and where only the hash of a plan is the same, of what it counts."""
+    """Counts of another plan are refused even with the same tables, or with an equal hash and other counts."""
     other = fn.plan(
         Spec.from_toml(SPEC.replace("Visits", "More visits").replace("margin = 30", "margin = 31")).publication()
     )

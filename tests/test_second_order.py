@@ -30,7 +30,7 @@ def rounding(kind):
 @pytest.mark.parametrize("kind", zoo.OBJECTIVES)
 @pytest.mark.parametrize("name", zoo.WORKLOADS)
 def test_the_hessian_is_the_derivative_of_the_gradient(name, kind, rng):
-    """Of −2ν: differences of sixth order along a random direction, and the diagonal against unit vectors."""
+    """The Hessian of −2ν against differences of sixth order along a random direction; its diagonal on unit vectors."""
     problem = zoo.formulation(name, kind).problem
     n = problem.cells
     w = weights(problem, rng)
@@ -143,7 +143,7 @@ def test_it_finishes_from_far_away(kind):
 
 @pytest.mark.parametrize("kind", ["ranges", "low rank", "marginals"])
 def test_the_barrier_falls_at_most_steps(kind):
-    """What conjugate gradients leave of a step at a few weights does not hold it up."""
+    """The residual of conjugate gradients at a few weights does not slow it."""
     problem = instance(kind, 100, 7)
     search = interior_point.Search(problem, geometric_mean.solve(problem, gap=0.01).dual)
     taus = []

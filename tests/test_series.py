@@ -343,7 +343,7 @@ def test_what_sets_of_records_are_in_the_mean():
 
 @pytest.mark.parametrize("looked_at", [(), (0,), (1,), (0, 1)])
 def test_what_records_of_certain_values_are_in_the_mean(looked_at):
-    """Of all ways to call the values: two that agree count 1, others −1/(n − 1), in each attribute of a sector."""
+    """In the mean over all permutations of values, equal ones count 1 and others −1/(n − 1), in each attribute."""
     sizes, cells, values = (2, 3), (0, 2, 3), ((0, 0), (1, 0), (0, 2))
     sets, p = Sets((cells, (1,)), (values, True)), np.array([0.75, 0.25])
     expected = np.diag([0, 0.25, 0, 0])
@@ -509,7 +509,7 @@ def test_twelve_months_of_ten_regions(of, cost, last):
 
 
 def test_in_another_room_the_same_charge():
-    """What is charged is a function of the integers and of the unit, and of nothing that was searched."""
+    """The charge is a function of the integers and of the unit alone, and does not depend on any search."""
     plan = small(3, json.dumps({"once_per": ["t"], "fixed": ["a", "o"]}))
     of = SMALL.adjacency(plan.publication.source, plan.publication.unit)
     assert plan.strategy.afresh(of).loss(of) == plan.strategy.loss(of)

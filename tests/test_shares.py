@@ -460,7 +460,7 @@ def test_wide_and_narrow_integers_say_the_same(plan, tmp_path, without_noise):
 @pytest.mark.no_cover
 @pytest.mark.parametrize("name", ["fit-for-use", "fit-for-use by level", "fit-for-use by place", "fit-for-use by axis"])
 def test_every_kind_of_gaussian_noise_releases_shares(name, rng):
-    """What is drawn in parts is rebuilt in records: as a release of records with so many times fewer."""
+    """Noise drawn in parts of records gives the tables of a release in records with correspondingly fewer."""
     asked = zoo.REQUESTS[name]()
     one, shares = (fn.plan(replace(asked, unit=unit)) for unit in (fn.PrivacyUnit("person", id="pid"), BY_SHARES))
     assert (shares.rho, shares.mechanism) == (one.rho, one.mechanism) == (one.rho, name)

@@ -82,9 +82,9 @@ HOW_TO = [*sorted(f"howto/{path.stem}" for path in (DOCS / "howto").glob("*.md")
 
 
 def run(command, folder):
-    """What a command prints, and then its error, if any; what it does meanwhile leaves no trace on a terminal.
+    """Return the output of a command, then its error, if any; nothing reaches the terminal.
 
-    Ours run within this process, which has imported already what each of them needs.
+    Commands of fitnoise run within this process, which has already imported their modules.
     """
     name, *arguments = shlex.split(command)
     if name != "fitnoise":

@@ -436,7 +436,7 @@ def test_projecting_is_never_worse_than_the_noise(region):
 
 
 def test_samples_of_errors_agree_with_the_comparison():
-    """Of the same histograms and noise, mean squares of lifted samples are those of the comparison."""
+    """For the same histograms and noise, mean squares of lifted samples are those of the comparison."""
     lift, rows = lifted(MARGINS)
     design = ky_fan_design(rows, 6)
     for temperature in (0.0, 0.1):

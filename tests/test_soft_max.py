@@ -171,7 +171,7 @@ def test_the_printed_hessian_can_lead_uphill():
 
 
 def check(solution, basis, lifts, c):
-    """What every ending guarantees."""
+    """Check the guarantees of a solution, for every way the search ends."""
     cost, worst = by_definition(basis, lifts, c, solution.covariance)
     assert worst == pytest.approx(1, rel=EXACT)
     assert solution.cost_squared == pytest.approx(cost, rel=LOOSE)

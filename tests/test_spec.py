@@ -81,7 +81,7 @@ def spellings(attribute, values):
 
 @st.composite
 def arguments(draw, domain, names, number):
-    """What `fn.table` takes: a table about some of these names, under a name of its own."""
+    """Draw arguments of `fn.table`: a table about some of these names, under a name of its own."""
     each, prefix, counted, ranges, recode, following = [], [], [], {}, {}, {"change": {}, "average": {}, "to_date": {}}
     for name in draw(st.lists(st.sampled_from(names), unique=True)) if names else []:
         values = domain[name].values

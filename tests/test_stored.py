@@ -23,7 +23,7 @@ PLANS, RELEASES = EXPECTED["plans"], EXPECTED["releases"]
 PRINTED = 1e-6
 """The last decimal of a CSV file."""
 ITERATED = 1e-6
-"""Of a standard error: how far iterations end apart on another machine."""
+"""Tolerance in standard errors between the results of iterations on two machines."""
 SIMULATED = 0.01
 NUMBERS = ("value", "std_error", "moe", "unbiased_value", "biased_value", "simulated_rmse")
 

@@ -57,7 +57,7 @@ def test_the_bound_for_many_attributes_is_no_less_than_the_search(name, monkeypa
 
 
 def test_as_many_patterns_are_searched_as_may_be(monkeypatch):
-    """Of three attributes of two values or more, 2³; one of a single value adds none."""
+    """Three attributes with two values or more have 2³ patterns; one with a single value adds none."""
     singles = {(0,): ([[1]], 2.0), (1,): ([[2]], 1.0), (2,): ([[1]], 1.0)}
     pairs = {(0, 1): ([[1]], 2.0), (1, 2): ([[2]], 3.0), (0, 2): ([[1]], 1.0)}
     strategy = of_sectors(over((2, 3, 2, 1), 2), ([[1, -2]], singles), ([[1, 1]], pairs))
@@ -288,7 +288,7 @@ def test_sums_over_sectors_of_one_kind_are_exact_beyond_64_bits():
 
 
 def test_answers_that_64_bits_hold_are_held_in_them():
-    """Of as many records as there may be: of one more none are lost either."""
+    """This holds for the largest number of records that fits; one record more loses nothing either."""
     for times in (1, -3):
         strategy = of_sectors(over((), 1), ([[1]], {(): ([[times]], 1.0)}))
         most = (WRAP - 1) // abs(times)
@@ -306,7 +306,7 @@ def test_a_sector_of_other_attributes_is_refused(attribute):
 
 @pytest.mark.parametrize(("attributes", "width"), [(5, 2), (6, 3), (40, 1), (70, 68), (70, 69)])
 def test_all_sets_of_attributes_are_different_sectors(attributes, width):
-    """Of few attributes told apart by a number, of many one by one."""
+    """Few attributes are distinguished by one number, and many one by one."""
     sets = np.array(list(itertools.combinations(range(attributes), width)))
     ones = np.ones(len(sets))
     group = StrategyGroup(sets, np.full_like(sets, 2), np.ones((1, 1), int), ones.astype(int)[:, None, None], ones)

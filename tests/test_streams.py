@@ -95,7 +95,7 @@ COMMANDS = {
     "demo": ["demo", "-o", "people.csv/x"],  # which cannot be made
     "schema": ["schema", "spec.toml", "--example", "3"],
 }
-"""Of every command, one that writes."""
+"""One call of every command that writes."""
 
 
 def test_every_command_is_tried():

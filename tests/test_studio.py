@@ -194,7 +194,7 @@ def test_how_many_records_were_dropped_is_told_and_not_stored(tmp_path, monkeypa
 
 
 def test_an_intent_is_bound_to_its_ledger_and_its_place(client, at_once, tmp_path):
-    """What the page said of the balance, and where the release goes, is what is used."""
+    """The release uses the balance and the place that the page showed."""
     client.certified()
     root, book = client.folder.root, client.folder.root / "budget.sqlite"
 

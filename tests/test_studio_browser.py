@@ -267,7 +267,7 @@ def test_every_page_is_accessible(page, place):
 
 @pytest.mark.slow
 def test_a_job_is_stopped_and_a_killed_process_replaced(page):
-    """What a page shows goes on; nothing has to be reloaded."""
+    """The page updates itself; no reload is needed."""
     page.goto(page.address + "prove")
     page.click("#kinds")
     page.wait_for_selector("#stop-1")

@@ -108,7 +108,7 @@ margin = 1
 
 
 class Fields(HTMLParser):
-    """What a browser would send of every form of a page, by its address."""
+    """The fields that a browser would send from every form of a page, by its address."""
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)

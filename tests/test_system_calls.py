@@ -28,10 +28,10 @@ CALLS = {
     "write": 5, "pwrite64": 5, "fsync": 2, "fdatasync": 2, "ftruncate": 1, "rename": 1, "link": 1, "unlink": 1,
     "unlinkat": 3, "mkdir": 1, "rmdir": 1, "openat": 30, "fcntl": 20, "flock": 2,
 }  # fmt: skip
-"""What can change a disk, or who may; and every how many of them one is tried."""
+"""Calls that can change a disk or take a lock, each with n: one in n calls is tried."""
 
 WRITES = ("write", "pwrite64", "fsync", "fdatasync", "ftruncate", "rename", "link", "unlink", "mkdir")
-"""What a disk fails at."""
+"""Calls that fail if a disk does."""
 
 ERRORS = ("EIO", "ENOSPC", "EMFILE")
 
@@ -68,7 +68,7 @@ while place := sys.stdin.readline().rstrip():
 
 
 def traced() -> bool:
-    """Whether a process may be stepped through here."""
+    """Return True if this machine allows tracing a process."""
     found = shutil.which("strace")
     tried = found and subprocess.run([found, "-o", os.devnull, "true"], check=False, capture_output=True)
     return bool(tried) and tried.returncode == 0
@@ -124,7 +124,7 @@ class Server:
         return ended, text
 
     def struck(self) -> bool:
-        """Whether a call was struck in the last release."""
+        """Return True if a call was struck in the last release."""
         return "INJECTED" in (self.folder / "trace").read_text(errors="replace")
 
 
@@ -195,7 +195,7 @@ def tell(line: str) -> None:
 
 
 def outcome(said: str) -> str:
-    """What an error says of the charge."""
+    """Return the statement of an error about the charge."""
     kind = said.partition(" ")[0]
     assert kind.endswith("Error"), said
     charged = re.search(r"The charge of entry \d+ stays in the ledger", said)
@@ -217,7 +217,7 @@ def finished(plan, place: Path) -> None:
 
 
 def state(plan, place: Path) -> str:
-    """What a reader finds: nothing was charged, or it was, or the release is there and its charge is in the ledger."""
+    """Return the state that a reader finds: nothing charged, a charge, or a release with its charge in the ledger."""
     spent = 0
     if (place / "ledger.db").exists():
         with fn.Ledger(place / "ledger.db") as ledger:

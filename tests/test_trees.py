@@ -1,4 +1,4 @@
-"""What is measured of nested places costs what its columns say: exactly, whatever its integers and classes."""
+"""Measurements of nested places cost exactly the amount from their columns, for any integers and classes."""
 
 import math
 from dataclasses import replace
@@ -222,7 +222,7 @@ def test_64_bits_are_taken_where_they_hold_every_answer(design):
 
 
 def test_answers_stand_by_class_and_in_a_class_as_the_places_do():
-    """Of more places than NumPy sorts in their order by itself."""
+    """There are more places than NumPy's default sort keeps in order."""
     classes = np.arange(1000) % 3
     design = of_trees(over((1000,)), (0,), ([0] * 1000,), (classes,), ((), 1, ([1] * 3,), {1: [2, 3, 4]}))
     assert design.orders[1].tolist() == [i for c in range(3) for i in range(c, 1000, 3)]

@@ -22,7 +22,7 @@ def nuclear(a):
 
 @pytest.mark.parametrize("seed", range(200))
 def test_the_theorem_holds_for_mechanisms_of_any_kind(seed):
-    """Of finitely many outputs, with laws and answers at random: whatever one does, it cannot beat its own κ."""
+    """Mechanisms with finitely many outputs, random laws and random answers: none beats its own κ."""
     rng = np.random.default_rng(seed)
     outputs, cells, numbers = rng.integers(2, 12), rng.integers(1, 5), rng.integers(1, 5)
     law = rng.dirichlet(np.full(outputs, 0.7))

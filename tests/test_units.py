@@ -123,7 +123,7 @@ PATTERNS = [
 @pytest.mark.parametrize("said", PATTERNS, ids=str)
 @pytest.mark.parametrize("name", ["person", "one (by x)", "a (at most 3 records, alike in x)"])
 def test_accounts_say_the_pattern_that_is_promised(name, said):
-    """What is only promised is part of the name; what is enforced is not, or persons would be split."""
+    """A pattern that is only assumed is part of the name. An enforced one is not, or persons would be split."""
     for neighbours in Neighbours:
         unit = PrivacyUnit(name, 12, neighbours, **said)
         made = Account("s", unit, tuple((a, "0" * 64) for a in unit.pattern.names))
@@ -300,7 +300,7 @@ def test_what_units_do_to_data_that_are_counted_by_an_id(neighbours, drops):
 
 
 def test_persons_by_an_id_in_data_that_are_not_counted_by_it():
-    """Of them nothing is known but what is promised of units that are called so."""
+    """Only the declared bounds of units of this name are known about them."""
     of = Adjacency(PrivacyUnit("person", 5))
     assert of.of(BY_ID) == Adjacency(PrivacyUnit("person", 5))
     assert Adjacency(PrivacyUnit()).of(BY_ID) is None
@@ -317,7 +317,7 @@ def test_as_many_records_as_a_unit_may_have():
 
 
 def test_how_many_records_lie_in_a_cell_at_most():
-    """Of what is fixed no two are told apart; what is apart lies in another cell each."""
+    """Fixed attributes distinguish no two records; separated records lie in different cells."""
     assert Pattern().caps == ()
     every = Pattern(("a", "m"), (("b", 3),), (("o", 2),), ("a",))
     assert every.caps == ((("m",), 1), (("b",), 3), (("o",), 1))

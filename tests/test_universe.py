@@ -1,4 +1,4 @@
-"""What tables say that they do not count is what they do not count, value by value."""
+"""Tables state the records that they do not count; these are the ones not counted, value by value."""
 
 import contextlib
 import itertools

@@ -171,7 +171,7 @@ CHARGED = "the ledger says that it was charged"
 
 
 def charge_of(folder, ledger):
-    """What is found of the charge, whether it is as it should be, and that nothing else is wrong."""
+    """Return the verdict on the charge and its finding, and check that nothing else is wrong."""
     checks = fn.verify(folder, ledger=ledger).checks
     assert [c.claim for c in checks if not c.holds] in ([], [CHARGED])
     (check,) = (c for c in checks if c.claim == CHARGED)

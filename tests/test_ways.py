@@ -31,7 +31,7 @@ def drawn(seed, bits):
 
 
 def costs(x, together, own, at, sizes, most):
-    """Of all ways, by their definition."""
+    """Yield the costs of all ways, by their definition."""
     records = list(itertools.product(range(len(own)), itertools.product(*map(range, sizes))))
     for m in range(1, min(most, len(own)) + 1):
         for way in itertools.combinations(records, m):
@@ -76,7 +76,7 @@ def test_of_many_places_no_way_is_given_up_that_is_dearer(monkeypatch, rng, most
 
 
 def test_numbers_are_as_large_as_the_largest_of_any_kind():
-    """Of what two cost together as of what one costs; and of a single record."""
+    """The joint cost of two records, the cost of one, and a single record: each may be as large as its kind allows."""
     x, together = np.full((1, 3, 3), 2**100 + 2**59, dtype=object), ~np.eye(3, dtype=bool)[None]
     for sign, least in ((1, 3 + 6 * (2**100 + 2**59)), (-1, 1)):
         assert least <= dearest_way(sign * x, together, [1, 1, 1], range(3), (), 3, HUGE) <= least + 9 * 2**63
@@ -134,7 +134,7 @@ def test_of_too_many_ways_none_is_found(monkeypatch):
 
 
 def test_as_many_ways_are_built_up_as_may_be(monkeypatch):
-    """Of two records that gain nothing from each other: each alone, and beside the first the other."""
+    """Two records gain nothing from each other: each alone, and the first with the other."""
     one = np.zeros((1, 2, 2), dtype=object), ~np.eye(2, dtype=bool)[None], [1, 1], range(2), (), 2
     monkeypatch.setattr(ways, "_climbed", lambda *_: 1)
     monkeypatch.setattr(ways, "WAYS", 3)
@@ -149,7 +149,7 @@ def test_as_many_ways_are_built_up_as_may_be(monkeypatch):
 
 @pytest.mark.parametrize("scale", [0, 20, 60])
 def test_where_hardly_anything_is_gained_none_is_looked_for(monkeypatch, scale):
-    """Of whatever size: in as many digits as ways are built up of."""
+    """This holds at any size, in the digits with which ways are built up."""
     x, together, own, *rest = swinging(6)
     given = x * 2**scale, together, [v * 2**scale for v in own], *rest
     largest, bits = dearest_way(*given, HUGE), max((6 * 2**scale).bit_length() - DIGITS, 0)
@@ -160,7 +160,7 @@ def test_where_hardly_anything_is_gained_none_is_looked_for(monkeypatch, scale):
 
 
 def test_each_way_is_built_up_once_and_none_of_what_does_not_go_together(monkeypatch):
-    """Of three records that gain nothing: three, three pairs, and all; without one pair, three and two."""
+    """Three records that gain nothing have three, three pairs, and all; without one pair, three and two."""
     monkeypatch.setattr(ways, "_climbed", lambda *_: 1)
     x, together = np.zeros((1, 3, 3), dtype=object), ~np.eye(3, dtype=bool)[None]
     apart = together.copy()
@@ -190,7 +190,7 @@ def test_as_many_numbers_are_held_as_may_be(monkeypatch):
 
 
 def test_the_way_that_is_known_is_one(monkeypatch):
-    """What is begun with costs no more than the dearest: nothing is given up that is dearer than it."""
+    """The first known way costs no more than the costliest, so the search gives up no way that costs more than it."""
     for seed in range(60):
         given = drawn(seed, 20)
         with monkeypatch.context() as patched:

@@ -97,7 +97,7 @@ def test_whole_tables_keep_what_they_promise(name, privacy):
 
 @pytest.mark.parametrize(("name", "privacy"), [*BOTH, *((name, "zcdp") for name in (*LARGE, "random signs"))])
 def test_what_sectors_move_by_is_their_covariance(name, privacy):
-    """Of pairs of combinations ⟨h, V f⟩ is their covariance; and many tables pulled at once are each pulled alone."""
+    """The covariance of two combinations is ⟨h, V f⟩. Many tables mapped at once equal each mapped alone."""
     source = noisy(name, privacy)._sources[0]
     part, draw = source.part, np.random.default_rng(1)
     workload = part.publication.workload

@@ -68,7 +68,7 @@ FOLLOWING = {
 
 @pytest.mark.parametrize("kind", FOLLOWING)
 def test_values_that_follow_one_another_are_changes_averages_and_sums_to_date(kind):
-    """Of those inside the domain: a cell for missing values is in none of them."""
+    """They use values inside the domain: a cell for missing values is in none of them."""
     steps, name, rows = FOLLOWING[kind]
     word = {"to date": "to_date", "average": "average"}.get(kind, "change")
     asked = fn.table(**{word: "wages" if steps == 1 else steps}, margin=1)
@@ -285,7 +285,7 @@ VIEWS = {
     "recode": {"recode": {"age": {"young": [0, 1], "all": [0, 4]}, "sex": {"men": ["m"]}}},
     "two": {"prefix": "age", "recode": {"wages": {"some": ["1 to under 10", "10 or more"]}}},
 }
-"""What may stand beside a pattern."""
+"""Views that a workload may have in addition to a pattern."""
 
 
 def one_by_one(order, among, *attributes, name=None, **said):

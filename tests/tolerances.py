@@ -7,13 +7,13 @@ GAP = 1e-6
 EXACT = 1e-9
 """Two float64 computations of the same number, well conditioned."""
 LOOSE = 1e-7
-"""The same through a pseudo-inverse."""
+"""Relative tolerance of results that pass through a pseudo-inverse."""
 SIGNIFICANCE = 1e-6
-"""Chance that a statistical test fails although nothing is wrong, per test."""
+"""Probability that one statistical test fails although nothing is wrong."""
 
 
 def as_often_as(found, chance, slack=0.0):
-    """Whether each share in found (trials, …) may be one of independent trials with this chance, give or take slack.
+    """Return True if independent trials of this probability, ± slack, may give each share of found, (trials, …).
 
     Exact binomial quantiles: a normal approximation of few misses (4 expected of 4,000 at 99.9 %) fails once in 50,000.
     """

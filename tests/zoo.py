@@ -159,7 +159,7 @@ def crossed():
 
 
 def all_ranges():
-    """So many ranges that their table keeps its structure, beside tables that do not, in sectors of both kinds."""
+    """Return a table with enough ranges to keep its structure, and tables that do not, in sectors of both kinds."""
     domain = fn.Domain(a=fn.Categorical(["x", "y"]), o=fn.Ordered(0, 22))
     return fn.Workload(
         domain,
@@ -173,7 +173,7 @@ def all_ranges():
 
 
 def patterns():
-    """All singles and pairs of attributes of one size: tables and sectors that cannot be told apart."""
+    """All singles and pairs of attributes of one size: tables and sectors that cannot be distinguished."""
     domain = fn.Domain({a: fn.Ordered(0, 2) for a in "abcd"})
     return fn.Workload(
         domain, [fn.all_tables(1, ["a", "b", "c"], variance=2), fn.all_tables(2, list("abcd"), margin=5)]
@@ -195,7 +195,7 @@ def uneven_patterns():
 
 
 def patterns_beside_structure():
-    """Two ordered attributes that meet in one table; a pattern runs over one of them, and others stand beside them."""
+    """Return two ordered attributes that meet in one table, and others; a pattern runs over one of the two."""
     domain = fn.Domain(
         a=fn.Ordered(0, 1), o=fn.Ordered(0, 2), b=fn.Ordered(0, 1), r=fn.Ordered(0, 1), c=fn.Ordered(0, 1)
     )
@@ -211,7 +211,7 @@ def patterns_beside_structure():
 
 
 def places(*branching, levels=("region", "district", "tract")):
-    """A regular tree: so many regions, of so many districts each, of so many tracts each."""
+    """Return a regular tree with the given numbers of regions, districts a region and tracts a district."""
     rows = [()]
     for n in branching:
         rows = [(*row, "".join((*row[-1:], "abcdefgh"[i]))) for row in rows for i in range(n)]
@@ -226,7 +226,7 @@ UNEVEN = fn.Hierarchy(
 
 
 def regular_tree():
-    """All levels, beside an attribute that some tables show; and places of two values, whose centring is one row."""
+    """Return tables of all levels, some with an attribute; places with two values have a centring of one row."""
     domain = fn.Domain(a=fn.Ordered(0, 2), geo=places(2, 3, 2))
     return fn.Workload(
         domain,
@@ -337,7 +337,7 @@ def amounts():
 
 
 def ceilings():
-    """Sums of two amounts up to several ceilings, beside counts, a mean and a product; some records have no pay."""
+    """Return sums of two amounts up to several ceilings, counts, a mean and a product; some records have no pay."""
     domain = fn.Domain(
         sex=fn.Categorical(["f", "m"]),
         hours=fn.Amount(0, 4, step=2, ceilings=[2]),
@@ -358,7 +358,10 @@ def ceilings():
 
 
 def by_class():
-    """Sums of an amount whose range goes by size, of which some have none, by size, in ranges of it, and by neither."""
+    """Return sums of amounts whose ranges depend on size, some of them missing.
+
+    The tables are by size, by ranges of the amount, and by neither.
+    """
     domain = fn.Domain(
         sex=fn.Categorical(["f", "m"]),
         sales=fn.Amount(0, fn.By("size", {"s": 2, "m": 20, "l": 100, "none": 4}), step=1),
@@ -468,7 +471,7 @@ OBJECTIVES = ("targets", "total error", "hybrid", "budgets", "pairs", "pairs or 
 
 
 def terms(d, kind):
-    """What a kind of problem minimises, with weights and budgets that tell numbers and cells apart."""
+    """Return the objective of a kind of problem; weights and budgets differ between numbers and between cells."""
     m = len(d.variances)
     if kind == "total error":
         return Terms(weights=1 + np.arange(m) % 5 / 2)
@@ -622,7 +625,7 @@ DISAGREEING = of_products(
     {(0,): (1, [5, 7])},
     {t: (2, own) for t, own in zip(itertools.combinations(range(4), 2), SCALES, strict=True)},
 )
-"""Pairs of four attributes, of which other cells are dearest."""
+"""Pairs of four attributes with different costliest cells."""
 
 CHAINED = of_products(
     over((3,) * 3),
@@ -686,13 +689,13 @@ REQUESTS = {
         WORKLOADS["marginals"](), small=fn.SmallDatabase(40), budget=fn.Budget(epsilon=1.0, delta=1e-6)
     ),
 }
-"""For each mechanism for tables, by its name, something that it is asked."""
+"""A publication for each mechanism for tables, by the name of the mechanism."""
 
 _BOXES = ("count", "all", "independent counts", "sum", "sum of some", "sum above 0")
 
 
 def _best(make):
-    """Of what is best on average, the mechanism that is best where all results are equally likely."""
+    """Return a function that gives the best mechanism on average if all results are equally likely."""
     return lambda graph, epsilon: make(graph, epsilon, finite.uniform(graph)).mechanism
 
 
@@ -1024,7 +1027,7 @@ def _json(path):
 
 
 def _plan(made):
-    """Its bound is computed anew by `verify`, and not for everyone who reads it."""
+    """Return a plan as a document. `verify` computes its bound again; reading the plan does not."""
     return Document(
         made,
         lambda d: fn.Plan.from_json(json.dumps(d)),
@@ -1050,7 +1053,7 @@ def _spec(plan, left=()):
 
 
 def _described(folder):
-    """What release.json says is implied, but for the versions of what made it and the entry of a ledger it names."""
+    """Return release.json as a document. Its folder implies all of it except the versions and the ledger entry."""
 
     text = (folder / "plan.json").read_text(encoding="utf-8")
     plan = fn.Plan.from_json(text)
@@ -1093,7 +1096,7 @@ def _several_parts():
 
 
 def _pure_amounts():
-    """Counts, sums and a mean with Laplace noise, of integers that are whole between knots."""
+    """Return counts, sums and a mean with Laplace noise; the values between knots are integers."""
     pay = fn.Amount(-2, 10, step=0.5, ceilings=[4], missing={"none": ["N"]}, absent="none")
     tables = [
         fn.table("sex", margin=9),
@@ -1108,7 +1111,7 @@ _ALTERED = (
     "many_scales", "projection_finite", "pure_replace_two", "free", "wide_integers", "gaussian", "hybrid",
     "large_finite", "women", "drop", "pure_finite", "matrix_of_reals", "prefixes", "budget_mu", "gaussian_finite",
 )  # fmt: skip
-"""Of the samples, enough to have leaves of every kind."""
+"""Samples that together have leaves of every kind."""
 
 _FOLLOWS = {"many_months": (("tables", "*", "attributes", "*"),)}
 """Leaves that follow from others in one sample: its only attribute has a prefix, which names it again."""
