@@ -1,16 +1,18 @@
-"""Ours against SM-II, the paper's algorithm as printed: ratios of one run. Run: python benchmarks/against_sm2.py
+"""fitnoise against SM-II, the paper's algorithm as printed: ratios of one run.
+
+Run: python benchmarks/against_sm2.py
 
 Both run in this process, on one BLAS thread. SM-II has the settings of its authors' program and the Hessian as printed,
-in the basis I and in the paper's basis U; it stops by its own rule, or at --seconds (default 900). Then
+in the basis I and in the paper's basis U. It stops by its own rule, or at --seconds (default 900). The columns:
 
-* *fitnoise* is a complete plan, from W to integers, exact price and certificate, at least as good as where SM-II
-  stopped: its gap is asked to be SM-II's own excess over the certified bound, but no less than 1e-6;
-* *ratio* is SM-II's seconds over those of fitnoise (with "over", SM-II had not ended: it is larger still);
-* *then* is SM-II's excess at the time fitnoise was ready; *fitnoise at its time* the excess of a plan to 1e-6, with its
-  seconds.
+* *fitnoise* is a complete plan, from W to integers, exact price and certificate, no worse than the result of SM-II.
+  The gap to reach is SM-II's own excess over the certified bound, but no less than 1e-6.
+* *ratio* is SM-II's seconds over those of fitnoise (with "over", SM-II had not ended: it is larger still).
+* *then* is SM-II's excess at the time fitnoise was ready.
+* *fitnoise at its time* is the excess of a plan to 1e-6, with its seconds.
 
-An excess is Δ² over the best certified bound of the workload, less 1. Marginals are planned by sectors, which is what
-anybody would do here; SM-II gets the same queries as a matrix.
+An excess is Δ² over the best certified bound of the workload, less 1. Marginals are planned by sectors, as any user
+would do; SM-II gets the same queries as a matrix.
 
 Source: Xiao, Ding, Wang, Zhang, Kifer, PVLDB 14(10), 2021, sections 6 and 7; see docs/mathematics/fit_for_use.md.
 """
@@ -30,9 +32,9 @@ from fitnoise.laboratory.soft_max import Ending, Hessian, Reading
 
 BASES = ("identity", "upper")
 FINEST = 1e-6
-"""Gap of the plan that is compared at SM-II's time, and the smallest that is asked for."""
+"""Gap of the plan that is compared at SM-II's time, and the smallest gap of any plan."""
 REPEATS = 3
-"""Our own plans, of milliseconds, are timed so often, and the quickest counts."""
+"""Number of timings of each plan of fitnoise, which takes milliseconds; the quickest counts."""
 
 
 def cases():
@@ -51,7 +53,7 @@ def cases():
 
 
 def ours(w, c, tables, gap):
-    """A whole plan, and the seconds of the quickest of some."""
+    """Return a complete plan, and the seconds of the quickest of its timings."""
     seconds = []
     for _ in range(REPEATS):
         begun = time.perf_counter()

@@ -1,7 +1,7 @@
 """Plans, measurements and tables of huge domains: growth, stages, Adult. Run: python benchmarks/any_size.py [FOLDER]
 
-Every line is one process of its own. FOLDER holds the Adult data as adult.csv (cell numbers, a header line) and
-adult-domain.json (name: number of cells), as published with private-pgm; without it that table is left out.
+Every line is one process of its own. FOLDER holds the Adult data as published with private-pgm: adult.csv (cell
+numbers, a header line) and adult-domain.json (name: number of cells). Without FOLDER that table is left out.
 """
 
 import itertools
@@ -50,7 +50,7 @@ def planned(attributes, order, kind):
 
 
 def mixed(attributes, kind):
-    """The same up to order 3, of which three ordered attributes are asked by prefix and meet only in pairs."""
+    """Plan all tables up to order 3; three ordered attributes are cumulative and meet only in pairs."""
     import fitnoise as fn
 
     start = time.perf_counter()

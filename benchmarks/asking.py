@@ -1,9 +1,9 @@
-"""Whole tables of shares with their intervals: seconds, by the number of shares and the kind of noise.
+"""Complete tables of shares with their intervals: seconds, by the number of shares and the kind of noise.
 
     python benchmarks/asking.py [--largest 1000000]
 
-A share is of three: a table of n places by m groups by sex, and how many of each place and group are women. Pure
-releases are slower, since each half-width is a quantile of a sum of Laplace noises; they are asked for fewer shares.
+The shares are of a table of n places by m groups by sex: the women among each place and group. Pure releases are
+slower, because each half-width is a quantile of a sum of Laplace noises. They compute fewer shares.
 """
 
 import argparse
@@ -19,7 +19,7 @@ parser.add_argument("--largest", type=int, default=1_000_000)
 
 
 def empty(plan):
-    """A release of nobody, without noise: what is measured here is not what it says."""
+    """Return a release without records and without noise; the benchmark does not use its numbers."""
     return Release(plan, [np.zeros(n, dtype=np.int64) for p in plan.groups for n in p.estimation.lengths])
 
 

@@ -1,9 +1,9 @@
-"""What other mechanisms cost at the same accuracy: the baselines of the fit-for-use paper, and its general methods.
+"""Costs of other mechanisms at the same accuracy: the baselines of the fit-for-use paper, and its general methods.
 
 Run: python benchmarks/baselines.py (it needs cvxpy and clarabel, which are for development only).
 
-The baselines themselves are those of `fitnoise.baselines`; here are the table of them, and two methods that solve the
-problem of the paper without its structure: a semidefinite program, and gradient descent.
+The baselines themselves are those of `fitnoise.baselines`. This file has their table, and two methods that ignore the
+structure of the paper's problem: a semidefinite program, and gradient descent.
 
 Source: Xiao, Ding, Wang, Zhang, Kifer: Optimizing fitness-for-use of differentially private linear queries, PVLDB
 14(10), 2021, section 7.
@@ -29,7 +29,7 @@ def targets(w, c):
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """Where a descent ended: the mechanism, the gradient steps taken, and whether its own criterion stopped it."""
+    """The end of a descent: the mechanism, the gradient steps taken, and True if its own criterion stopped it."""
 
     mechanism: Mechanism
     steps: int
@@ -91,10 +91,11 @@ def gradient_descent(w, c, *, basis=None, factor=2.0, slope_tolerance=1e-3, tole
 
 
 def interior_point(w, c):
-    """IPM: problem 1 as one semidefinite program, solved by Clarabel (section 7.1.1).
+    """Solve problem 1 as one semidefinite program by Clarabel (IPM, section 7.1.1).
 
-    Minimise max_i b_iᵀ X b_i subject to l_jᵀ Σ l_j ≤ c_j and [[X, I], [I, Σ]] ⪰ 0, that is Σ ⪰ X⁻¹, for an orthonormal
-    basis B of the rows of W; the mechanism is that of X⁻¹, scaled. Needs cvxpy and clarabel.
+    The program minimises max_i b_iᵀ X b_i for an orthonormal basis B of the rows of W. Its constraints are
+    l_jᵀ Σ l_j ≤ c_j and [[X, I], [I, Σ]] ⪰ 0, that is Σ ⪰ X⁻¹.
+    The mechanism is that of X⁻¹, scaled. Needs cvxpy and clarabel.
     """
     import cvxpy as cp
 

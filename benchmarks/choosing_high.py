@@ -2,17 +2,17 @@
 
     python benchmarks/choosing_high.py [--draws 100]
 
-A sum that is planned with a margin of κ records at `high` has that margin, κ · high, and tells Σ (v − high)⁺ too
-little. Both together are convex in `high` and change by κ − #{v > high}, so they are least where κ records lie above.
-That cannot be followed to the letter, as `high` is not chosen from the data. So choices that miss it are measured too:
-where κ of as many *other* units lie above, or a quarter or four times as many of these, or none: each in times the
-least that any `high` loses. *Squared* is of the rule, where its two parts are not added but squared, with the noise's
-standard error for its margin: in times the least root.
+A sum planned with a margin of κ records at `high` has the margin κ · high, and is Σ (v − high)⁺ too small. Margin plus
+bias is convex in `high` and changes by κ − #{v > high}, so it is least if κ records lie above `high`. A publisher
+cannot apply this rule exactly, because `high` is not chosen from the data. So the benchmark also measures choices that
+miss it. They have κ of equally many *other* units above `high`, or κ/4, 4 κ or none of these units. Each figure is a
+multiple of the least loss of any `high`. *Squared* is for the rule. Its two parts are squared and added, with the
+standard error of the noise in place of its margin. It is in multiples of the least root.
 
 Data: tax units of the Current Population Survey, of the file that comes with fitnoise (fitnoise/data/PROVENANCE.md).
-Ages of their heads are as they stand there. Of wages it has the classes, of 71,798 units with any; **where in its class
-an amount lies is made up here**, anywhere alike, and of the 2,400 of 200,000 or more by a Pareto tail, the heavier the
-smaller its exponent. Each line is a mean over draws of so many units, and of as many others.
+Ages of their heads are unchanged. The file has classes of wages, for 71,798 units with wages. **The place of an amount
+in its class is simulated**, uniformly. The 2,400 units of 200,000 or more have a Pareto tail; a smaller exponent gives
+a heavier tail. Each line is a mean over draws of units, and of equally many others.
 """
 
 import argparse
@@ -28,7 +28,7 @@ parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.R
 parser.add_argument("--draws", type=int, default=100)
 
 FLOORS = np.array([0, 1, 10_000, 25_000, 50_000, 75_000, 100_000, 200_000])
-"""Where each class of wages begins."""
+"""Lower end of each class of wages."""
 
 TAILS = (3.0, 1.5)
 
@@ -51,7 +51,7 @@ def squared(amounts, highs, kappa):
 
 
 def with_above(amounts, count):
-    """The least of these amounts above which no more than so many of them lie."""
+    """Return the least of these amounts with at most `count` of them above it."""
     return np.sort(amounts)[max(len(amounts) - 1 - int(count), 0)]
 
 
@@ -65,7 +65,7 @@ def placed(classes, tail, rng):
 
 @dataclass(frozen=True)
 class Line:
-    """What is lost at κ by the rule, in shares of the sum; its squares, and what others lose, in times the least."""
+    """The loss of the rule at κ, as a share of the sum; its squares and the losses of others, over the least."""
 
     share: float
     squared: float

@@ -1,10 +1,10 @@
 """Time and memory of counting many margins, against plain SQL of the same engine. Run: python benchmarks/counting.py
 
-Every number is from a process of its own: wall seconds of the counting alone, and the memory of the process, before
-it and at its peak. All read the same file, with the engine's memory limited to 500 MB. The SQL is told the types of the
-columns and checks no domain; of CSV it loads them once, into a table. One GROUP BY per margin puts its counts into the
-same arrays as ours; the rows of the one GROUPING SETS query are left as they are. SQL is stopped after 300 seconds, or
-as many as --limit says. Give numbers of records to run fewer: python benchmarks/counting.py 1000000.
+Every number is from a process of its own. It has the wall seconds of the counting alone, and the memory of the process,
+before it and at its peak. All read the same file, with the engine's memory limited to 500 MB. The SQL gets the types of
+the columns and checks no domain. It loads columns of CSV once, into a table. One GROUP BY per margin puts its counts
+into the same arrays as fitnoise. The rows of the one GROUPING SETS query stay as they are. SQL is stopped after 300
+seconds, or after those of --limit. Give numbers of records to run fewer: python benchmarks/counting.py 1000000.
 """
 
 # ruff: noqa: S608 - SQL built from constants of the benchmark itself

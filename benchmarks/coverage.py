@@ -1,12 +1,13 @@
-"""How often intervals hold, over real releases: shares, differences of shares and of counts, growth, means, quantiles,
-whole numbers; of a Gaussian release beside a pure one, and of two as one estimate; sums, weighted sums, means and rates
-of amounts.
+"""Coverage of intervals over real releases.
+
+The numbers are shares, differences of shares and of counts, growth, means, quantiles and integers. Others are sums,
+weighted sums, means and rates of amounts. The releases are Gaussian, pure, and two combined into one estimate.
 
     python benchmarks/coverage.py [--releases 10000] [--of counts amounts] [--privacy zcdp]
 
-Data are small and fixed; noise is drawn by the sampler that protects people, for every release anew. The first releases
-are measured, charged and asked one by one; of the others the same intervals are computed together, by the same code,
-and where both are there they are compared. Nominal is 95 % everywhere. A share of 0.05 is known to ± 0.0043 (two
+Data are small and fixed. The sampler of real releases draws new noise for every release. The first releases are
+measured, charged and evaluated one by one. The same code computes the same intervals of the others together, and the
+benchmark compares the two where both exist. Nominal is 95 % everywhere. A share of 0.05 is known to ± 0.0043 (two
 standard errors of 10,000 releases).
 """
 
@@ -32,7 +33,7 @@ parser.add_argument("--of", choices=["counts", "amounts"], nargs="+", default=["
 parser.add_argument("--only", default="", help="what begins so; two Gaussian ratios take minutes")
 
 ALONE = 2
-"""Releases that are made and asked one by one."""
+"""Number of releases that are made and evaluated one by one."""
 
 FEW = 20
 """Pure releases of which both ends of ratios are found."""
@@ -76,7 +77,7 @@ def people(seed):
 
 
 def asked(release, other):
-    """By name what is asked of a release, and one of it and another."""
+    """Return by name the numbers from a release, and one from this and another release."""
     share = release.count(kind="yes", by="area") / release.count(by="area")
     more = other.count(kind="yes", by="area") / release.count(kind="yes", by="area")
     out = {f"share {a}": share[a] for a in SHARES}
@@ -100,7 +101,7 @@ def asked(release, other):
 
 
 def truths(counts, later):
-    """What is true of what is asked, in its order."""
+    """Return the true values of the numbers, in their order."""
     share = {a: yes / of for a, (yes, of) in SHARES.items()}
     yes, then = (
         dict(zip(DOMAIN["area"].values, x.sum(axis=(2, 3))[:, 0].tolist(), strict=True)) for x in (counts, later)
@@ -119,7 +120,7 @@ def truths(counts, later):
 
 
 def asked_of_both(release, other):
-    """By name what is asked of the combination of two releases of the same records."""
+    """Return by name the numbers from the combination of two releases of the same records."""
     both = fn.combine(release, other, same_records=True)
     share = both.count(kind="yes", by="area") / both.count(by="area")
     return {
@@ -130,7 +131,7 @@ def asked_of_both(release, other):
 
 
 def truths_of_both(counts, _):
-    """What is true of what is asked, in its order."""
+    """Return the true values of the numbers, in their order."""
     share = {a: yes / of for a, (yes, of) in SHARES.items()}
     return [3, share["650/1600"], share["3/40"], share["0/3"], share["650/1600"] - share["30/200"]]
 
@@ -143,7 +144,7 @@ AMOUNTS = fn.Domain(group=fn.Categorical(list(PAID)), pay=PAY, hours=HOURS)
 
 
 def paid(seed):
-    """Records with incomes, some beyond the range, and hours that have to do with them."""
+    """Return records with incomes, some beyond the range, and hours that correlate with them."""
     draw = np.random.default_rng(seed)
     group = np.repeat(list(PAID), list(PAID.values()))
     pay = draw.lognormal(10.3, 1, len(group)).round(2)
@@ -153,7 +154,7 @@ def paid(seed):
 
 
 def asked_of_amounts(release, other):
-    """By name what is asked of a release, and one of it and another."""
+    """Return by name the numbers from a release, and one from this and another release."""
     out = {}
     for g, n in PAID.items():
         out[f"sum of pay, {n:,}"] = release.total("pay", group=g)
@@ -165,7 +166,7 @@ def asked_of_amounts(release, other):
 
 
 def truths_of_amounts(people, later):
-    """What is true of what is asked, in its order, of amounts as they are coded."""
+    """Return the true values of the numbers in their order, for amounts as they are coded."""
 
     def coded(frame, name, amount):
         return np.floor(frame[name].clip(amount.low, amount.high) / amount.step + 0.5) * amount.step
@@ -184,7 +185,7 @@ def truths_of_amounts(people, later):
 
 
 def repeated(found, values, n, confidence=0.95):
-    """What was asked of one release as asked of n, whose forms have these values; and its interval."""
+    """Return a number of one release for n releases, whose forms have these values, and its interval."""
     rows = Rows({"release": tuple(range(n))}, {"release": "release"})
     if isinstance(found, Quantiles):
         widths = found._law.half_widths(np.ones((86, 1)), confidence)
@@ -200,8 +201,10 @@ def repeated(found, values, n, confidence=0.95):
 
 
 def accepted(found, values, exactly, confidence=0.95):
-    """Whether a ratio's interval has the true one in it, by the test that it is made of: of pure releases ends take
-    long to find, and which values lie between them does not. Of several ratios whether all have: then theirs has, too.
+    """Return True for each release whose interval of a ratio contains the true ratio, by the test behind the interval.
+
+    The ends of intervals of pure releases take long to find, and the test of one value does not. Several ratios are
+    accepted if each of them is.
     """
     if not isinstance(found, Ratios):
         own = level(confidence, len(found._leaves), normal=False, simultaneous=True)
@@ -213,7 +216,7 @@ def accepted(found, values, exactly, confidence=0.95):
 
 
 def by_test(name, found, true, values, exactly):
-    """How often ratios of pure releases are accepted, and the median width of some intervals."""
+    """Return the share of accepted ratios of pure releases, and the median width of some intervals."""
     inside = accepted(found, values, exactly)
     low, high = repeated(found, lambda form: values(form)[:FEW], FEW)
     least = "" if isinstance(found, Ratios) else "≥ "
@@ -339,7 +342,7 @@ def linear(plan, table):
 
 
 def main(given):
-    """What is asked for, of each kind of noise."""
+    """Run the requested parts, for each kind of noise."""
     if "counts" in given.of:
         shown = [fn.table("area", "kind", margin=15), fn.table("group", prefix="age", margin=30)]
         data = people(1), people(2)

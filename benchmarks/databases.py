@@ -3,17 +3,18 @@
 Run: python benchmarks/databases.py [records] [--engine postgresql duckdb clickhouse sqlite mariadb spark] [--turns 2]
 [--alone] [--id] [--peak]
 
-The engine's own statements read the columns as they are and code nothing; ours compares texts byte by byte, drops what
-is outside, and returns places. Ways take turns in one run, so that their ratio says more than their seconds. The trial,
-which takes the same time whatever the records, is left out. PostgreSQL is that of the tests, from its wheel, and
-ClickHouse that of chdb, in this process, as DuckDB and SQLite are; MariaDB needs `mariadbd`, Spark Java and pyspark.
+The engine's own statements read the columns as they are and code nothing. The statement of fitnoise compares texts byte
+by byte, drops values outside the domain, and returns places. The ways take turns in one run, because their ratio is
+more reliable than their seconds. The trial takes the same time for any records, and is left out. PostgreSQL is that of
+the tests, from its wheel. ClickHouse is that of chdb, in this process, as DuckDB and SQLite are. MariaDB needs
+`mariadbd`, Spark Java and pyspark.
 
 --id: persons have one to four records each, scattered, of which three are counted; the engine's own statements count
-all. --peak: megabytes that this process holds before each way, and at most in it, of its last turn; what servers hold,
-and Spark, is not in them, but DuckDB, SQLite and ClickHouse are. Try each engine in a run of its own then.
+all. --peak: megabytes that this process holds before each way, and at most during its last turn. They include DuckDB,
+SQLite and ClickHouse, but not servers and Spark. Run each engine on its own then.
 
-10⁸ records take some 8 GB of the disk (TMPDIR) in PostgreSQL and 1 GB in DuckDB, and little memory; what is made is
-removed at the end.
+10⁸ records take some 8 GB of the disk (TMPDIR) in PostgreSQL and 1 GB in DuckDB, and little memory. The benchmark
+removes its files at the end.
 """
 
 # ruff: noqa: S608 - SQL of this script's own names
@@ -113,7 +114,7 @@ def by_sqlalchemy(engine, statements, *before):
 
 
 def postgresql(records, by_id, alone):
-    """Ways to count, by name. alone: also in one process."""
+    """Return the ways to count in PostgreSQL, by name. alone: True for one process, too."""
     engine = sa.create_engine(engines.postgresql())
     with engine.begin() as db:
         columns = ", ".join(f"{x.replace('VARCHAR', 'TEXT')} AS {a}" for a, x in told(records, by_id).items())
@@ -128,7 +129,7 @@ def postgresql(records, by_id, alone):
 
 
 def parquet(records, by_id):
-    """A file of the records, removed at the end."""
+    """Write a file of the records, removed at the end, and return its path."""
     folder = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, folder)
     path = f"{folder}/people.parquet"
@@ -140,7 +141,7 @@ def parquet(records, by_id):
 
 
 def in_duckdb(records, by_id, _):
-    """The same, of a Parquet file."""
+    """Return the ways to count a Parquet file."""
     path = parquet(records, by_id)
 
     def raw():
@@ -153,7 +154,7 @@ def in_duckdb(records, by_id, _):
 
 
 def clickhouse(records, by_id, _):
-    """The same, embedded in this process."""
+    """Return the ways to count in ClickHouse, embedded in this process."""
     made = f"CREATE TABLE people ENGINE = MergeTree ORDER BY tuple() AS SELECT * FROM file('{parquet(records, by_id)}')"
     engines.Embedded().execute(made)
     sa.dialects.registry.register("clickhouse", "engines", "Embedding")
@@ -172,7 +173,7 @@ def declared(records, by_id):
 
 
 def sqlite(records, by_id, _):
-    """The same, of a file, which is read out, and counted in this process."""
+    """Return the ways to count a SQLite file, which is read out and counted in this process."""
     source = Path(parquet(records, by_id))
     path = source.with_name("people.sqlite")
     with contextlib.closing(sqlite3.connect(path)) as db, duckdb.connect() as rows:
@@ -186,7 +187,7 @@ def sqlite(records, by_id, _):
 
 
 def mariadb(records, by_id, _):
-    """The same, of a server of our own."""
+    """Return the ways to count in MariaDB, on a server that the benchmark starts."""
     source = Path(parquet(records, by_id))
     path = source.with_name("people.csv")
     with duckdb.connect() as db:
@@ -203,7 +204,7 @@ def mariadb(records, by_id, _):
 
 
 def spark(records, by_id, _):
-    """The same, of two threads on this machine."""
+    """Return the ways to count in Spark, with two threads on this machine."""
     session, source = engines.spark(), Path(parquet(records, by_id))
     session.sql(f'CREATE TABLE people USING parquet LOCATION "{source.parent}"')
 

@@ -1,8 +1,8 @@
 """Does a failing solver admit it? Every solver is starved on hard problems; what it says must be what it reached.
 
-Run: python benchmarks/does_it_admit.py. A line is printed per solver and allowance: how often it claimed convergence,
-how often that was true (recomputed from the problem by the certificate, which shares no code with the solvers), the
-worst gap it admitted to, and the worst discrepancy between the gap it stated and the gap recomputed. Exits 1 if any
+Run: python benchmarks/does_it_admit.py. A line per solver and allowance has the number of claims of convergence, and
+the number of true ones. The certificate, which shares no code with the solvers, recomputes each claim from the problem.
+The line also has the worst admitted gap, and the worst difference between stated and recomputed gap. Exits 1 if any
 claim is false.
 """
 

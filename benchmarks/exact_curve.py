@@ -1,8 +1,9 @@
 """ε at δ of discrete Gaussian noise: rounded outwards, and what it gains. Run: python benchmarks/exact_curve.py
 
-Random prices, lattices and δ against the theorem of docs/mathematics/exact_curve.md in 60 digits, with a seed that is
-given; then by what the margins of error at fixed (ε, δ) are narrower than with the conversion of ρ-zCDP: √(ρ/ρ′); and
-what the numbers of pure plans cost one by one; and what several releases cost together, added up in four ways.
+The first part compares random prices, lattices and δ with the theorem of docs/mathematics/exact_curve.md in 60 digits;
+the seed is given. The second part has the ratio of margins of error at fixed (ε, δ) to those with the conversion of
+ρ-zCDP: √(ρ/ρ′). The others have the cost of pure plans number by number, and the joint cost of several releases, added
+up in four ways.
 """
 
 import argparse
@@ -53,7 +54,7 @@ def compare(count: int, seed: int) -> None:
 
 
 def gains() -> None:
-    """By what margins of error are narrower at (ε, δ), and ε of plans smaller."""
+    """Print the reduction of margins of error at (ε, δ), and of ε of plans."""
     print("\n| epsilon | delta | ρ by the curve / ρ by zCDP | margins narrower by |\n|---|---|---|---|")
     for epsilon, delta in ((1, 1e-6), (0.5, 1e-6), (1, 1e-9), (3, 1e-6)):
         new, old = fn.Budget(epsilon=epsilon, delta=delta).gaussian_rho, privacy.zcdp_rho(epsilon, delta)

@@ -1,7 +1,8 @@
-"""What the studio makes of forms that no page would send. Run: python benchmarks/fuzzed_forms.py [COUNT]
+"""Responses of the studio to forms that no page would send. Run: python benchmarks/fuzzed_forms.py [COUNT]
 
-Sends COUNT forms (default 10,000) of wrong, long, hostile and plausible fields to all that can be changed, and reads a
-page after each; the first error that is no error of ours ends it. `tests/test_studio.py` sends a hundred.
+The benchmark sends COUNT forms (default 10,000) to all addresses that change something, and reads a page after each.
+Their fields are wrong, long, hostile or plausible. The first error that is not an error of fitnoise ends it.
+`tests/test_studio.py` sends a hundred.
 """
 
 import sys

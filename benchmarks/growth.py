@@ -1,17 +1,17 @@
 """Time and memory of every stage against its size, with fitted exponents. Run: python benchmarks/growth.py [STAGE …]
 
-Every line is a process of its own: seconds of processors, all threads and children, of the stage alone, and by how
-many megabytes the process grew beyond what it held before. The exponents are those of least squares through the
-logarithms of the sizes in the upper half, where fixed costs no longer hide what grows.
+Every line is a process of its own. It has the seconds of processors of the stage alone, with all threads and children,
+and the growth of the process in megabytes. The exponents are those of least squares through the logarithms of the sizes
+in the upper half, where fixed costs no longer hide the growth.
 
-* start: a specification with so many tables, from its file to a publication;
-* count: so many records of Parquet, five tables;
-* plan: all prefixes of so many cells, to 1e-6;
-* plan, margins: so many tables of three attributes, to 1e-6;
-* places: so many leaves of an uneven tree of three levels, declared from rows;
-* plan, places: their tables, by level or by place, whatever gap is reached;
-* measure: so many numbers of one table, charged and drawn, counts given;
-* write, verify: so many numbers of one table.
+* start: a specification with n tables, from its file to a publication;
+* count: n records of Parquet, five tables;
+* plan: all prefixes of n cells, to 1e-6;
+* plan, margins: n tables of three attributes, to 1e-6;
+* places: n leaves of an uneven tree of three levels, declared from rows;
+* plan, places: their tables, by level or by place, with any gap;
+* measure: n numbers of one table, charged and drawn, counts given;
+* write, verify: n numbers of one table.
 """
 
 import argparse
@@ -73,7 +73,7 @@ def count(size, folder):
     path = folder / "records.parquet"
     columns = ", ".join(f"(hash(i * 10 + {j}) % 10)::INTEGER AS q{j}" for j in range(10))
     with duckdb.connect() as db:
-        db.execute(f"COPY (SELECT {columns} FROM range({size}) AS t(i)) TO '{path}'")  # noqa: S608 - ours
+        db.execute(f"COPY (SELECT {columns} FROM range({size}) AS t(i)) TO '{path}'")  # noqa: S608 - constant SQL
     domain = fn.Domain({f"q{j}": fn.Ordered(0, 9) for j in range(10)})
     tables = [(f"q{j}", f"q{j + 1}") for j in range(5)]
     return lambda: open_counter(path, domain, DataSource()).count(tables)
@@ -93,7 +93,7 @@ def margins(size, _):
 
 
 def rows_of_places(size):
-    """As many tracts, about 27 in a county and 60 counties in a state, of sizes that are far from alike."""
+    """Return as many tracts, about 27 in a county and 60 counties in a state, of very different sizes."""
     rng = np.random.default_rng(0)
     rows = [("",)]
     for n in (max(2, size // 1600), max(4, size // 27), size):

@@ -2,13 +2,13 @@
 
     python benchmarks/handbook.py [--draws 100000]
 
-Handbooks give the error of a sum, made of published numbers whose errors are taken as independent, and that of a share,
-whose error is taken as independent of its denominator's. Those of a release hang together. Compared are, without any
-data: the margin of a state's total, as the sum of its numbers of `state by status`, with its own; and how often their
-interval of a share of two counts of that table holds, of noise of the table's exact covariance, beside ours. A share's
-numerator is one number of the table, its denominator the total of its state: with the margin that the release tells of
-it, or with that of the sum by their rule. Nominal is 95 %; two standard errors of these shares of 100,000 draws are
-0.3 % at most.
+Handbooks give the error of a sum of published numbers as if their errors were independent. They give the error of a
+share as if it were independent of the error of the denominator. The errors of a release are correlated. The benchmark
+uses no data. It compares the margin of a state's total by the handbook's sum of its numbers of `state by status` with
+its own. It also compares the coverage of two intervals of a share of two counts of that table, the handbook's and that
+of fitnoise. The noise has the table's exact covariance. The numerator of a share is one number of the table, and its
+denominator the total of its state. The denominator has the margin of the release, or that of the handbook's sum.
+Nominal is 95 %; two standard errors of these shares of 100,000 draws are 0.3 % at most.
 """
 
 import argparse
@@ -26,10 +26,10 @@ parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.R
 parser.add_argument("--draws", type=int, default=100_000)
 
 OF = 1600
-"""Of how many the shares are that are looked at: about what a state in the middle has."""
+"""Denominator of the shares: about the number of units in a median state."""
 
 PARTS = (26, 130, 650, 830, 1150)
-"""Of these: about as many as are separate, head, joint and single there; and a share for which it is worst."""
+"""Numerators: about the separate, head, joint and single units of such a state, and the worst share."""
 
 
 def handbook(a, b, moes):
@@ -41,7 +41,7 @@ def handbook(a, b, moes):
 
 @dataclass(frozen=True)
 class Noise:
-    """Of a count of the demo's `state by status` and of its state's total: margins, and their covariance, (2, 2)."""
+    """Margins of a count of the demo's `state by status` and of its state's total, and their covariance, (2, 2)."""
 
     one: float
     total: float
@@ -62,7 +62,7 @@ def of_the_demo():
 
 
 def held(noise, part, of, draws):
-    """How often intervals of the share hold, and their median widths: theirs, theirs by their rule for sums, ours."""
+    """Return coverage and median width of three intervals: the handbook's, that with its sum rule, and fitnoise's."""
     rng = np.random.default_rng(1)  # no noise of a release: what is simulated is public
     a, b = np.array([[part], [of]]) + np.linalg.cholesky(noise.covariance) @ rng.normal(size=(2, draws))
     margins = [handbook(a, b, (noise.one, moe)) for moe in (noise.total, noise.by_rule)]

@@ -1,7 +1,7 @@
-"""What importing costs, beside NumPy, pandas and DuckDB. Run: python benchmarks/importing.py [--rounds 15]
+"""Cost of importing fitnoise, relative to NumPy, pandas and DuckDB. Run: python benchmarks/importing.py [--rounds 15]
 
 Every line is a new process, with its files compiled before. Rounds alternate between the lines, so that other work on
-the machine meets all of them alike. Medians of wall and of processor time, and the ratio of the latter.
+the machine affects all of them equally. Medians of wall and of processor time, and the ratio of the latter.
 """
 
 import argparse

@@ -1,7 +1,8 @@
-"""What reading altered plans, releases and ledgers comes to. Run: python benchmarks/mutated_files.py [FIRST LAST]
+"""Outcomes of reading altered plans, releases and ledgers. Run: python benchmarks/mutated_files.py [FIRST LAST]
 
-Reads the mutations FIRST to LAST (default 0 to 100,000), each in a process that reads many, and prints what was raised
-that is no error of ours, the largest memory and the longest times. A process that takes a minute over a file is ended.
+The benchmark reads the mutations FIRST to LAST (default 0 to 100,000), each in a process that reads many. It prints the
+errors that are not errors of fitnoise, the largest memory and the longest times. A process that takes a minute over a
+file is ended.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def main(first: int, last: int) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     for t in askers:
         t.start()
-    with contextlib.suppress(KeyboardInterrupt):  # what is known until then is told
+    with contextlib.suppress(KeyboardInterrupt):  # an interruption ends early, and prints the results so far
         for t in askers:
             t.join()
     print(f"{len(found):,} files in {time.monotonic() - start:,.0f} s")

@@ -4,11 +4,11 @@ With a name of one of the tables it makes that alone.
 Given files of the Census Bureau's PPMF, one for each county, it publishes each of these counties as well.
 
 Every line is one process of its own. *declared* is the hierarchy itself, from rows of codes or by numbers; *planned*
-workload, plan and certificate; *written* the plan as JSON. Uneven trees are planned together, as one structured
-attribute; by level, with one noise scale for each level and margin; or each level on its own, in groups of tables. The
-national ones are measured, written as tables and verified as well, with people made up; the last of them shows tracts
-by age by race, which is 13 million noisy numbers. Their peaks are of each stage by itself: what was held before it
-counts.
+workload, plan and certificate; *written* the plan as JSON. Uneven trees have three kinds of plans. One takes the tree
+as one structured attribute. One has a noise scale for each level and margin. One plans each level on its own, in groups
+of tables. The national trees are also measured, written as tables and verified, with simulated people. The last of
+them shows tracts by age by race, which is 13 million noisy numbers. Their peaks are of each stage by itself, and
+include the memory held before it.
 """
 
 import json

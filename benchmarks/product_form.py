@@ -1,9 +1,10 @@
 """Many structured attributes in one table, in product form. Run: python benchmarks/product_form.py [several]
 
 With a name of one of the tables it makes that alone.
-Every line is one process of its own. *upper* is what the integers of the plan cost, Δ² at variance 1 of every number,
-*lower* the bound on all mechanisms of its kind; of ranges both are of the search, before integers: their table has
-more numbers than are published. *released* is counting, noise, all tables and the directory, *verified* the same again.
+Every line is one process of its own. *upper* is the cost of the integers of the plan, Δ² at variance 1 of every
+number. *lower* is the bound on all mechanisms of its kind. For ranges both are those of the search, before integers,
+because their table has more numbers than are published. *released* is counting, noise, all tables and the directory;
+*verified* is the verification.
 """
 
 import itertools
@@ -57,7 +58,7 @@ def planned(attributes, values, prefix, orders, neighbours="add-or-remove-one"):
 
 
 def several(attributes, values):
-    """Of all ordered pairs the first by value and the second cumulative: with one matrix, and with joint bases."""
+    """Plan all ordered pairs, the first by value and the second cumulative: with one matrix, and with joint bases."""
     import fitnoise as fn
     from fitnoise.mechanisms.gaussian import planning
 

@@ -1,10 +1,10 @@
 """Pure plans against the usual strategies, and against Gaussian noise. Run: python benchmarks/pure.py
 
-Prefixes and all ranges of n cells, total error and worst error. Every strategy is scaled to ε = 1; a ratio is its error
-over twice the certified Gaussian bound, which no strategy with Laplace noise can beat. Ours is a whole plan: bound,
-search, integers and exact ε; its ratio is computed from the integers. Its seconds are wall time of one process with one
-BLAS thread. The last columns compare with Gaussian noise at the same ε and δ = 1e-6: by what its error is larger than
-ours: by the exact curve of Gaussian noise, and by the optimal conversion of ρ-zCDP.
+Prefixes and all ranges of n cells, total error and worst error. Every strategy is scaled to ε = 1. A ratio is its error
+over twice the certified Gaussian bound, which no strategy with Laplace noise can beat. The column of fitnoise is a
+complete plan: bound, search, integers and exact ε; its ratio is computed from the integers. Its seconds are wall time
+of one process with one BLAS thread. The last columns compare with Gaussian noise at the same ε and δ = 1e-6. They have
+the ratio of its error to that of fitnoise, by the exact curve and by the optimal conversion of ρ-zCDP.
 
 Identity, H₂, the best hierarchy of equal weights (any branching, root or none) and the Haar wavelet are those of the
 paper: Li, Hay, Rastogi, Miklau, McGregor: Optimizing linear counting queries under differential privacy, PODS 2010.

@@ -3,8 +3,8 @@
     python benchmarks/reading.py [--largest 1000000]
 
 Tables of n places by 25 groups by sex, and of places by sex: 52 n numbers. Each step runs in a process of its own that
-has just read the release, so that its memory is what the step takes beside that. Whole tables are made without being
-simulated, which `benchmarks/whole.py` times.
+has just read the release, so its memory is that of the step alone. Integer tables are made without the simulation,
+which `benchmarks/whole.py` times.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def written(folder, n, number):
 
 
 def steps(folder, own, other):
-    """By name what is done, each with a release that was just read; whole tables are checked after they are made."""
+    """Return the steps by name, each a function of a fresh release. A later step verifies the integer tables."""
     by = ["place", "group"]
 
     def whole(release):
@@ -63,7 +63,7 @@ def steps(folder, own, other):
 
 
 def child(own, step, told):
-    """A step, from a release that is read anew; or why it is refused."""
+    """Run a step on a release that this process reads, and report its figures or its refusal."""
     release = fn.Release.read(own)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start, began = time.perf_counter(), time.process_time()

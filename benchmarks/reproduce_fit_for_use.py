@@ -1,17 +1,18 @@
-"""Tables 2–11 and Figures 1–3 of the fit-for-use paper, beside what is found here.
+"""Tables 2–11 and Figures 1–3 of the fit-for-use paper, with the results of fitnoise.
 
 Run: python benchmarks/reproduce_fit_for_use.py -o FOLDER
 
 Writes each table as Markdown and CSV, each figure as Markdown, CSV and, with Matplotlib, PNG into FOLDER, and prints
-the Markdown. Without -o it only prints. --only 4 10 F2 makes some; --largest 1024 --seconds-per-solve 600 is the whole
-range of the paper, and takes hours, nearly all of them SM-II's.
+the Markdown. Without -o it only prints. --only 4 10 F2 makes some; --largest 1024 --seconds-per-solve 600 is the
+complete range of the paper, and takes hours, nearly all of them SM-II's.
 
-The paper gives every mechanism the privacy cost of SM-II and prints by how much its worst variance exceeds its target:
-that is the mechanism's Δ² over SM-II's (Theorem 5). Here each Δ² is over that of a certified plan, "ours"; its distance
-from the bound is stated as the gap. SM-II runs with the settings of its authors' program, in the basis the paper names,
-with the Hessian as printed and with the correct one; --soft-max-seeds 0 leaves it out. Random workloads are drawn anew
-from seeds 0, 1, …: the median, and the least and greatest in brackets. A solve that hits the time limit is marked
-"over S s": SM-II is then shown as far as it had come, anything else not at all. Our own plans have no limit.
+The paper gives every mechanism the privacy cost of SM-II and prints the ratio of its worst variance to its target. It
+is the mechanism's Δ² over SM-II's (Theorem 5). Here each Δ² is over that of a certified plan of fitnoise, in the
+column `ours`. Its distance from the bound is stated as the gap. SM-II runs with the settings of its authors' program,
+in the basis the paper names, with the Hessian as printed and with the correct one. --soft-max-seeds 0 leaves it out.
+Random workloads are drawn from seeds 0, 1, …: the median, and the least and greatest in brackets. A solve that hits the
+time limit is marked "over S s". SM-II is then shown as far as it had come, and others are not shown. Plans of fitnoise
+have no limit.
 
 Source: Xiao, Ding, Wang, Zhang, Kifer: Optimizing fitness-for-use of differentially private linear queries, PVLDB
 14(10), 2021, section 7. What differs, and why: docs/mathematics/fit_for_use.md.
@@ -116,16 +117,16 @@ PRINTED = {
         (3.50, 10.05, 1.07, 1.07, 1.07, 1.0),
     ),
 }
-"""By table, then row, then column. Table 2 prints Δ², Table 3 seconds, the others variance over target."""
+"""Printed values by table, row and column. Table 2 prints Δ², Table 3 seconds, the others variance over target."""
 
 PRINTED_TOTALS = {"4": {"PL94": 2.07}, "9": {"AGE": 1.07}, "10": {"t = 16": 1.34}}
-"""By table, then row: the total error of SM-II over that of CA at one privacy cost, as its sentences say it."""
+"""Total error of SM-II over that of CA at one privacy cost, by table and row, from the text of the paper."""
 
 # --- the mechanisms ----------------------------------------------------------------------------------------------
 
 SOFT_MAX = {"SM-II, printed": Hessian.PRINTED, "SM-II, correct": Hessian.CORRECT}
 WEIGHTED = {"wCA-I": "CA, 1/c²", "wCA-II": "CA, 1/c"}
-"""What agrees with Tables 6 and 8. By the paper's words wCA-I is 1/c, our column wCA-II, and wCA-II is 1/√c."""
+"""Weights that agree with Tables 6 and 8. In the paper's text wCA-I is 1/c, here column wCA-II, and wCA-II is 1/√c."""
 COMPARED = ("IP", "HM", "CA", "wCA-I", "wCA-II")
 IN_CSV = ("GM", "HM, Gaussian rule", "HM, Laplace rule", "CA, 1/√c")
 """Not in the paper's tables, or not surely: noise on queries, other trees, wCA-II by its words."""
@@ -139,7 +140,7 @@ def hierarchical(w, c):
 
 
 def near(solved):
-    """What is asked for with a gap of 1e-7; 1e-6 where rounding to integers, which every plan has, leaves no less."""
+    """Return the plan with a gap of 1e-7, or of 1e-6 if the rounding to integers leaves no smaller gap."""
     try:
         return solved(1e-7)
     except GapNotReached:
@@ -167,7 +168,8 @@ class Case:
     """One row of a table.
 
     draw: seed ↦ W, c. basis: of :func:`soft_max.bases`, or "workload" for B = W. printed: by column. tables: the same
-    workload as tables, for ours and CA. random: whether the seed matters. always: in full, whatever --largest.
+    workload as tables, for fitnoise and CA. random: True if the seed matters. always: True for all sizes, despite
+    --largest.
     """
 
     label: str
@@ -209,7 +211,7 @@ class Found:
 
 @contextlib.contextmanager
 def limit(seconds):
-    """TimeoutError after so many seconds, as soon as Python has its turn; no limit where there is no such signal."""
+    """Raise TimeoutError after these seconds, as soon as Python has its turn; without the signal there is no limit."""
     if not hasattr(signal, "setitimer"):
         yield
         return
@@ -258,7 +260,7 @@ def cost(name, case, w, c, seconds):
 
 
 def in_total_error(case):
-    """What meeting every target costs in total error: our sum of variances over CA's, both at one privacy cost."""
+    """Return the sum of variances of fitnoise over that of CA, both at one privacy cost."""
     w, c = case.draw(0)
     workload = case.tables() if case.tables else fn.matrix_workload(w, variances=c)
     plans = fn.plan(workload), near(lambda gap: fn.plan(workload, objective=Objective(Goal.TOTAL_ERROR), gap=gap))
@@ -276,7 +278,7 @@ def tried(name, case, seed, options):
 
 
 def solve(case, names, options):
-    """All mechanisms on one row: name ↦ Found, with ours; the median of the certified bounds, and the largest gap."""
+    """Solve one row: return name ↦ Found with `ours`, the median of the certified bounds, and the largest gap."""
     found, bounds, gaps = {"ours": Found()} | {name: Found() for name in names}, [], []
     for seed in range(options.seeds if case.random else 1):
         w, c = case.draw(seed)

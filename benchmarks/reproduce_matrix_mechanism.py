@@ -1,4 +1,4 @@
-"""Figures 1–4, Table 1, Theorems 5.22–6.30 and Programs 5.1–5.3 of the matrix mechanism paper, beside what we find.
+"""Figures 1–4, Table 1, Theorems 5.22–6.30 and Programs 5.1–5.3 of the matrix mechanism paper, with our results.
 
 Run: python benchmarks/reproduce_matrix_mechanism.py -o FOLDER
 
@@ -55,7 +55,7 @@ class L2Optimum:
 
 
 def l2_optimum(gram, gap=1e-7):
-    """The Gaussian plan of least total error: its covariance does not depend on the privacy cost but for a factor."""
+    """Return the Gaussian plan of least total error; the privacy cost changes its covariance only by a factor."""
     found = strategies.spectrum(gram)
     kept = found.values > 1e-12 * found.values[-1]
     root = np.sqrt(found.values[kept])[:, None] * found.vectors.T[kept]
@@ -95,10 +95,10 @@ def program_5_2(w):
 
 @dataclass(frozen=True, eq=False)
 class Iterated:
-    """Where a convex iteration ended.
+    """The end of a convex iteration.
 
-    strategy: A. residual: the sum of the eigenvalues of [I A; Aᵀ Z] that the rank constraint wants to be 0.
-    inaccurate: solves of which the solver said so.
+    strategy: A. residual: the sum of the eigenvalues of [I A; Aᵀ Z] that the rank constraint sets to 0.
+    inaccurate: number of solves that the solver reported as inaccurate.
     """
 
     strategy: np.ndarray
@@ -187,7 +187,7 @@ FIGURE_4 = {
     ),
     "Y'": np.kron(np.eye(2), [[math.sqrt(3), 1 / math.sqrt(3)], [0, math.sqrt(8 / 3)]]),
 }
-"""What the paper prints to two decimals, exactly."""
+"""The exact matrices that the paper prints to two decimals."""
 
 
 def figure_1(_):
@@ -375,7 +375,7 @@ def program_1(options):
 
 
 def error_or_none(a, g):
-    """None where A is singular for all practical purposes."""
+    """Return the total error of A, or None if A is numerically singular."""
     values = np.linalg.svd(a, compute_uv=False)
     return strategies.total_error(a, gram=g) if values[-1] > 1e-5 * values[0] else None
 
@@ -506,7 +506,7 @@ def picture(path, title, rows):
 
 
 def publish(item, rows, folder):
-    """Print an item and write its Markdown and CSV; where a picture of it would go, or None without a folder."""
+    """Print an item and write its Markdown and CSV. Return the place for its picture, or None without a folder."""
     lines = ["| " + " | ".join(rows[0]) + " |", "|---" * len(rows[0]) + "|"]
     lines += ["| " + " | ".join(cell(row[name]) for name in rows[0]) + " |" for row in rows]
     text = "\n".join([f"### {item.title}", "", *lines, "", item.note, ""])

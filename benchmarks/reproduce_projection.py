@@ -29,8 +29,8 @@ one run see the same database and the same standard normal numbers.
 | PGM, equal noise | with --pgm: mbi's mirror descent on the same noisy answers as k = 1 |
 | PGM, our k | with --pgm: the same on the noise of the k that was chosen |
 
-MWEM reads the errors of all its numbers of rounds, and of both kinds of question where tables are asked for: no one
-could choose so well. Its ρ is the largest that zero-concentrated privacy converts to (ε, δ); half goes to selection.
+MWEM takes the best of all its numbers of rounds, and for tables of both kinds of question. No publisher could choose so
+well. Its ρ is the largest that zero-concentrated privacy converts to (ε, δ); half goes to selection.
 
 Source: A. Nikolov, "An improved private mechanism for small databases", ICALP 2015; M. Hardt, K. Ligett, F. McSherry,
 "A simple and practical algorithm for differentially private data release", NIPS 2012; R. McKenna, D. Sheldon, G.
@@ -102,7 +102,7 @@ class Workload:
         return self.designs[key]
 
     def candidates(self, ks):
-        """As `small.candidate_designs`, remembered."""
+        """Return the designs of `small.candidate_designs`, from a cache."""
         made = [self.design(k, small.COARSE) for k in ks]
         return tuple(design for i, design in enumerate(made) if design.spikes or not i)
 
@@ -207,7 +207,7 @@ WORKLOADS = {
 
 @dataclass(frozen=True)
 class Round:
-    """What one round of MWEM spends: epsilon of the exponential mechanism, sigma of the Gaussian noise."""
+    """The cost of one round of MWEM: epsilon of the exponential mechanism, sigma of the Gaussian noise."""
 
     epsilon: float
     sigma: float
@@ -219,16 +219,17 @@ class Round:
 
 
 def divided(rho, rounds):
-    """The cost of each of so many rounds, half of it for selection; together not above ρ."""
+    """Return the cost of each round, half of it for selection; all rounds together cost at most ρ."""
     each = rho / rounds * (1 - 1e-12)
     return Round(2 * math.sqrt(each), 1 / math.sqrt(each))
 
 
 def mwem(workload, questions, x, rounds, rho, rng):
-    """A histogram (N,) by multiplicative weights.
+    """Return a histogram (N,) by multiplicative weights.
 
-    A question is a list of queries of which a record is in one at most: noise σ on all of them is for sensitivity 1,
-    and so is the score, the sum of their errors less what the noise would make of it. Each is asked once.
+    A question is a list of queries with each record in at most one. So noise σ on all of them is for sensitivity 1. The
+    score has sensitivity 1 too: it is the sum of the errors, less the sum to expect from the noise. Each question is
+    used once.
     """
     n, spend = float(x.sum()), divided(rho, rounds)
     sizes = np.array([len(own) for own in questions])
@@ -350,7 +351,7 @@ def at_temperature_0(comparison):
 
 
 def decided(workload, size):
-    """What is decided for a size without data, and how."""
+    """Return a cell of the table: the settings that are chosen for a size without data."""
     s = 1 / privacy.gaussian_mu(EPSILON, DELTA)
     designs = workload.candidates(small.indices(len(workload.rows), workload.cells, size, s))
     every = small.simulate(workload.rows, workload.m, designs, size, s, small.TEMPERATURES, Region.EXACTLY)
@@ -375,9 +376,9 @@ def hindsight(cell, runs):
 
 @dataclass(frozen=True)
 class Result:
-    """An error: its mean, and its standard error over the runs; None where it is exact. note: what was chosen.
+    """An error: its mean, and its standard error over the runs, or None if exact. note: the chosen setting.
 
-    ratio: the mean over that of OURS. spread: its standard error, from differences of paired runs; None where exact.
+    ratio: the mean over that of `OURS`. spread: its standard error, from differences of paired runs; None if exact.
     """
 
     mean: float

@@ -1,4 +1,4 @@
-"""Figures 2, 3, 4 and 6 of the tight-constraints paper and its thresholds, beside what is found here.
+"""Figures 2, 3, 4 and 6 of the tight-constraints paper and its thresholds, with the results of fitnoise.
 
 Run: python benchmarks/reproduce_tight_constraints.py -o FOLDER
 
@@ -187,7 +187,7 @@ def figure_6b(_):
     return utilities(TWO_COUNTS, (90, 95, 100, 105, 110, 113, 114, 115, 120, 125, 130))
 
 
-# --- Beside other mechanisms -------------------------------------------------------------------------------------
+# --- Against other mechanisms ------------------------------------------------------------------------------------
 
 COMPARED = (
     ("a count of 10", finite.path(11), 0.5),

@@ -1,6 +1,6 @@
-"""What a draw of noise costs: the sampler of releases beside OpenDP's, in one run. Run: python benchmarks/sampler.py
+"""Cost of a draw of noise: the sampler of releases against OpenDP's, in one run. Run: python benchmarks/sampler.py
 
-One process, one core; the best of three. OpenDP is asked for at most 50,000 draws at once: its cost is the same
+One process, one core; the best of three. OpenDP makes at most 50,000 draws at once: its cost is the same
 per draw from there on. Our best scales are 27/32 · 2^k for the Gaussian and 23/32 · 2^k for the Laplace law, our worst
 those just above.
 """

@@ -1,19 +1,23 @@
-"""Series for persons who are in several periods: what mechanisms of others cost them.
+"""Costs of other mechanisms for persons who are in several periods of a series.
 
 Run: python benchmarks/series.py [PYTHON]
 
 PYTHON is one that can import jax_privacy: `python -m venv peer && peer/bin/pip install jax-privacy`, then
 peer/bin/python. Without it its columns are left out.
 
-All numbers are Δ² of one person of up to g records, none two in one period, with the noise of each mechanism scaled to
-the tightest target; 1 is what one record of one period costs alone. All are charged by the same program: the dearest
-set of periods that she can be in, exact, or where there are too many what none exceeds, from X in whole numbers (2⁴⁰
-times as large). *Single, g²* is the plan for
-single records, charged as if her records could be anywhere; *single* the same plan, charged so. *Each alone* is
-independent noise on every period, *tree* a binary tree, *root* the square root of running totals, *band* the best
-Toeplitz matrix of n/g bands for running totals, and *dense* the best lower-triangular one for what is asked and persons
-who come back after n/g periods; both as jax_privacy finds them, the first for the largest error, the second for the
-mean.
+All numbers are Δ² of one person with up to g records, each in another period. The noise of each mechanism is scaled to
+the tightest target, and 1 is the cost of one record of one period alone. One program computes all charges from X in
+integers (2⁴⁰ times as large): the exact cost of the costliest set of periods of a person. If there are too many sets it
+computes an upper bound.
+
+* *single, g²*: the plan for single records, charged as if the records of a person could be anywhere;
+* *single*: the same plan, charged by sets of periods;
+* *each alone*: independent noise on every period;
+* *tree*: a binary tree;
+* *root*: the square root of running totals;
+* *band*: the best Toeplitz matrix of n/g bands for running totals, for the largest error, by jax_privacy;
+* *dense*: the best lower-triangular matrix for the requested numbers and persons who come back after n/g periods, for
+  the mean error, by jax_privacy.
 """
 
 import json
@@ -44,7 +48,7 @@ def square_root(n):
 
 
 def charged(x, most):
-    """What the dearest set of periods costs, or what none exceeds."""
+    """Return the cost of the costliest set of periods, or an upper bound on it."""
     whole = np.array([[int(v) for v in row] for row in np.rint(x * DIGITS).astype(object)], dtype=object)
     every = np.ones(x.shape, dtype=bool)
     found = dearest_set(whole, every, most)
@@ -71,7 +75,7 @@ def peers(asked, most, python):
     """The matrices that jax_privacy finds; None where it takes longer than some minutes, or fails."""
     given = json.dumps([asked.tolist(), most])
     try:
-        made = subprocess.run(  # noqa: S603 - the interpreter that whoever runs this has named
+        made = subprocess.run(  # noqa: S603 - the interpreter named by the user
             [python, "-c", PEER], input=given, capture_output=True, text=True, timeout=200, check=True
         )
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
@@ -81,7 +85,7 @@ def peers(asked, most, python):
 
 
 def mechanism(a, asked, most):
-    """Unit noise on the rows of a, least squares, scaled so that every row of what is asked has variance 1 at most."""
+    """Return the cost of unit noise on the rows of a with least squares, scaled to variance 1 or less of each query."""
     inverse = np.linalg.pinv(a.T @ a)
     return charged(a.T @ a * np.einsum("ij,jk,ik->i", asked, inverse, asked).max(), most)
 
@@ -103,7 +107,7 @@ def said(value):
 
 
 def series():
-    """Name, what is asked, with a standard error of 1 throughout, and records of one person."""
+    """Yield name, queries with a standard error of 1, and the number of records of one person."""
     for n, every in ((12, (3, 12)), (36, (3, 36)), (120, (3, 120))):
         months, totals = np.eye(n), np.tri(n)
         years = np.kron(np.eye(n // 12), np.ones(12))
@@ -118,7 +122,7 @@ def series():
 
 
 def moving():
-    """By region, of persons who may move between them: what a plan costs, its proof, and who stays in one."""
+    """Print the costs of plans by region: for persons who may move, the proven bound, and for those who stay."""
     print("\n| periods, tables by region, g | stays in one | may move | no less than | seconds |")
     print("|---" * 5 + "|")
     totals = [fn.table("region", prefix="month", std_error=1)]

@@ -1,10 +1,11 @@
-"""Every stage beside the least it could take, in one run. Run: make bench, or python benchmarks/stages.py [--keep]
+"""Every stage against a floor for its time, in one run. Run: make bench, or python benchmarks/stages.py [--keep]
 
-A line is the product and its floor: what any program has to do for the same (import the same libraries, write the same
-bytes, read the same file by the engine's own SQL), or another plan of the product that is quick. They take turns, so
-that other work on the machine meets both alike; seconds are those of processors, all threads and children, and the
-ratio is the least of the product over the least of the floor. It is compared with benchmarks/stages.json, the ratios
-that were last committed: a line more than half above its own makes the command fail. `--keep` writes them anew.
+A line has the product and its floor. Most floors are the work of any program for the same result. It imports the same
+libraries, writes the same bytes, or reads the same file by the engine's own SQL. Other floors are quick plans. Both
+take turns, so that other work on the machine affects them equally. Seconds are those of processors, all threads and
+children. The ratio is the least of the product over the least of the floor. The command compares it with the last
+committed ratios in benchmarks/stages.json, and fails if a line is more than half above its own. `--keep` writes the
+ratios.
 """
 
 import argparse
@@ -28,7 +29,7 @@ import fitnoise as fn
 
 KEPT = Path(__file__).with_name("stages.json")
 SLOWER = 1.5
-"""Of a ratio, what is told: less is the machine."""
+"""Smallest growth of a ratio that is reported; less comes from the machine."""
 
 ONCE = "10,000,000 numbers, from targets to directory"
 """Takes half a minute: it has one turn."""
@@ -90,7 +91,7 @@ def write(folder: Path) -> Iterator[tuple[str, Way, Way]]:
         with duckdb.connect() as db:
             db.register("frame", frame)
             db.execute(f"COPY frame TO '{place}.csv'")
-            db.execute(f"COPY (SELECT value FROM frame) TO '{place}.parquet'")  # noqa: S608 - ours
+            db.execute(f"COPY (SELECT value FROM frame) TO '{place}.parquet'")  # noqa: S608 - constant SQL
 
     yield "1,000,000 numbers, one table, written", lambda: long.write(there()), by_engine
 
@@ -138,7 +139,7 @@ def count(folder: Path) -> Iterator[tuple[str, Way, Way]]:
     path = folder / "records.parquet"
     columns = ", ".join(f"(hash(i * {attributes} + {j}) % 10)::INTEGER AS q{j}" for j in range(attributes))
     with duckdb.connect() as db:
-        db.execute(f"COPY (SELECT {columns} FROM range({rows}) AS t(i)) TO '{path}'")  # noqa: S608 - ours
+        db.execute(f"COPY (SELECT {columns} FROM range({rows}) AS t(i)) TO '{path}'")  # noqa: S608 - constant SQL
     domain = fn.Domain({f"q{j}": fn.Ordered(0, 9) for j in range(attributes)})
     pairs = list(itertools.combinations(domain, 2))
 
@@ -146,7 +147,7 @@ def count(folder: Path) -> Iterator[tuple[str, Way, Way]]:
         with duckdb.connect() as db:
             for m in margins:
                 names = ", ".join(m)
-                db.execute(f"SELECT {names}, count(*) FROM '{path}' GROUP BY {names}").fetchnumpy()  # noqa: S608 - ours
+                db.execute(f"SELECT {names}, count(*) FROM '{path}' GROUP BY {names}").fetchnumpy()  # noqa: S608 - constant SQL
 
     for many in (1, 5, 20, 190):
         margins = pairs[:: len(pairs) // many][:many]

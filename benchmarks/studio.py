@@ -1,11 +1,12 @@
-"""How long a moved margin takes to show its price, on the demo: `python benchmarks/studio.py [CHROMIUM]`.
+"""Time from a moved margin to its price on the page, on the demo: `python benchmarks/studio.py [CHROMIUM]`.
 
-First without a browser: a form with another margin and its reply, beside the floor, the same plan at gap 1e-2 made in
-this process; one after the other, so that both have the same machine. Beside seconds that pass, those of processor,
-which other programs do not add to: on an idle machine they are the same.
+The first part has no browser. It times a form with another margin and its reply. The floor is the same plan at gap
+1e-2, made in this process. They take turns, so that both have the same machine. It has wall seconds and those of
+processors, to which other programs do not add: on an idle machine they are equal.
 
-Then in a browser, from the key that moves the slider to the new price on the page: 120 ms of quiet, the form, the plan
-in its process, the new part of the page. And from opening the page to the first price, with processes that just start.
+The second part uses a browser, from the key that moves the slider to the new price on the page. This time has 120 ms of
+quiet, the form, the plan in its process, and the new part of the page. The part also times from opening the page to
+the first price, with processes that just start.
 """
 
 import os
@@ -50,9 +51,9 @@ def processor(process=None):
 
 
 def asked(name):
-    """Of the first price: seconds of processor of the process that makes it, from its start.
+    """Return the processor seconds of the process for the first price, from its start, and the seconds of others.
 
-    Of the others: seconds from a form to its reply, of processor on both sides of it, and of the plan alone.
+    The others have seconds from a form to its reply, processor seconds on both sides, and those of the plan alone.
     """
     folder = prepared(name)
     with serve.serving(Folder(folder)) as server, httpx2.Client(trust_env=False, timeout=60) as browser:

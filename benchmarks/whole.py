@@ -1,10 +1,11 @@
-"""Whole tables: what they gain and cost on data, and seconds and memory by the number of numbers.
+"""Integer tables: gains and losses on data, and seconds and memory by the number of numbers.
 
     python benchmarks/whole.py [--largest 1000000]
     python benchmarks/whole.py --data adult.csv --tables "occupation,education,sex;race,native-country" [--margin 10]
 
-With --data as many real releases are made as --releases says, from the values of columns that occur in the file. Each
-is made whole and compared with the truth, and with what agencies do without this: every number cut at 0 and rounded.
+With --data the benchmark makes --releases real releases, from the values of columns that occur in the file. It computes
+integer tables of each, and compares them with the truth and with the usual method of agencies. This method cuts every
+number at 0, and rounds it.
 """
 
 import argparse
@@ -32,7 +33,7 @@ parser.add_argument("--releases", type=int, default=100)
 
 
 def real_release(plan, counts):
-    """By the sampler that protects people, charged to a ledger in memory."""
+    """Return a release with noise of the sampler of real releases, charged to a ledger in memory."""
     with fn.Ledger(":memory:") as ledger:
         found = measure(plan.order, HistogramCounter(counts, plan.publication.workload.domain), ledger)
     return Release(plan, [x for part in found.answers for x in part])
@@ -69,7 +70,7 @@ def tables_of(release):
 
 
 def errors(plan, counts, releases):
-    """Errors of unbiased, whole and cut numbers, coverage, by how large the truth is."""
+    """Return errors of unbiased, integer and cut numbers, and coverage, by the size of the true number."""
     workload = plan.publication.workload
     truth = []
     for t in workload.tables:
