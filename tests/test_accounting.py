@@ -62,7 +62,7 @@ def test_known_values(released, epsilon):
 @pytest.mark.no_cover
 @pytest.mark.parametrize("seed", range(4))
 def test_it_is_near_what_another_accountant_says(seed):
-    """Between the optimistic and the pessimistic estimate of privacy loss distributions, but for a grid's width."""
+    """Between the optimistic and the pessimistic estimate of privacy loss distributions, except for a grid's width."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
@@ -93,7 +93,7 @@ def test_it_is_near_what_another_accountant_says(seed):
     st.floats(0, 4),
 )
 def test_of_answers_it_is_above_every_outcome_added_up(epsilons, at):
-    """Two answers each, told truly with odds e^ε: 2ⁿ outcomes in 50 digits."""
+    """Two answers each, true with odds e^ε: 2ⁿ outcomes in 50 digits."""
     with mpmath.workdps(50):
         delta = mpmath.mpf(0)
         truths = [1 / (1 + mpmath.exp(-mpmath.mpf(e.numerator) / e.denominator)) for e in epsilons]
@@ -177,7 +177,7 @@ def test_a_delta_below_what_is_resolved_is_refused():
         Curve((DEMO, many)).epsilon(1e-13)
 
 
-# --- the laws that a design tells -----------------------------------------------------------------------------
+# --- the laws of a design -----------------------------------------------------------------------------
 
 ADD = Adjacency()
 

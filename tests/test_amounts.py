@@ -67,7 +67,7 @@ TOPS = replace(PAY, ceilings=[200, 500])
 
 
 def moments(domain, cells, margin):
-    """By the definition: 1 − j at the first knot of an amount, at each other what j has passed, in Python integers."""
+    """Return, by the definition, 1 − j at the first knot, and at each other the part that j has passed."""
     out = np.zeros([domain[a].size for a in margin], dtype=object)
     records = len(next(iter(cells.values())))
     for record in zip(*(cells[a].tolist() for a in margin), strict=True) if margin else [()] * records:
@@ -332,7 +332,7 @@ def answers(design, domain, records, declared=2**40):
 
 
 def made(rng, steps, extra=0, sizes=(2, 3)):
-    """A design over exchangeable attributes and amounts, with cells beside the first; and its domain.
+    """Draw a design over exchangeable attributes and amounts, with cells without a knot for the first; and its domain.
 
     steps: of each amount K, or how many there are from each knot to the next.
     """
@@ -453,7 +453,7 @@ def test_designs_that_are_not_whole_between_the_ends_are_refused(rng):
     for row in ([0, 1], [1, 3], [0, 2]):
         with refused("plan.amount-rows-not-whole"):
             of_sectors(cells, ([row], {(): ([[1]], 1.0)}))
-    knots = Cells((), (("p", 4),), (("p", (3, 2)),))  # and a cell beside them
+    knots = Cells((), (("p", 4),), (("p", (3, 2)),))  # and a cell without a knot
     of_sectors(knots, ([[1, 4, 2, 5]], {(): ([[1]], 1.0)}))
     for row in ([1, 3, 5, 0], [1, 4, 5, 0], [1, 5, 6, 0]):
         with refused("plan.amount-rows-not-whole"):
@@ -493,7 +493,7 @@ def test_designs_are_for_the_steps_of_the_domain_and_no_others(rng):
 
 
 def pure(rng, steps, extra=0, sizes=(2, 3), rows=2, scale=8.0):
-    """Margins over exchangeable attributes and amounts, of any queries that are whole between knots; and the domain.
+    """Draw margins over exchangeable attributes and amounts, with integer values between knots; and the domain.
 
     steps: of each amount how many there are from each knot to the next. extra: cells beside the knots of the first.
     """
@@ -513,7 +513,7 @@ def pure(rng, steps, extra=0, sizes=(2, 3), rows=2, scale=8.0):
 
 
 def moved(design, domain, more, fewer=()):
-    """By how much each answer differs, of data that differ by these records."""
+    """Return the change of each answer for data that differ by these records."""
     background = [(0,) * len(domain)] * 3
     one, other = (answers(design, domain, [*background, *x]) for x in (more, fewer))
     return np.abs(one - other)
@@ -620,7 +620,7 @@ def exact_delta(moves, scale, epsilon):
     ],
 )
 def test_every_record_between_the_knots_is_below_the_laws(steps, rows):
-    """Detects a curve that is above what records at knots tell, and not above that of all others."""
+    """Detects a curve that is above the one of records at knots, and not above that of all others."""
     scale, over = 4.0, Cells((), tuple((a, len(k) + 1) for a, k in steps), steps)
     design = PureStrategy(over, (MeasuredMargin((), np.array(rows)),), scale)
     domain = fn.Domain({a: fn.Amount(0, sum(k), ceilings=np.cumsum(k)[:-1].tolist()) for a, k in steps})
@@ -936,7 +936,7 @@ def test_steps_from_knot_to_knot_have_no_divisor_in_common():
 
 
 def with_ceilings():
-    """Sums up to ceilings beside a count, a product and cells for missing ones."""
+    """Sums up to ceilings with a count, a product and cells for missing values."""
     domain = fn.Domain(
         sex=fn.Categorical(["f", "m"]),
         hours=fn.Amount(0, 2, ceilings=[1]),
@@ -963,7 +963,7 @@ def at_every_step(neighbours):
 @pytest.mark.no_cover
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 def test_plans_with_ceilings_charge_what_the_dearest_step_costs(neighbours):
-    """Every j of the range, alone and replaced by every other, beside a count, a product and cells for missing ones."""
+    """Every j of the range, alone and replaced by every other, with a count, a product and cells for missing values."""
     workload = with_ceilings()
     plan = fn.plan(workload, unit=PrivacyUnit(neighbours=neighbours), gap=1e-3)
     design = plan.groups[0].design
@@ -1132,7 +1132,7 @@ def test_small_costs_leave_fewer_bits_and_the_noise_can_be_drawn(more):
 @pytest.mark.no_cover
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 def test_pure_plans_charge_what_the_dearest_step_costs(neighbours):
-    """Every j of the range, alone and replaced by every other, beside a count, a product and cells for missing ones."""
+    """Every j of the range, alone and replaced by every other, with a count, a product and cells for missing values."""
     workload = with_ceilings()
     plan = planned_quickly(workload, unit=PrivacyUnit(neighbours=neighbours))
     design, rate = plan.only.design, plan.only.design.rate
@@ -1229,7 +1229,7 @@ def test_without_noise_a_pure_release_says_the_truth_and_charges_its_epsilon(pur
 @pytest.mark.no_cover
 @pytest.mark.parametrize(("count", "some"), [(300, 8), pytest.param(1500, 50, marks=pytest.mark.slow)])
 def test_intervals_of_pure_sums_and_means_hold_as_often_as_they_say(pure_plan, people, count, some, monkeypatch):
-    """Independent releases with the real sampler: of sums as often as said, of means at least as often.
+    """Independent releases with the real sampler: sums hold at the stated rate, means at least at that rate.
 
     Detects, of 300, coverage of 95 % intervals of sums below 0.87, and of 1,500 below 0.92, at 1e-6 for each test; of
     means, whose intervals take longest, of 8 that most do not hold, and of 50 coverage below 0.75.
@@ -1394,7 +1394,7 @@ def test_products_are_asked_for_by_both_names(without_noise):
     assert found.universe == f"all records but those with pay none, unknown {cut}"
     weighted = expressions.ask('total(["weight", "pay"], sex="m") / total("weight", sex="m")', release)
     assert weighted.value == pytest.approx(product["m"] / weight[own["sex"] == "m"].sum(), rel=1e-9)
-    with refused("release.rows-do-not-add-up"):  # the weight of those with pay is not told
+    with refused("release.rows-do-not-add-up"):  # the weight of those with pay is not reported
         release.total("weight", having="pay")
     for wrong in (["pay", "pay"], [], ["pay", "sex"]):
         with refused("release.attribute-not-numeric", "release.wrong-attributes-of-sum"):
@@ -1424,7 +1424,7 @@ def test_those_with_a_value_are_asked_for_by_its_name(without_noise):
 @pytest.mark.parametrize(("releases", "least"), [(6, 0.7), pytest.param(200, 0.915, marks=pytest.mark.slow)])
 @pytest.mark.usefixtures("one_engine", "counted_once")
 def test_intervals_of_sums_and_means_hold(plan, people, releases, least):
-    """Detects coverage of 95 % intervals below `least`, at 1e-6: of each release's 9 numbers pairs hang together."""
+    """Detects coverage of 95 % intervals below `least`, at 1e-6; pairs of each release's 9 numbers are correlated."""
     by_state = truth(people).groupby("state")
     sums, means = by_state[["pay", "hours"]].sum().to_numpy().T, by_state["pay"].mean().to_numpy()
     hits, squares = [], []
@@ -1661,7 +1661,7 @@ def test_what_is_asked_of_amounts_and_is_not_there_is_refused(plan, people):
             ask()
 
 
-# --- what is asked --------------------------------------------------------------------------------------------------
+# --- requests -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -1816,14 +1816,14 @@ def test_specifications_that_say_amounts_wrongly_are_refused(old, new, why):
         Spec.from_toml(SPEC.replace(old, new)).publication()
 
 
-# --- what a release says whatever the data ------------------------------------------------------------------------
+# --- contents of a release for any data ---------------------------------------------------------------------------
 
 
 @pytest.mark.no_cover
 @pytest.mark.usefixtures("standing_still")
 @pytest.mark.parametrize("how", ["cells", "dropped"])
 def test_one_more_value_beyond_the_range_or_missing_changes_only_noisy_numbers(tmp_path, monkeypatch, capsys, how):
-    """Clipping, missing cells and dropping leave no trace: no count of either is in any file or in what is told."""
+    """Clipping, missing cells and dropping leave no trace: no file and no message has a count of either."""
     cells = {"missing": {"unknown": [-9]}, "absent": "unknown", "outside": "unknown"}
     pay = fn.Amount(0, 1000, step=10, valid=(-50, 10**6), **(cells if how == "cells" else {"outside": "drop"}))
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]), pay=pay)

@@ -1,4 +1,4 @@
-"""Imports point down the table of rooms only, the kernel imports nothing outside itself, and only its noise draws."""
+"""Imports point only down the table of packages, the kernel imports nothing from outside, and only its noise draws."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ ROOMS = [
     "errors", "reporting", "kernel", "algebra", "request", "solving", "mechanisms", "planning", "reading", "publishing",
     "laboratory", "data", "interfaces",
 ]  # fmt: skip
-"""From the ground floor up; a room may import only rooms named before it, and itself."""
+"""From the lowest up; a package may import only itself and packages named before it."""
 
 MEASURING = {"kernel.counting", "kernel.noise", "kernel.measure", "kernel.series"}
 """Modules that see records, or draw noise."""
@@ -24,7 +24,7 @@ FORBIDDEN = {
     "solving": {"request.publication", "kernel.ledger", *MEASURING},
     "solving.certificates": {"algebra.backends", "solving.problems"},  # shares no code with the solvers
     "reading": {"kernel.ledger", *MEASURING},  # readers cannot measure
-    "mechanisms.projection.regions": {"kernel.designs", "solving", "request"},  # whatever the noise was
+    "mechanisms.projection.regions": {"kernel.designs", "solving", "request"},  # for any noise
     "interfaces.studio": MEASURING,  # it does what commands do
     "kernel.profiles": {"kernel"},  # arithmetic, and knows nothing else
 }
@@ -35,9 +35,9 @@ EXCEPTIONS: set[tuple[str, str]] = set()
 
 KINDS = {
     "interfaces.commands": 1,  # settings of small databases are compared, not noises; a search says how far it is
-    "interfaces.reports.costs": 1,  # a cost is said as ρ, or as ε alone
+    "interfaces.reports.costs": 1,  # a cost is stated as ρ, or as ε alone
     "mechanisms._base": 1,  # which mechanism a request asks for, if it says no more than what is promised
-    "mechanisms.tables": 3,  # a setting stands exactly where a small database is asked about (and in its document)
+    "mechanisms.tables": 3,  # a setting exists exactly for a small database (and in its document)
     "planning.choosing": 2,  # "auto" is planned by comparing, and small databases are not compared
     "planning.plan": 2,  # the parts for tables, and those for questions
     "reading.description": 1,  # release.json says pure ε only where there is one, as it always did
@@ -215,7 +215,7 @@ def test_only_noise_draws_chance():
 
 
 def test_few_ask_of_which_kind_a_plan_is():
-    """Detects a mechanism that is told from others anywhere but in its own folder; the table may only shrink."""
+    """Detects a distinction between mechanisms outside their own folders; the table may only shrink."""
     rooms = ("planning", "reading", "publishing", "interfaces", "mechanisms")
     own = tuple(f"mechanisms.{p.name}" for p in (SOURCE / "mechanisms").iterdir() if p.is_dir())
     asked = {}

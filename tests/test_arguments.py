@@ -1,4 +1,4 @@
-"""Whatever public functions are given: a sentence of ours, before anything happens."""
+"""Any wrong argument of a public function gives an error of fitnoise, before anything happens."""
 
 from __future__ import annotations
 

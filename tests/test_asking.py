@@ -212,7 +212,7 @@ def test_shares_of_areas_are_among_what_is_possible():
     assert (shares.frame()["high"] <= 1).all()
     assert shares._possible[1].tolist() == [1.0, 1.0]
     assert (release.count(area=few) / release.count())._possible[1].tolist() == [1.0, 1.0]
-    other = {"one": ["A1"], "two": ["B1", "B2"]}  # other places called alike
+    other = {"one": ["A1"], "two": ["B1", "B2"]}  # other places with equal names
     assert (release.count(area=few) / release.count(area=other))._possible[1].tolist() == [math.inf] * 2
     assert (release.count(state="A") / release.count(area=["A", "B1"]))._possible[1].tolist() == [1.0]
     assert (release.count(state="A") / release.count(area=few))._possible[1].tolist() == [math.inf] * 2
@@ -618,7 +618,7 @@ class Joint:
 
 
 class Unnamed(Joint):
-    """The same, not known to be normal: its intervals are found by bisection."""
+    """A number not known to be normal has intervals from bisection."""
 
     normal = False
 
@@ -794,7 +794,7 @@ def test_noises_of_different_kinds_share_what_may_be_missed():
     growth = one / other
     for low, high, a, b in zip(*growth.interval(0.9), one.value, other.value, strict=True):
         for r, inside in ((low, True), (high, True), (low - 1e-3, False), (high + 1e-3, False)):
-            width = one.moe(0.95)[0] + abs(r) * other.moe(0.95)[0]  # both states are alike
+            width = one.moe(0.95)[0] + abs(r) * other.moe(0.95)[0]  # both states have equal designs
             assert (abs(a - r * b) <= 1.01 * width) if inside else (abs(a - r * b) > width)
 
 

@@ -48,7 +48,7 @@ def test_tensors_evaluate_a_problem_as_arrays_do(name, kind, device, rng):
         (a.value.profile, b.value.profile, rounding),
         (a.value.ratios, b.value.ratios, EXACT),
         (a.hessian_times(v), b.hessian_times(v), 10 * rounding),
-        (a.diagonal(), b.diagonal(), 1e-4 if "pairs" in kind else EXACT),  # bounds of it, to precondition
+        (a.diagonal(), b.diagonal(), 1e-4 if "pairs" in kind else EXACT),  # its bounds, for the preconditioner
     ):
         assert x.dtype == y.dtype == np.float64
         np.testing.assert_allclose(x, y, rtol=EXACT, atol=near * np.abs(x).max())
@@ -115,7 +115,7 @@ def test_without_the_extra_the_error_names_it(module, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
     with refused("plan.pytorch-not-installed"):
         fn.plan(zoo.five_cells(), device="cpu")
-    assert fn.plan(zoo.five_cells()).gap <= GAP  # which nobody else needs
+    assert fn.plan(zoo.five_cells()).gap <= GAP  # a library that no other plan needs
 
 
 @pytest.mark.parametrize("spread", [0, 3, 9], ids=["alike", "by eigenvectors", "afresh"])

@@ -1,4 +1,4 @@
-"""The baselines of the paper: mechanisms for the whole workload, never below the bound; closed forms; its tables."""
+"""The baselines of the paper: mechanisms for the complete workload, never below the bound; closed forms; its tables."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Specifications to begin with: whoever says what is marked can plan, and nothing is said for them."""
+"""Starter specifications: after the marked lines are completed they can be planned, and nothing is filled in."""
 
 import json
 import tomllib
@@ -27,7 +27,7 @@ def is_example(line):
 
 
 def said(text, lines=is_marked):
-    """The examples of these lines as what is said."""
+    """Return the text with the marked lines completed by their examples."""
     return "".join(x.removeprefix("# ") if lines(x) else x for x in text.splitlines(keepends=True))
 
 

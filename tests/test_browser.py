@@ -1,4 +1,4 @@
-"""Pages in a real browser of this system: whole, accessible, narrow, on paper; and asking nobody for anything.
+"""Pages in a real browser of this system: complete, accessible, narrow, on paper; without any request elsewhere.
 
 FITNOISE_BROWSER names the browser, a Chromium; "required" says that without one the tests fail.
 """
@@ -40,7 +40,7 @@ REPORTS = {"en": small, "de": small, "de whole": made_whole, "en combination": b
 
 @pytest.fixture(scope="module", params=REPORTS)
 def page(request, browser, tmp_path_factory):
-    """The report of a release, or of what is made of some, as a file; and all that it asked for or complained about."""
+    """Yield a report as a file, and all requests and complaints of its page."""
     language, reported = request.param[:2], REPORTS[request.param]()
     place = tmp_path_factory.mktemp("page") / f"report-{language}.html"
     fn.report(reported, place, language=language, totals=True, bands=fn.Bands(0.05, 0.3))

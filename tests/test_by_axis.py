@@ -37,7 +37,7 @@ def attributes(count, n):
 
 
 def by_prefix(count, n, orders=(2,)):
-    """All tables of so many of the attributes, each cumulative in all of them, to variance 1."""
+    """Return all tables of n of the attributes, each cumulative in all of them, to variance 1."""
     domain = attributes(count, n)
     shown = [t for k in orders for t in itertools.combinations(domain, k)]
     return fn.Workload(domain, [fn.table(prefix=list(t), variance=1) for t in shown])
@@ -106,7 +106,7 @@ def possible(make, workload):
 
 
 def planned(workload, **more):
-    """In product form, whatever the number of joint cells."""
+    """The plan has product form, for any number of joint cells."""
     part = planning._by_axis(fn.Publication(workload, **more), refine=False, progress=None)
     return Plan.of(part.publication, [part])
 
@@ -142,7 +142,7 @@ def test_it_is_what_dense_matrices_say(data, more, summed, seed):
 @settings(max_examples=25)
 @given(workloads(), st.integers(0, 2**32))
 def test_rows_with_scales_of_their_own_are_what_dense_matrices_say(workload, seed):
-    """Likewise, whatever scales the rows of some sets have, which no search would choose."""
+    """This also holds for scales of some rows that no search would choose."""
     plan, rng = possible(planned, workload), np.random.default_rng(seed)
     if plan is None:
         return
@@ -164,7 +164,7 @@ def test_rows_with_scales_of_their_own_are_what_dense_matrices_say(workload, see
 @settings(max_examples=30)
 @given(workloads(), st.integers(0, 2**32))
 def test_any_weights_prove_a_bound_below_the_dense_one(replaced, workload, seed):
-    """Theorem 5: at most the nuclear norm at the same weights, whatever the cores hold; equal where they hold all."""
+    """Theorem 5: at most the nuclear norm at the same weights, for any cores; equal if the cores hold all."""
     rng = np.random.default_rng(seed)
     x = possible(problem, workload)
     if x is None:
@@ -187,7 +187,7 @@ def test_any_weights_prove_a_bound_below_the_dense_one(replaced, workload, seed)
 
 
 def alike(x, weights):
-    """How often two records drawn from p lie in one cell that tables tell from others."""
+    """Return the probability that two records drawn from p lie in one cell that tables distinguish."""
     own = [np.full(k.size, 1 / k.size) if k.even else p for k, p in zip(x.kinds, weights.p, strict=True)]
     return np.prod([(p**2).sum() ** len(k.axes) for k, p in zip(x.kinds, own, strict=True)])
 
@@ -286,7 +286,7 @@ def test_several_views_of_several_attributes_have_joint_bases(count, n, upper, l
 
 
 def test_joint_bases_may_have_products_of_rows_that_no_table_asks(rng):
-    """Two values of one attribute beside two of three of the other: of the second basis only one vector is seen."""
+    """Two values of one attribute with two of three of the other show only one vector of the second basis."""
     domain = fn.Domain({"a0": fn.Ordered(1, 2), "a1": fn.Ordered(1, 3)})
     seen = fn.table(name="seen", prefix=["a0"], recode={"a1": {"low": [1, 2], "all": [1, 3]}}, variance=1)
     plain, total = (fn.table(*of, name=name, variance=1) for of, name in [(["a1"], "plain"), ([], "total")])
@@ -369,7 +369,7 @@ def test_records_that_are_replaced_are_charged_what_pairs_of_them_cost():
 
 
 def test_replaced_records_beyond_what_dense_matrices_can():
-    """10¹⁰ joint cells: the number of records is public, and measured all but exactly."""
+    """10¹⁰ joint cells: the number of records is public, and measured almost exactly."""
     plan = fn.plan(by_prefix(10, 10), unit=REPLACED)
     assert plan.mechanism == "fit-for-use by axis"
     assert "charged and proven for those replaced" in plan.status
@@ -397,7 +397,7 @@ def test_one_table_is_a_product_of_its_axes():
 
 
 def test_attributes_shown_value_by_value_are_sectors(always):
-    """Beside structured ones they cost what they cost among themselves."""
+    """With structured attributes they cost the same as among themselves."""
     domain = fn.Domain(a=fn.Ordered(1, 3), b=fn.Ordered(1, 4), o=fn.Ordered(1, 3), u=fn.Ordered(1, 4))
     tables = [fn.table("a", "b", variance=1), fn.table("a", variance=2)]
     plain = fn.plan(fn.Workload(domain, tables), gap=1e-6)
@@ -490,7 +490,7 @@ def test_noise_is_fine_enough_and_within_reach(always, variance):
 
 
 def test_an_unreachable_gap_is_told_or_dense():
-    """Where dense matrices can do better they are used; beyond, the gap is refused in words."""
+    """Dense matrices are used if they can do better; above that size the error states the gap."""
     with refused("plan.gap-not-reached"):
         fn.plan(by_prefix(3, 30), gap=1e-6)
 
@@ -504,7 +504,7 @@ def test_a_smaller_gap_is_planned_with_dense_matrices(always):
 
 @pytest.mark.slow
 def test_where_product_form_loses_much_some_are_planned_together(monkeypatch):
-    """An attribute by value and by prefix, beside another by prefix: one basis has to do for both."""
+    """An attribute by value and by prefix, with another by prefix: one basis serves both."""
     domain = fn.Domain(o=fn.Ordered(0, 4), u=fn.Ordered(0, 5))
     mixed = fn.Workload(
         domain, [fn.table(prefix=["o", "u"], variance=4), fn.table(prefix="o", variance=2), fn.table("u", variance=1)]

@@ -43,7 +43,7 @@ SIZE = fn.Categorical(["small", "middle", "large"], missing={"none": ["?"]}, out
 SALES = fn.Amount(0, fn.By("size", HIGHS), missing={"gone": [-9]}, absent="gone", valid=(-500, 500))
 DOMAIN = fn.Domain(sales=SALES, size=SIZE, sex=fn.Categorical(["f", "m"]))
 SOURCES = [name for name in zoo.COUNTERS if not name.startswith("histogram") and name != "csv lake"]
-"""All but one that has the first column in names of folders, which hold texts."""
+"""All except one that has the first column in names of folders, which hold texts."""
 
 
 def step_of(high, x):
@@ -70,7 +70,7 @@ def test_a_number_is_read_in_the_range_of_its_class():
     )
     assert [DOMAIN["sales"].largest(None), DOMAIN["sales"].top(None)] == [100, 2]
     with pytest.raises(AssertionError):
-        DOMAIN["sales"].cell(1)  # nobody can read it alone
+        DOMAIN["sales"].cell(1)  # it cannot be read alone
 
 
 def test_of_ranges_in_order_and_by_name_the_documents_are_the_same():
@@ -148,7 +148,7 @@ def test_a_hundred_different_ranges_may_be():
 
 
 def test_codes_of_missing_values_beside_ends_that_no_double_is():
-    """0.3 and 0.1 are beside the doubles that stand for them; a code is compared with the decimals."""
+    """0.3 and 0.1 differ from the doubles that stand for them; a code is compared with the decimals."""
     domain = fn.Domain(
         a=fn.Amount(0, fn.By("b", [0.3, 0.6]), step=0.1, missing={"gone": [-9, 1]}, absent="gone"),
         b=fn.Ordered(0, 1),
@@ -270,7 +270,7 @@ def test_classes_that_are_looked_up_here_are_looked_at_there_where_ranges_differ
 
 
 def test_classes_are_read_where_no_table_shows_them(one_engine):
-    """Detects amounts whose class is looked at only where its margin is asked for."""
+    """Detects amounts whose class is read only if its margin is requested."""
     values = people(("small", "large"))
     counter = open_counter(pd.DataFrame(values), DOMAIN, DataSource(outside_domain=DROP))
     found = counter.count([("sales",)])["sales",]
@@ -388,7 +388,7 @@ def test_statements_read_classes_off_dates_of_records_that_meet_conditions(sets,
 
 
 def test_a_statement_grows_with_the_number_of_classes_and_not_with_its_square():
-    """Detects classes that are looked up anew for every range: ClickHouse takes statements of 256 KiB."""
+    """Detects classes that are looked up again for every range: ClickHouse takes statements of 256 KiB."""
 
     def length(classes):
         domain = fn.Domain(

@@ -135,7 +135,7 @@ def test_no_text_for_readers_calls_a_capped_or_clipped_value_the_true_one(releas
             assert claim not in text
 
 
-# --- κ, and what can be said of a cap without data -------------------------------------------------------------------
+# --- κ, and statements about a cap without data ----------------------------------------------------------------------
 
 
 def told(plan):

@@ -136,7 +136,7 @@ def test_what_must_hold_between_the_draws_is_said_wherever_promises_are(name, tm
 
 
 def test_order_of_time_costs_nothing():
-    """The same tables, released at once and period by period: the same price, to the bits of the integers."""
+    """Tables released at once and period by period have the same price, to the bits of the integers."""
     free = fn.plan(fn.Workload(ORDERED, TO_DATE), unit=UNIT)
     timed = plan(ORDERED)
     assert float(timed.exact_cost) == pytest.approx(float(free.exact_cost), rel=1e-5)
@@ -146,7 +146,7 @@ def test_order_of_time_costs_nothing():
 
 @pytest.mark.parametrize("domain", [DOMAIN, ORDERED], ids=["labels", "ordered"])
 def test_what_is_known_of_a_period_never_gets_better_nor_worse(domain):
-    """The covariance of the rows of some periods is that which the whole strategy gives these numbers."""
+    """The covariance of the rows of some periods is that which the complete strategy gives these numbers."""
     whole = plan(domain)
     for t in (1, 2, 3):
         part = whole.through(t)
@@ -542,7 +542,7 @@ def test_a_period_that_was_not_written_is_written_from_what_is_kept(tmp_path, mo
 
 
 def test_a_wrong_name_of_the_folder_is_no_loss(tmp_path):
-    """Who believed that answers were lost paid for drawing them again."""
+    """A publisher who believed that answers were lost paid for drawing them again."""
     released(tmp_path, 1)
     wrong = {**ways(tmp_path), "series": tmp_path / "stat"}
     for call in (
@@ -555,7 +555,7 @@ def test_a_wrong_name_of_the_folder_is_no_loss(tmp_path):
 
 
 def test_a_folder_of_another_owner_is_refused_in_words(tmp_path, monkeypatch):
-    """Whoever runs tests may read everything, so that access is asked of a system that says no."""
+    """The user of tests may read everything, so the system that refuses access is simulated."""
     released(tmp_path, 1)
     real = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "state" and real(path, mode))

@@ -71,7 +71,7 @@ def reached(plan, terms, cost, profile):
     st.sampled_from(["cells", "pairs", "pairs or alone"]),
 )
 def test_any_weights_prove_a_true_bound(name, seed, spread, goal, over):
-    """Whatever the weights, the bound is below what the integer strategy costs, for every goal and every relation."""
+    """For any weights, the bound is below the cost of the integer strategy, for every goal and every relation."""
     plan = zoo_plan(name)
     d, rng = plan.decomposition, np.random.default_rng(seed)
     terms = random_terms(d, goal if over == "cells" or goal != "budgets" else "targets", rng)
@@ -159,7 +159,7 @@ def test_budgets_that_leave_double_precision_prove_nothing():
 
 
 def test_a_budget_of_0_is_no_reason_to_divide():
-    """Cells nobody counts prove nothing, whatever their weight and their budget."""
+    """Cells that no table counts prove nothing, for any weight and budget."""
     d = zoo_plan("zero and equal columns").decomposition
     q = np.ones(3)
     bounds = [
@@ -233,7 +233,7 @@ def test_a_certificate_cannot_claim_to_beat_its_bound():
 
 
 def test_cancellation_does_not_raise_the_bound_for_replace_one():
-    """A total is free under replace-one; what rounding leaves of it must not count, however unequal the targets."""
+    """A total is free under replace-one; the rest from rounding must not count, for any unequal targets."""
     w = fn.matrix_workload(np.array([[1, 1, 1], [1, 0, 0]]), variances=[1e-22, 1e10])
     d = fn.plan(fn.matrix_workload(np.array([[1, 1, 1], [1, 0, 0]]), variances=1)).decomposition
     (table,) = d.tables

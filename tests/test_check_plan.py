@@ -228,7 +228,7 @@ def test_patterns_among_places_go_by_the_levels_that_are_measured(said, pattern,
 
 
 def test_plans_of_places_by_numbers_are_right_whatever_their_number(said, checker, monkeypatch):
-    """None of 5,890,806 is listed, for a pattern among them neither."""
+    """No place of 5,890,806 is listed, nor for a pattern among them."""
     geo = fn.Hierarchy.regular(state=51, county=62, tract=27, group=3, block=23)
     domain = fn.Domain(geo=geo, sex=fn.Ordered(0, 1))
     tables = [fn.table("sex", margin=300), *(fn.table(x, "sex", margin=30) for x in geo.levels)]
@@ -375,7 +375,7 @@ def test_products_with_a_scale_for_every_row_cost_what_the_kernel_says(checker, 
 
 @pytest.mark.parametrize("choices", [1024, 8, 1])
 def test_products_are_charged_for_replaced_records_as_the_kernel_says(checker, monkeypatch, choices):
-    """By attribute, by factor, or set by set."""
+    """The charge is computed by attribute, by factor, or set by set."""
     monkeypatch.setattr(products, "MOST_CHOICES", choices)
     monkeypatch.setattr(importlib.import_module("check_products"), "MOST_CHOICES", choices)
     rows, sets = [[1, 2, -1], [0, 3, 1]], {(0, 1): (2, 3), (0, 2): (1, 16), (1, 3): (3, 4), (2, 3): (1, 5)}
@@ -436,7 +436,7 @@ def test_answers_are_private_and_no_more_so_than_they_are(checker, name, kind):
 
 
 def lowered(text):
-    """A little less: what no float tells from it."""
+    """Return a value that is a little less; no float distinguishes the two."""
     return str(Fraction(text) * (1 - Fraction(1, 2**80)))
 
 
@@ -477,7 +477,7 @@ DESIGNS = ("pure", "matrix", "free", "women", "replace_two", "drop", "wide_integ
 
 @pytest.mark.parametrize("name", DESIGNS)
 def test_every_altered_integer_of_a_design_is_noticed_unless_the_charge_stays_right(said, name):
-    """Then fitnoise reads the plan as well: it is another one, which the SHA-256 tells, and costs what it says."""
+    """Then fitnoise reads the plan too: it is another plan by its SHA-256, and costs the stated amount."""
     document, noticed, others = sample(name), 0, 0
     for path, value in places(document["tables"][0]["strategy"]):
         if type(value) is int:

@@ -63,7 +63,7 @@ def test_a_number_that_is_not_positive_or_not_finite_is_named(wrong):
 
 @pytest.mark.parametrize("name", ["", " a", "a ", "a\n", "a\tb", "e\u0301", "\u200b", None, 3, b"a"])
 def test_names_have_one_spelling(name):
-    """Detects names that look alike or empty, under which budgets would be added apart."""
+    """Detects names that look equal or empty, under which budgets would be added separately."""
     assert not is_name(name)
     for named in (DataSource, PrivacyUnit):
         with refused("spec.source-name-invalid", "spec.unit-name-invalid"):

@@ -86,7 +86,7 @@ def run(here, capsys):
 
 
 def process(*arguments, check=None, **environment):
-    """The same in a process of its own."""
+    """Run the command in a process of its own."""
     command = [sys.executable, "-m", "fitnoise", *arguments]
     done = subprocess.run(command, capture_output=True, timeout=60, env={**os.environ, **environment}, check=False)
     assert check is None or done.returncode == check, done.stderr
@@ -94,7 +94,7 @@ def process(*arguments, check=None, **environment):
 
 
 def charges(path):
-    """How many charges a ledger holds."""
+    """Return the number of charges that a ledger holds."""
     if not path.exists():
         return 0
     with fn.Ledger(path) as ledger:
@@ -370,7 +370,7 @@ def test_a_release_beside_another_says_what_it_adds(run, here):
     second = fn.Plan.from_json((here / "second.json").read_text(encoding="utf-8"))
 
     release = ("people.csv", "--ledger", "budget.db", "-o")
-    code, out, err = run("release", "second.json", *release, "early", "--json")  # it stands beside nothing yet
+    code, out, err = run("release", "second.json", *release, "early", "--json")  # its other plan has no charge
     assert (code, out, failure(err)["code"].partition(".")[0]) == (7, "", "ledger")
     assert failure(err)["code"] == "ledger.beside-not-charged"
     assert charges(here / "budget.db") == 0
@@ -604,7 +604,7 @@ def test_a_further_unit_of_a_plan_is_opened_by_its_sentence(run, here):
 
 
 def test_a_cap_opens_an_account_only_where_it_is_told_to(run, here):
-    """Detects a cap that binds nobody: for a source, or a unit, that no release is charged to."""
+    """Detects a cap without effect: for a source, or a unit, that no release is charged to."""
     run("plan", "spec.toml", "-o", "plan.json")
     run("release", "plan.json", "people.csv", "--ledger", "budget.db", "-o", "release")
     before = run("ledger", "budget.db")
@@ -931,7 +931,7 @@ def test_it_runs_as_a_module_and_as_a_program(here):
 @pytest.mark.slow
 def test_a_closed_pipe_is_no_error(here):
     script = f"set -o pipefail; '{sys.executable}' -m fitnoise schema 2>err | {{}}"
-    for reader, code in (("head -n 1", 0), ("true", 1)):  # all is read and dropped; nobody reads
+    for reader, code in (("head -n 1", 0), ("true", 1)):  # all is read and dropped; no one reads
         done = subprocess.run(["bash", "-c", script.format(reader)], capture_output=True, timeout=60, check=False)
         assert done.returncode in (code, 1)
         assert (here / "err").read_text(encoding="utf-8") == ""
@@ -1401,7 +1401,7 @@ def test_tables_of_a_release_are_listed(run, pattern):
 
 @pytest.mark.slow
 def test_a_table_is_printed_as_its_file_says(run, here, pattern):
-    """Also when the release has no file for it, and whatever the stream's own encoding."""
+    """This also holds if the release has no file for it, and for any encoding of the stream."""
     pattern.write("bare", tables=[])
     for name in NAMES:
         file = (here / "release" / "tables" / f"{slug(name)}.csv").read_bytes()
@@ -1883,7 +1883,7 @@ def test_both_kinds_of_noise_are_compared_for_people(run, here, promised):
     assert code == 0
     assert "margins ×" in out.splitlines()[0]
     assert out.splitlines()[-3] == "at epsilon = 1; delta = 1e-09 for Gaussian noise, none for pure"
-    assert out.splitlines()[-1] == lines[-1]  # targets or a budget: the total is by so much above the least
+    assert out.splitlines()[-1] == lines[-1]  # targets or a budget: the ratio of the total to the least
 
 
 def test_both_kinds_of_noise_are_compared_for_programs(run, here, promised):
@@ -1985,7 +1985,7 @@ def test_a_cap_on_mu_is_set_and_enforced_and_says_how_much_still_fits(run, here,
     assert json.loads(run(*asked, "--json")[1])["plan"] == {"more": 0}
     run("release", "plan.json", "people.csv", "--ledger", "free.db", "-o", "fourth")
     assert "no cap is set: any number of releases of this plan fits" in run("ledger", "free.db", *asked[2:])[1]
-    shown = run("ledger", "budget.db")[1]  # a cap of another kind is told as what it is, and not in rho
+    shown = run("ledger", "budget.db")[1]  # a cap of another kind is printed in its own unit, and not in rho
     told = [re.split("  +", line.strip()) for line in shown.splitlines() if re.match(r" +[0-9]", line)]
     assert re.search(r"^entry +time +kind +account +unit +rho", shown, re.MULTILINE)
     assert [x[2] for x in told] == [

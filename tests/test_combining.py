@@ -162,7 +162,7 @@ def test_free_answers_are_combined_with_what_they_stand_beside(tmp_path):
 
 
 def test_releases_of_sums_are_combined():
-    """Sums and counts of an amount, whose cells are the ends of its range, beside a release that only counts."""
+    """Sums and counts of an amount, whose cells are the ends of its range, with a release that only counts."""
     domain = fn.Domain(a=fn.Ordered(0, 2), pay=fn.Amount(0, 8, step=2), b=fn.Ordered(0, 1))
     people = pd.DataFrame({"a": [0, 1, 1, 2], "b": [0, 0, 1, 1], "pay": [0, 2, 8, 6]})
     sums = [fn.table("a", sum="pay", margin=20), fn.table("a", margin=4)]

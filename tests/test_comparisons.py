@@ -92,7 +92,7 @@ Z = z_score(0.951)
 
 
 def accepted(values, whole, p, r, divided):
-    """The test of both ratios, written as it is said: values (…, 4), p and r of the same shape."""
+    """Return the test of both ratios by its definition: values (…, 4), p and r of the same shape."""
     a, b = values[..., 0::2], values[..., 1::2]
     at = np.stack(np.broadcast_arrays(p, r), axis=-1)
     residuals = a - at * b

@@ -38,7 +38,7 @@ def brute(given: list[Profile]) -> Fraction:
 
 
 def reordered(p: Profile, order: list[int]) -> Profile:
-    """The same function of the same axes, written in another order."""
+    """Return an equal function of the same axes, written in another order."""
     axes = [p.axes[i] for i in order]
     values = [
         at(p.axes, p.values, dict(zip((k for k, _ in axes), cell, strict=True)))

@@ -1,4 +1,4 @@
-"""Conditions on records: met alike wherever records are counted, before anything else, and said wherever they count."""
+"""Conditions on records: all engines agree on them, apply them first, and reports state them."""
 
 import contextlib
 import datetime
@@ -71,7 +71,7 @@ PERSON = "person"
 
 
 def of(asked):
-    """The types of columns that hold what is asked for."""
+    """Return the types of columns that hold the requested values."""
     return ["int64"] if asked.startswith("digits") else KINDS[type(ASKED[asked][0][0])]
 
 
@@ -183,7 +183,7 @@ def test_every_source_counts_the_records_that_meet_a_condition(source, asked, tm
     leaks_nothing(caught.value)
     inside = {a: cells[a] for a in ("trap", "y")}
     same_counts(telling.count([("trap", "y"), ()]), counted(domain, inside, [("trap", "y"), ()]))
-    if len(asked) > 1:  # each alone decides, too, where others are not asked for
+    if len(asked) > 1:  # each alone decides, too, without requests for the others
         one = list(where)[len(where) // 2]
         alone = open_counter(data, domain, DataSource(table=made.table, outside_domain=DROP, where={one: where[one]}))
         (condition,) = alone.where
@@ -387,7 +387,7 @@ def golden(name):
 
 @pytest.mark.parametrize("name", DIALECTS)
 def test_conditions_are_those_that_were_read_by_a_person(name):
-    """Write them anew with `python tests/test_conditions.py`, and read what changed."""
+    """Write them again with `python tests/test_conditions.py`, and read what changed."""
     assert (GOLDEN_FILES / f"{name}, where.sql").read_text(encoding="utf-8") == golden(name)
 
 
@@ -399,7 +399,7 @@ def test_without_conditions_the_table_is_the_relation():
     assert prepared(d, "people", where, {}, None) == (sql, {}, None)
 
 
-# --- what can be said ---------------------------------------------------------------------------------------------
+# --- statements about conditions ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

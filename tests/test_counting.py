@@ -166,7 +166,7 @@ def test_files_that_change_while_they_are_counted_are_refused(name, become, tmp_
     ids=lambda x: x if isinstance(x, str) else x[0] if len(x) == 1 else "all",
 )
 def test_every_counter_counts_every_attribute_as_declared(counter, attributes, tmp_path):
-    """Those that would be refused are told, all of them; without them, each of the others is in its cell."""
+    """All values to refuse are reported; without them, each of the others is in its cell."""
     source = zoo.COUNTERS[counter]
     records = side_by_side(source, attributes)
     domain, cells = records.domain, in_cells(records)
@@ -383,7 +383,7 @@ def test_a_margin_asked_for_twice_is_counted_once():
 
 
 def test_drop_leaves_a_record_out_of_every_table():
-    """By all attributes of the domain, so that asking for one table more changes no other's truth."""
+    """Records count by all attributes of the domain, so that one table more changes no other table's truth."""
     frame = pa.table({"a": [0, 1, None, 1], "b": [0, 7, 0, 1], "c": [0, 0, 0, 0]})
     domain = fn.Domain(a=fn.Ordered(0, 1), b=fn.Ordered(0, 1), c=fn.Ordered(0, 1))
     counter = DuckCounter.from_frame(frame, domain, DataSource(outside_domain=DROP))
@@ -1091,7 +1091,7 @@ def test_the_records_are_read_once_for_all_margins():
 
 def test_only_the_columns_of_used_attributes_are_read():
     class Picky:
-        """A frame that must be asked for what is needed."""
+        """A frame that must be asked for its columns."""
 
         schema = pa.schema([("x", pa.int64()), ("y", pa.int64())])
         asked = ()

@@ -24,7 +24,7 @@ SETS = st.sets(st.sampled_from(SUBSETS) | st.sampled_from(ORDERED), max_size=12)
 @example({()})
 @example({("a", "b"), ("b", "a"), ("b",), ()})
 def test_maximal_margins_are_those_that_no_larger_one_holds(needed):
-    """Detects a margin lost, kept beside one that holds it, or twins in another order taken for each other's holder."""
+    """Detects a margin lost, kept next to one that holds it, or reordered twins taken for each other's holder."""
     assert maximal(needed) == sorted(m for m in needed if not any(set(m) < set(other) for other in needed))
 
 

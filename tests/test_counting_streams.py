@@ -1,4 +1,4 @@
-"""Records that stream: from every source, by ones and by sevens, told about on the way, in little memory."""
+"""Records that stream: from every source, by ones and by sevens, with progress reports, in little memory."""
 
 import itertools
 import json
@@ -136,7 +136,7 @@ def test_long_code_lists(size, whole, rng):
     np.testing.assert_array_equal(counter.count([("x",)])["x",], wanted)
 
 
-# --- what is looked up, not asked of the engine ------------------------------------------------------------
+# --- values looked up without the engine -------------------------------------------------------------------
 
 WINDOWS = {
     "range": Range(0, 9),
@@ -159,7 +159,7 @@ WINDOWS = {
 @pytest.mark.parametrize("name", WINDOWS)
 @pytest.mark.parametrize("kind", ["i1", "u1", "i2", "u2", "i4", "u4", "i8"])
 def test_whole_numbers_are_looked_up_as_they_are_declared(name, kind, rng):
-    """Also at both ends of every integer, and whatever stands where a number is missing."""
+    """This also holds at both ends of every integer, and for any content in place of a missing number."""
     coding, ends = WINDOWS[name], np.iinfo(kind)
     window = Window.of(coding)
     near = [x for x in range(-320, 1010) if ends.min <= x <= ends.max]
@@ -218,7 +218,7 @@ def test_columns_are_handed_over_as_they_are(kind):
                 v[0] = 0
         assert (got, many, numbers) == (values, [3, 3, 1], list(range(7)))
         assert list(handed(db.sql(f"SELECT 1::{kind} AS v WHERE false"), 3)) == []
-    assert len(streams._view(None, 0)) == 0  # where a stream tells of no numbers
+    assert len(streams._view(None, 0)) == 0  # a stream may report no numbers
 
 
 def test_what_fails_while_columns_are_handed_over_is_told_by_its_name():

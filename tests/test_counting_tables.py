@@ -1,4 +1,4 @@
-"""Counting in tables, against one plain count per margin: whatever the margins, however the records come in."""
+"""Counting in tables, against one plain count per margin: for any margins, and any order of the records."""
 
 import itertools
 import math
@@ -146,7 +146,7 @@ def test_every_margin_has_one_table_that_holds_it(kind, records):
 
 
 def test_how_much_is_done_rises_by_hundredths_to_one():
-    """Detects a figure that falls, that claims the end before it, or that is told for every table."""
+    """Detects a figure that falls, that claims the end before it, or that is reported for every table."""
     sizes = {f"q{i}": 2 for i in range(30)}
     cells = {a: np.zeros(500, dtype=np.int16) for a in sizes}
     told = []
@@ -154,7 +154,7 @@ def test_how_much_is_done_rises_by_hundredths_to_one():
     assert 3 < len(told) < 100
     assert all(b - a > 0.0099 for a, b in itertools.pairwise(told))
     assert 0 < told[0] < 0.2
-    assert told[-1] < 1  # which is for whoever has finished
+    assert told[-1] < 1  # 1 is left to the caller that finishes
 
     gauge = Gauge(told.append)
     told.clear()

@@ -158,7 +158,7 @@ def test_a_statement_counts_any_margins(rows, margins, drop, sets, together):
     st.sampled_from([(1, 1), (1, 3), (2, 24), (4, 24), (25, 24)]),
 )
 def test_every_record_is_in_one_piece(rows, pages, sets, together, pieces):
-    """Whatever is said of how many pages there are: here each holds a record."""
+    """This holds for any reported number of pages: here each page holds a record."""
     stored = ["CREATE TABLE people (x TEXT, y INTEGER, day DATE)"]
     stored += [f"INSERT INTO people VALUES ('{x}', {y}, '{day}')" for x, y, day in rows]
     domain = fn.Domain(x=fn.Categorical(["a", "b"]), y=fn.Ordered(0, 2), month=fn.Ordered(1, 6))
@@ -284,7 +284,7 @@ MISSING = fn.Domain(
     owner=fn.Categorical([True, False], missing={"unknown": ["?"]}, absent="unknown", outside="drop"),
     size=fn.Categorical([1, -7], missing={"unknown": [99]}, absent="drop", outside="unknown"),
 )
-"""The same with cells for what is no value; of what has none some is dropped, and some told."""
+"""The domain with cells for missing values; of other missing values some are dropped, and some reported."""
 
 
 SUMMED = fn.Domain(
@@ -294,7 +294,7 @@ SUMMED = fn.Domain(
     owner=fn.Categorical([True, False]),
     size=fn.Amount(0, 7, valid=(-1, 99)),
 )
-"""The same with amounts."""
+"""The domain with amounts."""
 
 ADDED = ("income", "size")
 """Those that are added up of persons."""
@@ -336,7 +336,7 @@ def test_statements_in_pieces_are_those_that_were_read_by_a_person(name):
 @pytest.mark.parametrize("drop", [True, False])
 @pytest.mark.parametrize("name", [n for n, d in DIALECTS.items() if not d.streams])
 def test_statements_are_those_that_were_read_by_a_person(name, drop):
-    """Write them anew with `python tests/test_databases.py`, and read what changed."""
+    """Write them again with `python tests/test_databases.py`, and read what changed."""
     file = GOLDEN_FILES / f"{name}, {'drop' if drop else 'refuse'}.sql"
     assert file.read_text(encoding="utf-8") == golden(name, drop=drop)
 
@@ -371,7 +371,7 @@ def test_an_engine_that_counts_as_declared_is_admitted(drop, beside):
 @pytest.mark.no_cover
 @pytest.mark.parametrize("first", range(4))
 def test_an_engine_without_sets_that_counts_as_declared_is_admitted(first):
-    """Which evaluates all records for every margin again: a quarter of the codings at a time."""
+    """The engine evaluates all records for every margin again: a quarter of the codings at a time."""
     with few(every=4, first=first):
         tried(replace(DUCKDB, sets=False), drop=False, beside=True)
 
@@ -606,7 +606,7 @@ def test_sqlite_files_and_their_types(lite):
 
     assert of("x", fn.Ordered(0, 3)) == [0, 1, 1, 0]
     assert of("y", fn.Ordered(0, 3)) == [0, 2, 0, 0]
-    assert of("g", fn.Ordered(0, 3)) == [0, 1, 1, 1]  # 'X…' + 1 is 1 for SQLite, whatever one thinks of that
+    assert of("g", fn.Ordered(0, 3)) == [0, 1, 1, 1]  # 'X…' + 1 is 1 for SQLite
     assert of("z", fn.Categorical(["1", "é", "1.0"], column="z")) == [2, 1, 1]
     assert of("y", fn.Categorical(["1", "é"], column="y")) == [2, 0]
     assert of("t", fn.Categorical([True, False], column="t")) == [1, 1]
@@ -838,7 +838,7 @@ def test_settings_by_which_damaged_pages_have_no_records_are_refused(post, setti
 
 
 def test_a_table_that_changes_between_two_states_is_refused(lite, monkeypatch):
-    """Where an engine says in which state it is, as those do that have no transactions; whatever is counted."""
+    """Engines without transactions state in which state they are, for any count."""
     path = lite("CREATE TABLE people (x INTEGER, p TEXT)", "INSERT INTO people VALUES (1, 'a'), (0, 'a')")
     domain, bound = fn.Domain(x=fn.Ordered(0, 1)), Bound("p", 1)
     for state, moves in {"SELECT count(*) FROM people WHERE :name = 'people'": False, "SELECT random()": True}.items():
@@ -1110,7 +1110,7 @@ def test_a_table_of_clickhouse_that_changes_while_it_is_counted_is_refused(write
 
 @needs_clickhouse
 def test_tables_of_clickhouse_with_a_policy_are_refused():
-    """Also where nobody says whether there is one."""
+    """This also holds if the engine does not state whether there is one."""
     db = Embedded()
     for line in (
         "CREATE DATABASE hidden", "USE hidden", "CREATE TABLE people (x Int64) ENGINE = MergeTree ORDER BY x",
@@ -1255,7 +1255,7 @@ def test_tables_that_are_not_of_the_same_records_are_refused():
 
 
 def test_clickhouse_is_known_by_the_package_of_its_makers():
-    """As clickhouse-connect 1.12 tells SQLAlchemy of it; only types that are texts there are texts."""
+    """Columns as clickhouse-connect 1.12 reports them to SQLAlchemy; only types that are texts there are texts."""
     d = databases._dialect("clickhousedb")
     assert d is databases._dialect("clickhouse") is DIALECTS["clickhouse"]
     kinds = {"String": Kind.TEXT, "UUID": None, "Enum8": None}

@@ -90,7 +90,7 @@ DAYS = [
 
 @given(st.dates(), st.dates())
 def test_an_age_is_the_number_of_birthdays(born, on):
-    """Counted one by one: whoever was born on 29 February has one on 1 March where there is no such day."""
+    """Counted one by one: a person born on 29 February has a birthday on 1 March in years without that day."""
     got = Read(Part.AGE, on).number(born)
     if born > on:
         assert got == np.inf
@@ -125,7 +125,7 @@ def test_ages_at_the_ends_of_years_and_of_february(born, on, age):
     assert read({"age_on": on}).number(born) == age
 
 
-# --- the law: alike everywhere --------------------------------------------------------------------------------------
+# --- the law: all engines agree -------------------------------------------------------------------------------------
 
 
 @pytest.mark.no_cover
@@ -411,7 +411,7 @@ TRAPS = [
 
 
 def meets(where, values):
-    """By the meaning of `Condition`: how many of these."""
+    """Return the number of these records that meet the condition, by the meaning of `Condition`."""
     (condition,) = conditions({"d": where})
     return sum(condition.coding.cell(condition.read.number(v)) is not None for v in values)
 
@@ -579,7 +579,7 @@ def golden(name):
 
 @pytest.mark.parametrize("name", DIALECTS)
 def test_dates_are_read_as_a_person_has_read(name):
-    """Write them anew with `python tests/test_dates.py`, and read what changed."""
+    """Write them again with `python tests/test_dates.py`, and read what changed."""
     assert (GOLDEN_FILES / f"{name}, dates.sql").read_text(encoding="utf-8") == golden(name)
 
 
@@ -609,7 +609,7 @@ def test_engines_are_tried_with_known_dates(part, timed):
         leaks_nothing(caught.value)
 
 
-# --- what can be said -------------------------------------------------------------------------------------------------
+# --- statements about dates -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Whatever is written is read back the same, and nothing in it can be altered without being noticed."""
+"""Every written document reads back unchanged, and every alteration of it is noticed."""
 
 import pytest
 

@@ -59,7 +59,7 @@ def test_a_coding_is_checked_whatever_kind_of_attribute_it_is_of():
 
 
 def test_a_coding_that_no_counter_translates_is_refused():
-    """Detects a subclass that counters would take for what it is made of, alone or with cells beside it."""
+    """Detects a subclass that counters would take for its base class, alone or with cells for missing values."""
     Later, Twice = (type(x.__name__, (x,), {}) for x in (Range, Beside))
     for coding in (Later(1, 12), Beside(Later(1, 12), ((-9,),)), Twice(Range(1, 12), ((-9,),)), None):
         attribute = zoo.Months()

@@ -1,4 +1,4 @@
-"""Records that are left out of every table: how many, by attribute, told to the operator alone; and when it stops."""
+"""Records that every table leaves out: the number by attribute, for the operator alone; and when counting stops."""
 
 import json
 import sqlite3
@@ -49,7 +49,7 @@ def untried(one_engine, monkeypatch):
 @pytest.mark.parametrize("most", [1, 3, None])
 @pytest.mark.parametrize("source", ["csv", "parquet", "arrow table", *ENGINES])
 def test_records_without_an_id_are_dropped_and_those_beyond_a_bound_are_not(source, most, tmp_path, untried):
-    """Each source tells of the same records: all that meet the conditions, whether the bound counts them or not."""
+    """Each source reports the same records: all that meet the conditions, counted under the bound or not."""
     counter = of(source, tmp_path, zip(*ROWS, strict=True), Bound("p", most))
     assert counter.dropped is None
     counter.count([("x",)])
@@ -103,7 +103,7 @@ def test_what_the_operator_is_told():
     ("dropped", "share", "exceeds"), [(29, 0.29, False), (30, 0.29, True), (0, 0, False), (1, 0, True)]
 )
 def test_a_share_is_read_as_it_is_written(dropped, share, exceeds):
-    """Detects 29 of 100 that are more than the double beside 0.29."""
+    """Detects 29 of 100 that are more than the double next to 0.29."""
     assert Fraction(0.29) < Fraction(29, 100)
     assert Dropped(100, dropped, {}).exceeds(share) == exceeds
 
@@ -173,12 +173,12 @@ def test_sealed_counts_were_asked_where_they_were_made(tmp_path):
     fn.count(plan, people(7), tmp_path / "counts", plain=True, notice=told.append)
     assert told == [str(Dropped(100, 7, {"x": 7}))]
     assert fn.release(plan, tmp_path / "counts", ledger=tmp_path / "l.db", notice=told.append).charge is not None
-    assert len(told) == 1  # whoever releases them is told nothing
+    assert len(told) == 1  # a release from counts reports none of them
     with refused("data.counts-of-another-plan"):
         fn.release(planned(0.2), tmp_path / "counts", ledger=tmp_path / "l.db")
 
 
-# --- who hears of it --------------------------------------------------------------------------------------------------
+# --- receivers of the number ------------------------------------------------------------------------------------------
 
 SPEC = """
 [data]
@@ -240,7 +240,7 @@ def test_the_operator_is_told_and_no_file_is(tmp_path, monkeypatch, capsys):
 
 
 def test_it_is_told_when_the_release_is_in_place(tmp_path):
-    """Whoever listens may fail: then nothing is lost."""
+    """The receiver may fail: then nothing is lost."""
 
     def fail(_):
         assert (tmp_path / "r" / "release.json").exists()

@@ -243,7 +243,7 @@ TEXTS = {
         ),
     ),
 }
-"""An error of each class: its code, a call that raises it, and its whole text."""
+"""An error of each class: its code, a call that raises it, and its complete text."""
 
 
 @pytest.mark.parametrize("code", TEXTS)

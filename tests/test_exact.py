@@ -52,7 +52,7 @@ def test_alpha_is_the_least_of_its_digits_that_is_no_less(epsilon):
 
 
 def test_alpha_is_no_less_also_where_every_rounding_shows(monkeypatch, rng):
-    """By as few digits of the exponential as are returned."""
+    """The test uses only as many digits of the exponential as are returned."""
     monkeypatch.setattr(exact, "_WORK", 64)
     for epsilon in rng.uniform(0.001, 50, 100):
         x = Fraction(float(epsilon))

@@ -117,7 +117,7 @@ fineness = st.sampled_from([Fraction(0), privacy.FINEST, Fraction(1, 10**4), Fra
 
 
 def smoothed(cost, precision):
-    """μ′, exact but for 60 digits."""
+    """Return μ′, exact to 60 digits."""
     with mpmath.workdps(60):
         square = privacy.smoothed_cost(cost, precision)
         return mpmath.sqrt(mpmath.mpf(square.numerator) / square.denominator)
@@ -129,7 +129,7 @@ def smoothed(cost, precision):
 @example(Fraction(1, 10**9), Fraction(0), 1e-300)
 @example(Fraction(2400), Fraction(0), 0.4)
 def test_nothing_is_rounded_inwards(cost, precision, delta):
-    """ε at δ and δ at ε of a loss are allowed by the theorem in 60 digits, for 2⁶⁴ draws; and hardly more."""
+    """ε at δ and δ at ε of a loss are allowed by the theorem in 60 digits, for 2⁶⁴ draws; and only slightly more."""
     mu, (_, b) = smoothed(cost, precision), constants(2)
     loss = Loss.concentrated(cost / 2, precision)
     epsilon = loss.epsilon_at(delta)
@@ -226,7 +226,7 @@ def test_little_is_given_away(mu, epsilon):
 
 
 def test_the_ends_of_the_curve():
-    """ε = 0 belongs to δ_G(μ, 0), and what is asked below 1e-12 is still allowed."""
+    """ε = 0 belongs to δ_G(μ, 0), and a request below 1e-12 is still allowed."""
     assert lattice_epsilon(1.0, 0.9) == pytest.approx(1e-12)
     for epsilon in (0.0, 1e-13, 1e-12, 1e-9):
         assert lattice_delta(1.0, epsilon) >= curve(1, epsilon - 1e-14)

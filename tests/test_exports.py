@@ -1,4 +1,4 @@
-"""Workbooks, LaTeX and data packages have the numbers of the release, whole; and their texts are texts."""
+"""Workbooks, LaTeX and data packages have the numbers of the release in full; and their texts are texts."""
 
 import csv
 import hashlib

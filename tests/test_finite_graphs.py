@@ -252,7 +252,7 @@ def test_derived_edges_are_those_of_ordered_tables(values, people, chance):
 @pytest.mark.parametrize("adjacency", Neighbours)
 @pytest.mark.parametrize(("values", "people"), [(1, 1), (1, 3), (2, 1), (3, 4)])
 def test_as_many_tables_are_gone_through_as_the_limit_allows_and_no_more(values, people, adjacency, monkeypatch):
-    """A table is a multiset: each is asked about once, and taken with every value."""
+    """A table is a multiset: each is requested once, and taken with every value."""
     asked = []
     derive(range(values), people, lambda t: asked.append(t) or len(t), adjacency)
     monkeypatch.setattr(module, "TABLES_LIMIT", len(asked) * values)

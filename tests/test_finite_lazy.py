@@ -172,7 +172,7 @@ def test_bounds_of_rows_hold_the_rows_of_any_weights(graph, epsilon, bits):
 
 
 def off_by(found, exact):
-    """By how much the numbers are off of what they stand for, in their unit, exactly: the most of all."""
+    """Return the largest exact distance of the numbers from the values they stand for, in their unit."""
     unit = Fraction(2) ** found.unit
     return max(abs(v - unit * e) for v, e in zip(found.values.ravel().tolist(), exact, strict=True))
 
@@ -597,7 +597,7 @@ def test_what_is_no_graph_of_a_query_is_no_box():
 def test_rows_may_be_as_large_as_61_bits_hold():
     box, half = Box((2,), (1,)), Fraction(1, 2)
     with refused("plan.weight-rows-too-large"):
-        room.one_side(box, half, np.array([2**61 - 2**59, 2**60]))  # 2⁵⁹ beside the largest of them: 2⁶¹
+        room.one_side(box, half, np.array([2**61 - 2**59, 2**60]))  # 2⁵⁹ next to the largest of them: 2⁶¹
     found = room.one_side(box, half, np.array([2**61 - 2**59 - 2**10, 2**60]))
     assert off_by(found, [2**59, 0]) <= found.off < 10
     box, alpha, weights = Box((6,), (1,)), Fraction(7, 8), np.full(6, 3 << 57)
@@ -613,7 +613,7 @@ def test_labels_that_equal_integers_are_looked_up_as_these():
 
 def test_an_output_is_the_place_that_chance_gives():
     mechanism = lazy_tight_constraints(independent_counts(3, 4), 1.3)
-    same = type("", (), {"by_distance": staticmethod(lambda *law: law[-1])})  # the truth, whatever the law
+    same = type("", (), {"by_distance": staticmethod(lambda *law: law[-1])})  # the true law, for any law
     for place in np.ndindex(4, 5):
         assert 0 <= mechanism.drawn(place, noise) < mechanism.outputs
         assert mechanism.read(mechanism.drawn(place, same)) == mechanism.label(place)
@@ -670,7 +670,7 @@ def test_weights_of_nothing_are_never_drawn():
 
 
 def tries_of(monkeypatch, mechanism, place, size):
-    """How many tries each of some draws took: every try draws one point, and asks once about the weight."""
+    """Return the number of tries of each of some draws: every try draws one point, and compares one weight."""
     asked = []
     original = noise._uniform
 
@@ -745,7 +745,7 @@ def test_uniform_numbers_of_several_words():
 
 
 def law_of_points(monkeypatch, alpha, axes, own, most):
-    """P(m, x) of the points of step 2, exact for m up to `most`: every way that the choices can go, with its chance."""
+    """Return exact P(m, x) of the points of step 2 for m up to `most`, from all paths of choices and probabilities."""
     found, ways = defaultdict(Fraction), [()]
     while ways:
         way, taken, counts, chance = ways.pop(), [], [], Fraction(1)
@@ -859,7 +859,7 @@ def test_draws_are_fresh_whatever_the_seeds_of_other_generators():
         found.append(
             [noise.by_distance(mechanism.alpha, (1,), mechanism.weights, mechanism.top, (50,)) for _ in range(40)]
         )
-    assert found[0] != found[1]  # alike once in 10^50
+    assert found[0] != found[1]  # equal once in 10^50
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def best_rate(mechanism, prior=None):
 
 
 def is_private(mechanism):
-    """By fractions, entry by entry, sharing nothing with the code but the rows."""
+    """Compute entry by entry with fractions; only the rows are shared with the code."""
     rows = [mechanism.weights.row(i) for i in range(mechanism.graph.n)]
     assert len({sum(row) for row in rows}) == 1
     assert min(min(row) for row in rows) >= 0
@@ -160,7 +160,7 @@ def test_the_mechanism_of_figure_6a_in_full():
         (5.003724, 7.101006), abs=1e-6
     )
     assert mechanism.log_ratio() == 1
-    assert mechanism.weights.total == 2**160  # a power of two: drawing never starts anew
+    assert mechanism.weights.total == 2**160  # a power of two: drawing never starts again
     other = geometric(SUM, 1)
     assert (accuracy(other).mae(flat), accuracy(other).rmse(flat)) == pytest.approx(
         (4.930337, 7.009852), abs=1e-6
@@ -530,7 +530,7 @@ def test_noise_on_tuples_is_private(graph, make):
 
 
 def test_clamped_noise_is_noise_that_is_clamped():
-    # Summed out to where nothing is left of it.
+    # Summed out until nothing remains.
     a = math.exp(-1.3)
     mechanism = staircase(from_edges(4, [(0, 1), (1, 2), (2, 3)], [3, 5, 6, 8]), 1.3)
     assert mechanism.outputs == 6
@@ -700,7 +700,7 @@ def test_weights_that_are_none_are_refused(values, codes, columns, residual, at,
 
 
 def test_weights_that_could_wrap_around_are_refused():
-    """Values alike to a part of 2⁻³² are proven to be; their products modulo 2⁶⁴ are 2³² and 0."""
+    """Values equal to a part of 2⁻³² are proven to be; their products modulo 2⁶⁴ are 2³² and 0."""
     z = np.int64(2**32)
     with refused("plan.weights-not-python-integers"):
         Weights((2**32 + 1, 2**32, 7, 7), np.array([[0, 1, 1], [1, 0, 1]]), (z, z, 0), (0, 0), 2)

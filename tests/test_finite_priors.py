@@ -250,7 +250,7 @@ def test_hit_bounds_of_uniform_priors(graph, epsilon, bound):
 
 
 def by_program(graph, epsilon, prior):
-    """The same bound, of all results, from the solver."""
+    """Return the bound of all results from the solver."""
     phi = np.exp(-epsilon * np.asarray(graph.distances()))
     return -optimize.linprog(-prior, A_ub=phi, b_ub=np.ones(graph.n), bounds=(0, None), method="highs").fun
 

@@ -100,7 +100,7 @@ def counted(query, records, domain=DOMAIN):
 
 
 def naive(name, records):
-    """The answers, written out by hand."""
+    """The answers, written out manually."""
     median = lambda xs, lowest: sorted(xs)[(len(xs) - 1) // 2] if xs else lowest  # noqa: E731
     return {
         "count": lambda: sum(s == "TX" for s, _, _ in records),
@@ -129,7 +129,7 @@ def test_answers_are_those_of_the_records(name, rng):
         assert query.answer(DOMAIN, Adjacency(), counted(query, records)) == naive(name, records)
 
 
-# --- by hand ----------------------------------------------------------------------------------------------
+# --- manual cases -----------------------------------------------------------------------------------------
 
 
 def test_how_many_people_and_counts_there_may_be():
@@ -159,7 +159,7 @@ def test_shares_of_quantiles_are_fractions_of_small_denominators():
 
 
 def test_what_is_counted_for_a_question():
-    """In the order of the domain, whatever that of the condition; of all records by the first attribute."""
+    """They come in the order of the domain, for any order of the condition; all records by the first attribute."""
     assert FiniteQuery.count("q", where={"debt": 0, "kids": 1}, **ASK).margins(DOMAIN) == (("kids", "debt"),)
     assert QUESTIONS["all"].margins(DOMAIN) == (("state",),)
     assert QUESTIONS["median of some"].margins(DOMAIN) == (("state", "kids"),)
@@ -274,7 +274,7 @@ def test_ranks_are_those_of_the_question_and_of_its_neighbours():
 
 
 def test_results_are_as_many_as_are_planned_for(monkeypatch):
-    """And not one more; disjoint counts are told apart from others while a table holds them."""
+    """And not one more; disjoint counts are distinguished from others while a table holds them."""
     for shape, most in (((Question.SUM, -3, 5, 2), 9), ((Question.COUNTS, 4, 2, False), 25)):
         for limit, good in ((most, True), (most - 1, False)):
             monkeypatch.setattr(questions, "RESULTS_LIMIT", limit)
@@ -485,7 +485,7 @@ def test_mechanisms_are_written_and_read_back(name):
 @pytest.mark.no_cover
 @pytest.mark.parametrize("name", ["tight", "program", "large", "large, below the threshold"])
 def test_altered_mechanisms_are_refused(name):
-    """Detects a reader that believes the integers, or their ε: a heavier weight tells results apart too well."""
+    """Detects a reader that believes the integers, or their ε: a heavier weight distinguishes results too well."""
     query, form = FAMILIES[name]
     document = documents.document(choose(query, DOMAIN, Adjacency()).mechanism)
     graph = query.graph(DOMAIN, Adjacency())
@@ -804,7 +804,7 @@ def test_the_ledger_is_charged_for_everything_once(plan, rng):
 
 
 def test_what_is_drawn_depends_on_the_true_answer_alone(plan, rng):
-    """The door to chance, watched: each question draws once, from the row of its true answer, or of its ranks."""
+    """The watched noise source: each question draws once, from the row of its true answer, or of its ranks."""
     data, door = people(rng), Replay()
     assert [int(x.item()) for (x,) in measured(plan, data, door).answers[1:]] == [0, 0, 0]
     records = list(data.itertuples(index=False, name=None))
@@ -977,7 +977,7 @@ def test_clamped_noise_is_made_up_to_its_limits(monkeypatch):
 @pytest.mark.no_cover
 @pytest.mark.parametrize("name", [name for name, query in QUESTIONS.items() if query.share is None])
 def test_margins_of_answers_cover_the_truth(name):
-    """Whatever is true, to the promise: 3,000 draws at the worst of several truths, at 1e-6."""
+    """The guarantee holds for any truth: 3,000 draws at the worst of several truths, at 1e-6."""
     mechanism = choose(QUESTIONS[name], DOMAIN, Adjacency()).mechanism
     within = int(accuracy(mechanism).margin(0.9))
     for i in {0, mechanism.graph.n // 2, mechanism.graph.n - 1}:

@@ -1,4 +1,4 @@
-"""Queries for free: further answers, and nobody pays more than the dearest record already does."""
+"""Queries for free: further answers, and no record pays more than the costliest record already does."""
 
 import itertools
 from dataclasses import replace
@@ -42,7 +42,7 @@ YOUNG, OLD = {"young": [0, 1]}, {"old": [2, 3]}
 
 
 def two_of_a_kind():
-    """Plans of different structure: much is asked of the old, and of women; young men pay nothing."""
+    """Plans of different structure: many tables show the old and women; young men pay nothing."""
     old = homes(fn.table("area", "sex", recode={"age": OLD}, margin=3), fn.table("area", recode={"age": OLD}, margin=2))
     women = homes(fn.table("area", recode={"sex": {"women": ["f"]}}, margin=4))
     first, second = (fn.plan(w, **HOMES) for w in (old, women))
@@ -140,11 +140,11 @@ def spent(ledger, plan):
     return ledger.balance(plan.order.account).spent
 
 
-# --- nobody pays more -----------------------------------------------------------------------------------------
+# --- no record pays more --------------------------------------------------------------------------------------
 
 
 def check_free(plan, *others):
-    """Exactly, from the integers: the dearest record pays what it paid; and what is left is used up somewhere."""
+    """Exactly, from the integers: the costliest record pays the same as before; and the rest is used up somewhere."""
     before, own = sum(map(cell_costs, others)), cell_costs(plan)
     assert max(before + own) == max(before)
     profiles = list(map(profile_of, others))
@@ -182,7 +182,7 @@ def check_refused(plan, ledger, code="ledger.free-plan-costs"):
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_ledger_agrees(case):
-    """Beside the others nothing more is spent, even where the cap is what was spent; apart, or twice, it is refused."""
+    """On the records of the others nothing more is spent, even at a cap that is used up; otherwise it is refused."""
     plan = made(case)
     with Ledger(":memory:") as ledger:
         for base in bases(case):
@@ -194,7 +194,7 @@ def test_the_ledger_agrees(case):
         entry = counted(plan, ledger).charge
         assert (entry.rho, entry.beside) == (profile_of(plan).largest, plan.publication.beside)
         assert spent(ledger, plan) == before
-        ledger.set_cap(account, 9 * before)  # free is free, whatever could be paid
+        ledger.set_cap(account, 9 * before)  # a free plan stays free under any cap
         check_refused(plan, ledger)
 
 
@@ -232,7 +232,7 @@ def test_a_plan_that_was_left_out_is_noticed_by_the_ledger():
 
 
 def test_what_one_leaves_is_free_for_the_next():
-    """Each measured beside all before it: nothing is spent; and what was used up is told."""
+    """Each is measured on the records of all before it: nothing is spent; and the used rest is reported."""
     base = three_sets()
     queries = [[[0, 0, 0, 0, 1]], [[0, 0, 0, 1, 0]], [[0, 0, 1, 0, 0]]]
     with Ledger(":memory:") as ledger:
@@ -542,7 +542,7 @@ def test_charges_whose_cells_are_not_kept_leave_nothing():
         fn.free(later(), [flat])
 
 
-# --- what is told to be free --------------------------------------------------------------------------------------
+# --- tables reported as free --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("unit", [fn.PrivacyUnit("person"), fn.PrivacyUnit("home", 2)])

@@ -288,7 +288,7 @@ def test_places_by_numbers_have_codes_that_tell_where_they_lie():
 
 
 def test_a_tree_by_numbers_equals_those_of_the_same_numbers_alone():
-    """One that lists the same places is another declaration, with another document: plans of both are told apart."""
+    """A hierarchy that lists the same places is another declaration, with another document: plans of both differ."""
     geo = fn.Hierarchy.regular(state=2, county=3)
     same = fn.Hierarchy(["state", "county"], children=np.array([2, 3]))
     assert (geo, hash(geo), geo.children) == (same, hash(same), same.children)
@@ -428,7 +428,7 @@ print(geo.size, plan.rho, len(text), time.process_time() - begun, peak_memory())
 
 
 def test_blocks_in_the_numbers_of_the_united_states_are_planned_in_half_a_gigabyte():
-    """5,890,806 of them: planned, written, read and told, without a place of theirs."""
+    """A hierarchy of 5,890,806 places: planned, written, read and described, without a list of them."""
     done = subprocess.run(
         [sys.executable, "-c", BLOCKS], capture_output=True, text=True, check=False, cwd=Path(__file__).parent
     )
@@ -640,7 +640,7 @@ def by_level(monkeypatch):
 
 @pytest.fixture
 def by_class(by_level, monkeypatch):
-    """The same, with scales by class of place and weighted sums, however little is gained."""
+    """Plan with scales by class of place and weighted sums, for any small gain."""
     monkeypatch.setattr(gaussian_planning, "NEAR_ENOUGH", -1.0)
     monkeypatch.setattr(weighted_trees, "STEPS", 3)
 
@@ -733,7 +733,7 @@ def uneven_workloads(draw):
 )
 @given(uneven_workloads(), st.integers(0, 2**32))
 def test_levels_of_uneven_trees_against_dense_algebra(by_class, workload, seed):
-    """Whichever is less: one scale a level, or scales by class, which are never dearer than noise on every number."""
+    """The cheaper of one scale a level and scales by class, which never cost more than noise on every number."""
     assume(uneven_levels(workload))
     plan = fn.plan(workload)
     assert plan.mechanism in ("fit-for-use by level", "fit-for-use by place")
@@ -889,7 +889,7 @@ def test_targets_that_vary_by_place():
     wanted = {place: 10.0 if n < 10 else 25.0 if n < 60 else 40.0 for place, n in size.items()}
     plan = fn.plan(by_place(fn.By("county", wanted)))
     assert plan.mechanism in ("fit-for-use by level", "fit-for-use by place")
-    assert [len(x) for x in plan.estimation.asked.tree.counts] == [1, 8, 8]  # two states are alike
+    assert [len(x) for x in plan.estimation.asked.tree.counts] == [1, 8, 8]  # two states are equal
     margins = plan.table_margins("county", 0.95)
     assert (margins <= np.array(list(wanted.values())) * (1 + EXACT)).all()
     loose, tight = (fn.plan(by_place(m)) for m in (25.0, 10.0))
@@ -995,7 +995,7 @@ def test_counties_of_51_uneven_states(tmp_path):
     assert island.std_error == pytest.approx(states.query("state == 7 and age == 3 and sex == 1")["std_error"].item())
     district = release.sum("county", county=["0-1", "0-2", "5-0"])
     alone = [release.sum("county", county=x).std_error for x in ("0-1", "0-2", "5-0")]
-    assert district.std_error == pytest.approx(math.hypot(*alone), rel=0.01)  # states tell little of so few
+    assert district.std_error == pytest.approx(math.hypot(*alone), rel=0.01)  # states add little here
 
 
 @settings(max_examples=30)
@@ -1080,7 +1080,7 @@ def test_levels_with_targets_far_apart(variances):
     assert plan.gap <= 1e-3  # one level decides
 
 
-BY_HAND = {  # ρ of ours; by what tables on their own, budgets by the targets, equal and the best ones cost more
+BY_HAND = {  # ρ of fitnoise; extra cost of separate tables, and of budgets by the targets, equal and the best
     (300, 100, 30, None): (0.0021877, 1.073, 1.038, 2.787, 1.0),
     (100, 100, 100, None): (0.00055054, 1.047, 1.026, 1.026, 1.0),
     (50, 50, 30, 20): (0.0079858, 1.061, 1.032, 2.234, 1.0004),
@@ -1227,7 +1227,7 @@ SWAP = fn.PrivacyUnit("person", neighbours=fn.Neighbours.REPLACE_ONE)
 
 @pytest.mark.slow
 def test_replaced_records_of_many_places():
-    """Within a tenth where there are many, and nearer the more alike they are; together where there are few."""
+    """Within a tenth if there are many, and nearer the more similar they are; together if there are few."""
     tree = uneven([[30, 1, 2], [40], [1, 1, 80, 20, 9], [200, 300, 60], [700, 500]])
     domain = fn.Domain(geo=tree, sex=fn.Ordered(0, 1), age=fn.Ordered(0, 4))
     tables = [fn.table("age", "sex", margin=60), fn.table("state", "age", "sex", margin=50)]
@@ -1275,7 +1275,7 @@ def test_kinds_of_replaced_records_that_prove_nothing(by_level):
 
 @pytest.mark.no_cover
 def test_kinds_of_replaced_records_prove_no_more_where_they_are_the_smallest_doubles(by_level):
-    """Detects shares rounded to whole units of 5e-324, 2.67 of which are 3: more was proven than is true."""
+    """Detects shares rounded to integer units of 5e-324, 2.67 of which are 3: more was proven than is true."""
     geo, four = uneven([[30, 10, 20], [25, 40, 3], [12, 50]], LEVELS), fn.Ordered(0, 3)
     domain = fn.Domain(geo=geo, b=four, c=four)
     tables = [fn.table("county", "b", "c", variance=3), fn.table("tract", variance=3)]
@@ -1289,7 +1289,7 @@ def test_kinds_of_replaced_records_prove_no_more_where_they_are_the_smallest_dou
 
 @pytest.mark.slow
 def test_where_one_weight_a_level_is_dear_places_are_planned_together():
-    """Places of one, two and four places each, one target at every level: some 10 % dearer by level."""
+    """Places of one, two and four places each, one target at every level: some 10 % more expensive by level."""
     few = random.Random(3)  # noqa: S311 - a tree
     tree = [[[few.choice([1, 2, 4]) for _ in range(few.choice([1, 2, 4]))] for _ in range(3)] for _ in range(10)]
     levels = ["state", "county", "tract", "block"]

@@ -1,4 +1,4 @@
-"""Plans, releases and ledgers of somebody else: whatever is in them, reading them is bounded, and errors are ours."""
+"""Plans, releases and ledgers of others: reading any content is bounded, and errors are those of fitnoise."""
 
 import contextlib
 import copy
@@ -131,7 +131,7 @@ def test_three_readers_see_every_row_of_large_files(rows, tmp_path):
 
 
 def test_a_file_has_one_form_and_no_statistics(tmp_path):
-    """Detects another layout: whoever changes it must give `WRITER` another number."""
+    """Detects another layout: a change of it needs another number in `WRITER`."""
     columns = {
         "text": np.array(["a", "é", "a"], dtype=object),
         "truth": np.array([True, False, True]),

@@ -1,4 +1,4 @@
-"""Importing is cheap, and finds every public name all the same."""
+"""Importing takes little time, and still finds every public name."""
 
 import ast
 import inspect

@@ -1,4 +1,4 @@
-"""Answers that are kept until their release is in place: files, rooms, the ledger, and a charge that is finished."""
+"""Answers that are kept until their release is in place: files, modules, the ledger, and a charge that is finished."""
 
 import errno
 import hashlib
@@ -266,7 +266,7 @@ def test_a_plan_that_was_charged_before_is_refused_once_it_is_asked_for_once(boo
 
 
 def test_a_second_name_that_comes_with_the_commit_is_no_word_of_the_past(book, tmp_path):
-    """The entry is in the file, so that nobody may say that nothing was charged."""
+    """The entry is in the file, so that no message may state that nothing was charged."""
     charge = book.charge(ME, SOME, {})
     real, told = book._has_changed, []
     book._has_changed = lambda: (tmp_path / "second").hardlink_to(tmp_path / "ledger.db") or told.append(1) or real()
@@ -351,7 +351,7 @@ def test_only_the_unfinished_charge_of_this_very_order_is_finished(book):
         (OTHER.order, charge),  # of another plan
         (OTHER.order, done),  # with answers
         (order, book.charge(order.account, dear, salted)),  # at another price
-        (order, book.charge(order.account, order.charged(), {"plan": order.plan})),  # by nobody who measured
+        (order, book.charge(order.account, order.charged(), {"plan": order.plan})),  # a charge without a measurement
         (
             order,
             book.charge(order.account, order.charged(), salted, also={HOMES: dear}),

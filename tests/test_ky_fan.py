@@ -244,7 +244,7 @@ def test_multiplicative_steps_never_lower_the_bound(rng):
 
 
 def agree(one, other, factor=1.0):
-    """Two certified designs of problems whose optima are a factor apart."""
+    """Return two certified designs of problems whose optima differ by a factor."""
     assert max(one.gap, other.gap) <= GAP
     assert one.bound <= other.value * factor * (1 + EXACT)
     assert other.bound * factor <= one.value * (1 + EXACT)
@@ -269,7 +269,7 @@ def test_equivariances(k, rng):
     agree(wider, plain)
     assert not wider.weights[14:20].any()
     assert not ky_fan_design(more, k).weights[14:20].any()
-    assert np.array_equal(ky_fan_design(more, k).weights, wider.weights)  # no chance
+    assert np.array_equal(ky_fan_design(more, k).weights, wider.weights)  # no randomness
 
 
 @pytest.mark.parametrize("k", [1, 2, 5, 7])

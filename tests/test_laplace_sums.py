@@ -21,7 +21,7 @@ LEVELS = [0.5, 0.8, 0.95, 0.999, 1 - 1e-6, 1 - 1e-9, 1 - 1e-12]
 
 
 def exact_pmf(coefficients, t, reach):
-    """P(Σ a_i Z_i = k) for k = −reach … reach and whole a_i: every step adds positive numbers, so digits stay."""
+    """Return P(Σ a_i Z_i = k) for |k| ≤ reach and integer a_i: every step adds positive numbers, so digits stay."""
     q = np.exp(-1 / t)
     p = np.zeros(2 * reach + 1)
     p[reach] = 1

@@ -303,12 +303,12 @@ def test_on_the_same_records_only_the_dearest_cell_is_paid() -> None:
         assert (quote.rho * 8, quote.increase * 8) == (2, -1)
         spend(ledger, R, LEVEL, P, Q)
         assert spent() == 7  # they were the same records all along, and no record is young and old
-        spend(ledger, S, ages(0, 2, 0), R)  # beside R, hence beside P and Q
+        spend(ledger, S, ages(0, 2, 0), R)  # on the records of R, hence of P and Q
         assert spent() == 7
 
 
 def test_whoever_is_protected_pays_for_every_release() -> None:
-    """A unit pays its stated cost, or else the least bound from stated costs; computed manually, in eighths."""
+    """A unit pays its stated cost, or else the least bound from stated costs; worked out in eighths."""
     with Ledger(":memory:") as ledger:
 
         def spent() -> list[Fraction | None]:
@@ -324,7 +324,7 @@ def test_whoever_is_protected_pays_for_every_release() -> None:
         ledger.charge(SWAP, loss(Fraction(1, 8)), {}, also=stated)
         assert spent() == [6 + 40, 17 + 360, 24 + 1]
         ledger.charge(SWAP, loss(Fraction(1, 8)), {})
-        assert spent() == [None, None, 26]  # replacing records tells nothing of what it costs to come
+        assert spent() == [None, None, 26]  # the cost of a replacement gives no bound on that of a new record
         unknown = Account("survey", PrivacyUnit("household", id="house"))
         assert [e.price(unknown) for e in ledger.entries()] == [None] * 5
         assert "∞" in room._words(ledger.balance(unknown).spent)
@@ -416,7 +416,7 @@ def test_a_series_that_was_refused_was_not_begun() -> None:
     drawn = Drawn(1, "0" * 64)
     with Ledger(":memory:") as ledger:
         ledger.set_cap(SURVEY, Fraction(1, 8))
-        for asked in (drawn, Drawn(2, "0" * 64)):  # whoever may not have it is not told whose turn it is
+        for asked in (drawn, Drawn(2, "0" * 64)):  # the refusal does not show the next draw
             refusal(lambda asked=asked: ledger.charge(SURVEY, loss(Fraction(1, 4)), {"plan": P}, drawn=asked))
         assert ledger.series(SURVEY, P) == []
         with refused("ledger.series-not-in-turn"):
@@ -590,7 +590,7 @@ def test_a_unit_for_which_nothing_bounds_the_past_is_not_opened() -> None:
         with refused("ledger.cap-never-fits"):
             ledger.set_cap(SURVEY, Fraction(1))
         ledger.charge(SURVEY, loss(Fraction(1, 8)), {})  # nothing has a cap, and so nothing is refused
-        ledger.set_cap(SURVEY, Fraction(1))  # it is there: whoever caps it now closes it
+        ledger.set_cap(SURVEY, Fraction(1))  # the source has charges: a cap closes it
         assert ledger.balance(SURVEY).remaining == 0
         said = refusal(lambda: ledger.charge(SURVEY, loss(Fraction(1, 8)), {}))
         assert said.code == "ledger.spent-unbounded"
@@ -598,7 +598,7 @@ def test_a_unit_for_which_nothing_bounds_the_past_is_not_opened() -> None:
 
 
 def test_on_the_same_records_another_unit_pays_its_own_dearest_cell() -> None:
-    """Where all that is on the same records has its cells stated for it; else the sum."""
+    """If all charges on the same records state cells for it; else the sum."""
     thrice = {PERSON: loss(Fraction(9, 2), profile=ages(36, 9, 9))}
     with Ledger(":memory:") as ledger:
         ledger.charge(SURVEY, loss(YOUNG.largest, profile=YOUNG), {"plan": P}, also=thrice)
@@ -630,7 +630,7 @@ def test_a_refusal_says_what_was_asked_and_what_is_left() -> None:
 
 
 def test_a_refusal_beside_others_says_by_how_much_it_would_add() -> None:
-    above = Profile(OLD.axes, (EIGHTH + 1, *OLD.values[1:]))  # dearer in a cell that is not its own dearest
+    above = Profile(OLD.axes, (EIGHTH + 1, *OLD.values[1:]))  # more expensive in a cell that is not its own costliest
     with Ledger(":memory:") as ledger:
         spend(ledger, P, YOUNG)
         spend(ledger, Q, OLD)
@@ -1266,7 +1266,7 @@ def test_reordered_entries_are_named(path: Path) -> None:
 
 
 def forged(path: Path, kind: str, rho: str, detail: str) -> None:
-    """Append a row that is chained well, whatever it says."""
+    """Append a row that is chained well, with any contents."""
     with raw(path) as db:
         last, digest = db.execute("SELECT sequence, digest FROM entries ORDER BY sequence DESC LIMIT 1").fetchone()
         columns = (last + 1, kind, SURVEY.source, SURVEY.key, rho, "2025-01-01T00:00:00+00:00", detail, digest)
@@ -1289,7 +1289,7 @@ def pure_detail(epsilon: object, **more: object) -> str:
     ("kind", "rho", "detail"),
     [
         ("charge", "-1/2", "{}"),
-        ("charge", "1/4", written()),  # dearer than it says
+        ("charge", "1/4", written()),  # more expensive than stated
         ("charge", "1", written()),
         ("refusal", "1/4", written()),
         ("refusal", "0", "{}"),
@@ -1428,7 +1428,7 @@ def test_a_tail_cut_off_is_seen_by_who_saw_it_or_wrote_the_head_down(path: Path)
         tamper(path, "DELETE FROM entries WHERE sequence = 5")
         with refused("ledger.head-not-found"):
             ledger.charge(SURVEY, loss(UNIT), {})
-    with Ledger(path) as ledger:  # the honest limit of a chain: nothing in the file tells
+    with Ledger(path) as ledger:  # the limit of a chain: nothing in the file shows it
         assert ledger.verify() == 4
         with refused("ledger.head-not-found"):
             ledger.verify(expected_head=head)
@@ -1849,7 +1849,7 @@ def test_under_a_cap_on_mu_it_is_mu_squared_that_adds_up() -> None:
         said = refusal(lambda: ledger.charge(SURVEY, asked, {}))
         assert said.code == "ledger.over-mu-cap"
         assert all(words in str(said) for words in ("μ² = about 1 ", "spent μ² is about 2.38925", "cap is 3"))
-        ledger.set_cap(SURVEY, Fraction(9))  # another promise: nothing of it is about μ²
+        ledger.set_cap(SURVEY, Fraction(9))  # another account: no cap on μ² applies to it
         assert ledger.balance(SURVEY).mu_squared_cap is None
         ledger.charge(SURVEY, loss(half), {})  # of a lattice that is not known
         ledger.set_cap(SURVEY, mu_squared=Fraction(99))
@@ -1866,7 +1866,7 @@ def test_under_a_cap_on_mu_it_is_mu_squared_that_adds_up() -> None:
 
 
 def test_on_the_same_records_mu_squared_is_that_of_the_dearest_cell() -> None:
-    """Or, beside what is pure, the sum, where that is less than π times the joint ρ."""
+    """Or, together with pure charges, the sum, if it is less than π times the joint ρ."""
     rate = 2 / (1 - 4 * FINE)
     with Ledger(":memory:") as ledger:
         ledger.charge(SURVEY, gaussian(Fraction(1, 2), 4, 1, 1), {"plan": P})

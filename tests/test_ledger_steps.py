@@ -87,7 +87,7 @@ pure = amounts.map(laplace) | amounts.map(lambda x: laplace(x, axes=None)) | pur
 unknown = st.builds(lambda x, c: gaussian((x,), None, c), amounts, st.sampled_from([FINE, COARSE]))
 costs = st.one_of(profiles(), unknown, pure)
 names = st.sampled_from(["anew"] * 4 + ["again", "not"])
-places = st.lists(st.integers(0, 8), min_size=1, max_size=2)  # of plans to stand beside
+places = st.lists(st.integers(0, 8), min_size=1, max_size=2)  # plans on the same records
 handles = st.sampled_from([0, 1])
 accounts = st.sampled_from([*ACCOUNTS, ALONE, ALONE, FIRST, FIRST])
 stated = st.lists(st.sampled_from(NAMED), max_size=4, unique=True)  # accounts of which a charge says what it costs
@@ -244,7 +244,7 @@ class Steps(RuleBasedStateMachine):
         self.heads.append((entry.sequence, entry.digest))
 
     def spend(self, by, account, cost, name="anew", places=(), most=None, also=()):
-        """Asked by one handle, which changes nothing, and charged by the other."""
+        """Quote by one handle, which changes nothing, and charge by the other."""
         beside, (again,) = self.beside(account, places), self.beside(account, [0])
         self.plans += 1
         plan = {"anew": f"{self.plans:064x}", "again": again, "not": None}[name]

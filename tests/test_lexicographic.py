@@ -64,7 +64,7 @@ def check_levels(found):
 
 
 def lexicographic_order(a, b, tolerance):
-    """−1, 0 or 1: how two profiles compare, dearest cells first."""
+    """Return −1, 0 or 1 for the order of two profiles, costliest cells first."""
     difference = np.sort(a)[::-1] - np.sort(b)[::-1]
     told = difference[np.abs(difference) > tolerance * max(a.max(), b.max())]
     return int(np.sign(told[0])) if len(told) else 0
@@ -229,7 +229,7 @@ def test_refinement_laws(seed):
 
 @pytest.mark.parametrize("seed", range(0, 24, 5))
 def test_nothing_hangs_on_how_queries_are_written(seed):
-    """Multiples, signs and copies of queries, sums of cells nobody asks for, another unit of people, another basis."""
+    """Multiples, signs and copies of queries, sums of unrequested cells, another unit of people, another basis."""
     w, c, rng = layered(seed)
     found = of(w, c)
     factors = rng.choice([-3, -1, 1, 2], len(w))
@@ -278,7 +278,7 @@ def test_every_stage_tells_its_progress():
 
 
 def steps():
-    """Parts of the cells at targets far apart, in several sectors: a level for each."""
+    """Parts of the cells at very different targets, in several sectors: a level for each."""
     domain = fn.Domain(a=fn.Categorical(["x", "y", "z"]), b=fn.Categorical([1, 2]), o=fn.Ordered(0, 6))
     return fn.Workload(
         domain,
@@ -409,7 +409,7 @@ def test_under_cell_budgets_the_price_does_not_depend_on_the_start(name):
 
 
 def check_stopped(workload, why):
-    """Whatever stops it: the targets are met at the least cost, and the plan says where the order ends."""
+    """For any reason to stop: the targets are met at the least cost, and the plan states where the order ends."""
     plan = fn.plan(workload, gap=GAP, refine=True)
     assert plan.status.endswith(f"then any: {why}")
     assert "profile lexicographically least to level " in plan.status
@@ -472,7 +472,7 @@ def test_precision_that_is_lost_is_noticed(monkeypatch):
     good = 0
     with refused("plan.refinement-not-finite"):
         fn.plan(fn.matrix_workload(zoo.lower(4), variances=1), refine=True)
-    budgets = fn.CellBudgets(("cell",), (1, 0.5, 1, 0.25))  # nobody asked for what cannot be had
+    budgets = fn.CellBudgets(("cell",), (1, 0.5, 1, 0.25))  # no request for the unreachable
     plan = fn.plan(fn.matrix_workload(zoo.lower(4), variances=1), cell_budgets=budgets)
     check_plan(plan)
     assert plan.status.endswith("; profile not lexicographically least: precision was lost")

@@ -1,4 +1,4 @@
-"""Losses: what adds up, and how, whatever is charged."""
+"""Losses: the parts that add up, and their sums, for any charge."""
 
 import math
 from dataclasses import replace
@@ -139,7 +139,7 @@ def test_what_is_pure_costs_what_its_numbers_do(a, b, gaussian):
 @pytest.mark.no_cover
 @given(st.lists(pure_by_cells(), max_size=2), by_cells(), st.sampled_from([2, 20, 32]))
 def test_mu_squared_bounds_every_cell(pure, gaussian, bits):
-    """Where the dearest is, Gaussian noise on a fine lattice, and of each number at most what its ε implies."""
+    """The costliest cell has Gaussian noise on a fine lattice, and each number at most the ρ that its ε implies."""
     coarse = bits < 8
     loss = sum(pure, replace(gaussian, precision=Fraction(1, 2**bits)))
     if coarse:
@@ -165,7 +165,7 @@ def test_mu_of_what_is_pure_is_rounded_up(epsilon):
         assert mpmath.ncdf(half) >= odds / (1 + odds)
 
 
-# --- by hand ---------------------------------------------------------------------------------------------------------
+# --- manual cases ----------------------------------------------------------------------------------------------------
 
 HALF, EIGHTH = Fraction(1, 2), Fraction(1, 8)
 
@@ -295,7 +295,7 @@ def test_the_coarsest_lattice_counts():
 
 
 def test_what_is_pure_is_put_on_the_curve_or_added_to_it():
-    """Many small answers compose on the curve; one beside much noise is added. δ at ε says the same."""
+    """Many small answers compose on the curve; one with much noise is added. δ at ε gives the same."""
     gaussian = Loss.concentrated(Fraction(1, 32), Fraction(1, 2**20))
     for each, count in ((Fraction(1, 50), 20), (Fraction(3), 1)):
         loss = sum((Loss.of_epsilon(each, by_cell=False) for _ in range(count)), gaussian)

@@ -18,7 +18,7 @@ from tolerances import EXACT, LOOSE
 SLACK = 1.01
 """The values below are the best known, not optima: a search may end this much above."""
 
-# sizes, margins of up to so many attributes, best known total and worst variance per unit of noise variance
+# sizes, margins of up to n attributes, best known total and worst variance per unit of noise variance
 VALUES = {
     "4^3": ((4, 4, 4), 2, 384.0, 16.0),
     "3x4x5": ((3, 4, 5), 2, 360.0, 14.54814),
@@ -71,7 +71,7 @@ def by_definition(tables, margins, sizes, weights):
 @settings(max_examples=40)
 @given(st.lists(st.integers(2, 4), min_size=1, max_size=3), st.integers(0, 2**32 - 1))
 def test_variances_are_those_of_least_squares(sizes, seed):
-    """For any margins that cover the tables, some of them not asked."""
+    """For any margins that cover the tables, some of them not requested."""
     rng, d = np.random.default_rng(seed), len(sizes)
     tables = rng.integers(0, 2**d, 2).tolist()
     margins = [*tables, *rng.integers(0, 2**d, 3).tolist()]

@@ -1,4 +1,4 @@
-"""Measured margins: what they are made of, up to the last number that is allowed, and what they cost by hand."""
+"""Measured margins: their parts, up to the largest allowed number, and their costs, computed manually."""
 
 import math
 from fractions import Fraction
@@ -107,7 +107,7 @@ def test_where_all_is_asked_of_everyone_adding_a_record_costs_more_than_replacin
 
 @pytest.mark.parametrize("rows", [1, 2**13 + 1])
 def test_sums_beyond_what_doubles_hold_are_exact(rows):
-    """For cells alike, and for one in ten that is not."""
+    """For equal cells, and for one in ten that differs."""
     large, small = 2**40 - 1, 2 - 2**40
     for others in ([], [0] * 18):
         design = of_margins(over((), 2 + len(others)), 1.0, ((), [[large, small, *others]] * rows))

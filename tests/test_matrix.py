@@ -158,7 +158,7 @@ def test_cells_and_hierarchies_cost_what_linear_algebra_says(name, goal):
     assert by_name["every cell on its own"] == pytest.approx(dense_epsilon(np.eye(n), w, goal), rel=1e-5)
     trees = [hierarchy(n, b).astype(float) for b in matrix.BRANCHES if b < n]
     best = min(dense_epsilon(a, w, goal) for t in trees for a in (t, t[1:]))
-    # cheaper cells are raised to what the dearest pays, so it may be better than the tree itself
+    # cells below the largest cost are raised to it, so it may be better than the tree itself
     assert by_name["best hierarchy"] <= best * (1 + 1e-5)
     assert by_name["best hierarchy"] >= 0.8 * best
     assert found.part.epsilon() <= min(best, dense_epsilon(np.eye(n), w, goal)) * (1 + 1e-5)
@@ -166,7 +166,7 @@ def test_cells_and_hierarchies_cost_what_linear_algebra_says(name, goal):
 
 @pytest.mark.parametrize(("name", "goal"), [("prefix 64", TOTAL), ("prefix 64", WORST), ("ranges 64", TOTAL)])
 def test_every_cell_pays_as_much_as_the_dearest(name, goal):
-    """Rounding to integers leaves cells cheaper than they may be; they are raised for nothing."""
+    """Rounding to integers leaves some cells below the largest cost; they are raised for nothing."""
     assert len(set(known(name, goal).part.strategy.profile())) == 1
 
 
@@ -264,7 +264,7 @@ def test_a_looser_target_is_never_dearer():
 @pytest.mark.parametrize("margin", [1, 2, 3, 0.5, 1024])
 @pytest.mark.parametrize("confidence", [0.3, 0.9, 0.95, 0.9999])
 def test_margins_take_the_tails_of_laplace_noise_into_account(margin, confidence):
-    """One count alone at 95 %: −ln(0.05) = 3.00 scales, and not 1.96 · √2 = 2.77; whole margins lie on the lattice."""
+    """One count at 95 %: −ln(0.05) = 3.00 scales, and not 1.96 · √2 = 2.77; integer margins lie on the lattice."""
     plan = fn.plan(fn.Workload(fn.Domain(o=fn.Ordered(0, 2)), [fn.table(margin=margin)], confidence), privacy="pure")
     variance = math.sqrt(2) * stats.norm.isf((1 - confidence) / 2)  # and no variance is above its target either
     needed = max(-math.log1p(-confidence), variance) / margin
@@ -275,7 +275,7 @@ def test_margins_take_the_tails_of_laplace_noise_into_account(margin, confidence
 
 @pytest.mark.parametrize("neighbours", list(fn.Neighbours))
 def test_progress_tells_the_epsilon_reached(neighbours):
-    """Also where two strategies tie: those of replaced records are tried with cheaper cells raised and without."""
+    """Also if two strategies tie: those of replaced records are tried with raised cells and without."""
     told = []
     unit = fn.PrivacyUnit(neighbours=neighbours)
     publication = fn.Publication(prefix(8), privacy="pure", unit=unit)
@@ -421,7 +421,7 @@ def pure_wins(workload, goal):
     # what the ratios say: pure noise at ε = 1 is this much better than continuous Gaussian noise at μ(1, δ) ...
     ahead = math.sqrt(THRESHOLD / found.plan.ratio)
     assert gaussian.error >= found.alternatives[0].error * ahead * (1 - 1e-3)
-    # ... and discrete Gaussian noise by the optimal conversion of its ρ pays no more than a tenth on top
+    # ... and discrete Gaussian noise by the optimal conversion of its ρ costs at most a tenth on top
     assert gaussian.error <= found.alternatives[0].error * ahead * 1.1
     return found
 
@@ -445,7 +445,7 @@ def test_pure_noise_is_the_better_one_for_many_ranges():
 
 
 def test_delta_decides():
-    """A pure promise beside a δ of 0.3 is a large one."""
+    """A pure ε is large if the δ next to it is 0.3."""
     publication = spent(prefix(8), delta=0.3)
     assert fn.plan(publication).publication.privacy is fn.Privacy.ZCDP
     assert fn.plan(replace(publication, budget=fn.Budget(epsilon=1, delta=1e-9))).publication.privacy is fn.Privacy.PURE
@@ -462,7 +462,7 @@ def test_the_delta_of_a_budget_is_the_one_that_counts():
 
 
 def test_a_choice_is_the_plan_that_either_promise_would_get():
-    """But for the words of its status."""
+    """Except for the words of its status."""
     workload = prefix(8)
     for delta, privacy, budget in (
         (1e-6, "pure", fn.Budget(epsilon=1)),

@@ -85,7 +85,7 @@ def random_cells(domain, n, rng):
 
 
 def run(plan, counter, ledger=None, door=None):
-    """Without noise, unless there is a door."""
+    """Measure without noise, unless a noise source is given."""
     order = plan if isinstance(plan, Order) else plan.order
     with contextlib.nullcontext(ledger) if ledger else Ledger(":memory:") as book:
         return measuring.measure(order, counter, book, door=door or Replay())
@@ -128,7 +128,7 @@ def zoo_cost(name):
 
 
 class Watched(Counter):
-    """A counter that writes down what it is asked."""
+    """A counter that records its requests."""
 
     def __init__(self, inner, events):
         self.inner, self.events = inner, events
@@ -270,7 +270,7 @@ def test_an_unused_attribute_is_never_looked_at(plan, people):
 
 @pytest.mark.no_cover
 def test_only_maximal_margins_are_counted(any_plan):
-    """None inside another, and no two structured attributes together that no table shows together."""
+    """No margin lies inside another, and no two structured attributes are together that no table shows together."""
     domain = any_plan.publication.workload.domain
     events = []
     run(any_plan, Watched(counter_of_counts(np.zeros(domain.shape, dtype=int), domain), events))
@@ -337,7 +337,7 @@ def test_the_digest_of_a_charge_does_not_tell_when_it_was_made(plan, monkeypatch
 
 
 def for_unit(made, unit, **more):
-    """The same integers, to protect another unit. Their evidence may not be for it; their price is, and that counts."""
+    """Return the integers as a plan for another unit. Its evidence may not hold; its price does, and that counts."""
     plan = remade(made, publication=replace(made.publication, unit=unit, **more))
     vars(plan)["hash"] = made.hash
     return plan
@@ -471,7 +471,7 @@ def cell_costs(plan):
 
 
 def two_of_a_kind(records=1):
-    """Plans whose dearest cells differ: the old of whom much is asked, the young, beside them, of both sexes."""
+    """Plans with different costliest cells: the old with many tables, and the young with them, of both sexes."""
     unit = fn.PrivacyUnit("person", records)
     old = aged(fn.table("sex", "owner", recode={"age": {"old": [2, 3]}}, margin=3))
     young = aged(
@@ -550,7 +550,7 @@ def test_a_cap_that_two_releases_fit_only_together():
 
 
 def test_an_attribute_declared_otherwise_is_another_axis():
-    """The same name and the same size, but records lie in other cells: nothing is saved."""
+    """An attribute with the same name and size has its records in other cells: nothing is saved."""
     first, _ = two_of_a_kind()
     shifted = aged(*first.publication.workload.tables, age=fn.Ordered(1, 4))
     second = beside(fn.plan(shifted, unit=first.publication.unit, source=first.publication.source), first)
@@ -760,7 +760,7 @@ def test_a_measurement_holds_answers_and_the_charge_and_nothing_else(plan, peopl
 
 
 def cheap_to_replace(**publication):
-    """A total measured finely beside a table measured coarsely: adding a record costs far more than replacing one."""
+    """A total measured finely next to a table measured coarsely: adding a record costs far more than replacing one."""
     workload = fn.Workload(
         fn.Domain(sex=fn.Categorical(["f", "m"])),
         [fn.table(variance=0.01, name="total"), fn.table("sex", variance=100)],
@@ -899,7 +899,7 @@ def test_a_budget_is_one_relative_to_cell_budgets():
 
 
 def test_integers_changed_after_the_price_was_asked_for_are_priced_again():
-    """Even someone who forces the frozen arrays open pays for what is measured."""
+    """Even a caller who forces the frozen arrays open is charged for all measurements."""
     plan = fn.plan(fn.matrix_workload(np.eye(2), variances=1))
     before = plan.exact_cost
     mixing = plan.strategy.groups[0].mixing
@@ -912,11 +912,11 @@ def test_integers_changed_after_the_price_was_asked_for_are_priced_again():
     assert Fraction(entry.detail["rho"]) == 50 * before
 
 
-# --- what measuring and counting are told -----------------------------------------------------------------
+# --- requests to measuring and counting --------------------------------------------------------------------
 
 
 class Told(HistogramCounter):
-    """Counts of nobody, of one order alone, by an id, or of whom records were left out, as they say."""
+    """Counts without records, of one order alone, by an id, or with records left out, as they state."""
 
     of = bound = None
 
@@ -1027,7 +1027,7 @@ def test_what_travels_is_what_is_counted_for_the_order(monkeypatch):
     assert len(told) == 2
 
 
-# --- caps that nobody passes by another name ------------------------------------------------------------------
+# --- caps that no other name passes ---------------------------------------------------------------------------
 
 RECORD, SWAP = fn.PrivacyUnit(), fn.PrivacyUnit(neighbours=REPLACE)
 PEOPLE = DataSource("people")
@@ -1074,7 +1074,7 @@ def test_no_other_name_passes_a_cap(unit, source, spent):
 
 
 def test_what_replaces_records_is_charged_to_those_who_can_come_what_its_integers_cost_them():
-    """The number of records, published to a hundredth of a record beside a cap: refused; without one: told."""
+    """The number of records, published to a hundredth of a record: refused under a cap; without one, reported."""
     plan, cap = small(SWAP, margin=50), small().order.account
     dear = plan.order.cost(RECORD)
     assert plan.exact_rho < Fraction(1, 1000) < 1000 < dear.rho

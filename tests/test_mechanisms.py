@@ -190,7 +190,7 @@ def test_replace_one_plans_of_totals_alone_say_nothing_is_protected():
 
 
 def test_noise_is_fine_enough_for_its_margins():
-    """At σ = 4 an interval of ±1.96 σ holds 93.5 %: every scale is at least 2¹⁰, where the lattice takes 6e-5 of it."""
+    """At σ = 4 an interval of ±1.96 σ holds 93.5 %: every scale is at least 2¹⁰, where the lattice takes 6e-5."""
     for margin in (0.001, 0.999, 7.99, 1e6):
         plan = fn.plan(
             fn.Workload(fn.Domain(a=fn.Ordered(0, 2)), [fn.table(margin=margin), fn.table("a", margin=margin)])
@@ -227,7 +227,7 @@ def test_a_plan_with_a_damaged_cost_is_refused(cost):
 
 
 def test_what_is_proven_of_a_cap_is_about_cost_alone():
-    """The bound of a hybrid, or relative to cell budgets, is none on ρ: it is not told as one."""
+    """The bound of a hybrid, or relative to cell budgets, is none on ρ: it is not reported as one."""
     cap = fn.Budget(rho=Fraction(1, 100))
     for more in (
         {"objective": fn.Objective("hybrid", trade=1.0)},

@@ -90,7 +90,7 @@ def counter(source, rows, folder, most, pattern=ANY, merge=BOTH, *, drop=True):
 
 
 def steps(a, value):
-    """An amount in whole steps from zero, half-way the larger, cut to 2^31 of them: by fractions."""
+    """Code an amount in whole steps from zero, half-way the larger, cut to 2^31 of them, with fractions."""
     n = math.floor(Fraction(value) / Fraction(DOMAIN[a].step) + Fraction(1, 2))
     return min(max(n, -(2**31)), 2**31)
 
@@ -384,7 +384,7 @@ SUMS = fn.Workload(
 @pytest.mark.no_cover
 @pytest.mark.parametrize("most", [1, 3])
 def test_no_person_moves_what_is_measured_by_more_than_is_charged(most, tmp_path):
-    """On neighbouring data, with the same draws: whatever her records are; and nothing public differs."""
+    """On neighbouring data, with the same draws, for any records: nothing public differs."""
     unit = fn.PrivacyUnit("person", most, id="person", merge=BOTH)
     plan = fn.plan(SUMS, unit=unit, source=DataSource(outside_domain=DROP), gap=1e-3)
     without = fn.plan(SUMS, unit=replace(unit, merge=()), source=DataSource(outside_domain=DROP), gap=1e-3)

@@ -58,7 +58,7 @@ def test_both_halves_have_the_bounds_of_the_whole(name, monkeypatch, rng):
 
 
 def test_both_halves_share_their_sums_over_ranges(monkeypatch, rng):
-    """One pass each way for a product with the Hessian, and the quadratic form is that of the whole."""
+    """One pass each way gives a product with the Hessian, and the quadratic form is that of the complete matrix."""
     monkeypatch.setattr(mirrored, "SMALL", 2)
     monkeypatch.setattr(sectors, "TALL", 0)
     whole = HALVED["all ranges, odd"]()

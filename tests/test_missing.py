@@ -158,7 +158,7 @@ def cost(n_missing, *tables):
 
 
 def test_what_missing_values_cost():
-    """Exact optima of the design: prefixes alone count no such cell; a total beside them does."""
+    """Exact optima of the design: prefixes alone count no such cell; together with a total they do."""
     alone = [cost(n, {"prefix": "age", "margin": 30}) for n in (0, 1, 3)]
     np.testing.assert_allclose(alone, alone[0], rtol=1e-5)
     with_total = [cost(n, {"prefix": "age", "margin": 30}, {"margin": 10}) for n in (0, 1)]
@@ -283,7 +283,7 @@ def test_one_table_more_changes_no_other_table(census):
         counts.append(release["age"]["value"].iloc[:15].abs().max())
         document = json.loads((census / f"r{len(tables)}" / "release.json").read_text(encoding="utf-8"))
         assert document["left_out"] == ["income"]
-    assert max(counts) < 25  # nobody below 15 in either
+    assert max(counts) < 25  # no record below 15 in either
 
 
 def test_rows_with_numbers_and_names_are_texts_in_files_and_add_up(census):

@@ -3,7 +3,7 @@
 A *check* turns a sample and a law into a p-value under that law. Each rejects below `ALPHA`: SIGNIFICANCE = 1e-6,
 shared out (Bonferroni) over both laws, the at most 8 checks at each of the 11 scales of the 4 ways to draw in `WAYS`,
 and over as many again for the comparisons of samplers and of runs. Correct samplers fail one run of the fast tests, or
-of the slow ones, with probability at most 1e-6. The tests of exactness leave nothing to chance.
+of the slow ones, with probability at most 1e-6. The tests of exactness have no randomness.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def right(law: Law, size: int, rng: np.random.Generator) -> np.ndarray:
     if law.small:
         values, probabilities = law.table
         return rng.choice(values, size=size, p=probabilities)
-    # Low bits drawn apart: those of a floating-point number are not uniform, and check_bits rejects them.
+    # Low bits drawn separately: those of a floating-point number are not uniform, and check_bits rejects them.
     return np.floor(law.continuous(size, rng) / 1024).astype(np.int64) * 1024 + rng.integers(1024, size=size)
 
 
@@ -534,7 +534,7 @@ def test_spoilt_runs_would_be_seen(spoil, seen):
 
 @pytest.mark.parametrize("law", LAWS)
 def test_runs_of_one_scale_share_no_draw(law):
-    # At 2^55 chance repeats one of 100,000 draws with probability 4e-8, which COMPARISONS does not count.
+    # At 2^55 one of 100,000 draws repeats with probability 4e-8, which COMPARISONS does not count.
     drawn = law.many(np.full(1000, 2.0**55), np.full(1000, 100))
     assert np.unique(drawn).size == drawn.size
 
@@ -922,7 +922,7 @@ def test_a_draw_that_fits_is_kept(x):
     assert (held - x) % 2**64 == 0
 
 
-# --- Exactness: whole draws -------------------------------------------------------------------------------
+# --- Exactness: complete draws ----------------------------------------------------------------------------
 
 
 class Tape:
@@ -983,7 +983,7 @@ def test_one_run_is_drawn_like_many(monkeypatch, law, scale):
     assert (one == law.many(np.full(10, scale), np.full(10, 100))).all()
 
 
-# --- No two runs alike ------------------------------------------------------------------------------------
+# --- No two equal runs ------------------------------------------------------------------------------------
 
 
 def one_by_one(law):
@@ -999,7 +999,7 @@ EVERY = {
 
 @pytest.mark.parametrize("draw", EVERY.values(), ids=EVERY)
 def test_calls_are_fresh_whatever_the_seeds_of_other_generators(draw):
-    # Detects a sampler fed by a generator that a caller can seed. At 2^50 chance repeats 1 in 10^15 draws.
+    # Detects a sampler fed by a generator that a caller can seed. At 2^50 a repeat has probability 10^-15.
     draws = []
     for _ in range(2):
         random.seed(1)
@@ -1268,7 +1268,7 @@ def test_fewer_draws_of_opendp_than_asked_for_are_refused(monkeypatch, law, make
         law.reference(7.25, 3)
 
 
-# --- One of several, by whole weights ---------------------------------------------------------------------
+# --- One of several, by integer weights -------------------------------------------------------------------
 
 
 def words_of(*integers, length=1):
@@ -1454,4 +1454,4 @@ def test_indices_are_fresh_whatever_the_seeds_of_other_generators():
         random.seed(1)
         np.random.seed(1)
         draws.append(categoricals([1] * 1000, 100).tolist())
-    assert draws[0] != draws[1]  # alike once in 10^300
+    assert draws[0] != draws[1]  # equal once in 10^300

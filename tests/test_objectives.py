@@ -63,13 +63,13 @@ def conic(w, c, *, objective=None, r=1.0, over="cells"):
 
 
 def agrees(plan, optimum, rounding=EXACT):
-    """The optimum lies between the bound and the value, which are GAP apart."""
+    """The optimum lies between the bound and the value, which differ by GAP."""
     assert plan.gap <= GAP
     assert plan.bound * (1 - rounding) <= optimum <= plan.value * (1 + rounding)
 
 
 def same(plan, other, factor=1.0):
-    """Two certified plans of problems whose optima are a factor apart."""
+    """Return two certified plans of problems whose optima differ by a factor."""
     assert max(plan.gap, other.gap) <= GAP
     assert plan.bound <= other.value * factor * (1 + EXACT)
     assert other.bound * factor <= plan.value * (1 + EXACT)
@@ -137,7 +137,7 @@ def test_with_equal_targets_all_weights_agree(name):
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("objective", TOTALS, ids=lambda o: o.weights)
 def test_every_published_number_counts(name, objective):
-    """A row of a table over exchangeable attributes stands for all its numbers: the same as the whole matrix."""
+    """A row of a table over exchangeable attributes stands for all its numbers, and equals the complete matrix."""
     workload = zoo.WORKLOADS[name]()
     same(fn.plan(workload, objective=objective), fn.plan(as_matrix(workload), objective=objective))
 
@@ -230,7 +230,7 @@ def some_budgets(workload):
 
 @pytest.mark.parametrize("name", zoo.WORKLOADS)
 def test_cell_budget_laws(name):
-    """No record pays more than its share of the dearest; its attributes are structured; the plan is certified."""
+    """No record pays more than its share of the costliest; its attributes are structured; the plan is certified."""
     workload = zoo.WORKLOADS[name]()
     budgets = some_budgets(workload)
     plan = fn.plan(workload, cell_budgets=budgets, gap=GAP)
@@ -326,7 +326,7 @@ def test_replace_one_is_the_worst_pair_of_cells(name, over, objective):
 @pytest.mark.parametrize("how", OTHERS)
 @pytest.mark.parametrize("name", zoo.WORKLOADS)
 def test_replace_one_laws(name, how):
-    """Certified for pairs, and for single records where they come and go; never dearer than charging another plan."""
+    """Certified for pairs, and for single records that come and go; never above the charge of another plan."""
     if how == "pairs" and free_of_charge(name):
         with refused("plan.nothing-to-protect"):
             fn.plan(zoo.WORKLOADS[name](), **OTHERS[how])
@@ -389,7 +389,7 @@ def ranges_of_40():
 
 
 def check_against_matrices(plan, monkeypatch):
-    """The same plan, read again with every table as a matrix."""
+    """Return the plan, read again with every table as a matrix."""
     assert any(not isinstance(x.queries, np.ndarray) for x in layouts(plan.decomposition))
     monkeypatch.setattr(sectors, "TALL", 10**9)
     dense = remade(plan)

@@ -1,4 +1,4 @@
-"""An order: what it costs, against which limits, for how many records, and what a ledger is told of it."""
+"""An order: its cost, its limits, its number of records, and the entry that a ledger gets."""
 
 import hashlib
 import itertools
@@ -434,7 +434,7 @@ def test_a_limit_may_be_reached_and_not_passed(what):
 
 
 def test_what_is_free_is_charged_only_where_nothing_grows():
-    """Beside costs of 8 and 2 by cell there is room for 6 in the second."""
+    """With costs of 8 and 2 by cell, the second has room for 6."""
     first, room, dear = (of_sectors(over((), 2), ([row], {(): ([[1]], 1.0)})) for row in ([2, 1], [0, 1], [0, 2]))
     with Ledger(":memory:") as ledger:
         assert measured(order(first), ledger).rho == 8
@@ -460,7 +460,7 @@ def test_axes_are_charged_under_the_whole_definition_of_an_attribute():
 
 
 def test_cells_for_missing_values_are_numbered_as_they_are_declared():
-    """The same cells in another order are other cells: what is charged by cell must not take one for the other."""
+    """Cells in another order are other cells: a charge by cell must not take one for the other."""
     one, other = (
         fn.Domain(o=fn.Categorical(["a"], missing={x: [x] for x in names})) for names in (("u", "v"), ("v", "u"))
     )

@@ -1,4 +1,4 @@
-"""Pages: whole, without scripts, escaped, in every language; with the numbers of the release and no others."""
+"""Pages: complete, without scripts, escaped, in every language; with the numbers of the release and no others."""
 
 import ast
 import base64
@@ -78,7 +78,7 @@ class Page(HTMLParser):
 
 
 def check_page(text):
-    """It is whole, and can do nothing but be read."""
+    """The page is complete, and can only be read."""
     page = Page(text)
     given = {}
     for name, value in page.attributes:
@@ -119,7 +119,7 @@ def small():
         fn.table(margin=0.5, name="all"),
     ]
     plan = fn.plan(fn.Workload(DOMAIN, tables), title="People", gap=1e-3)
-    rng = np.random.default_rng(1)  # of a test: nobody is counted
+    rng = np.random.default_rng(1)  # test data without records
     return fn.Release(plan, [rng.integers(-(10**6), 10**7, n) for n in plan.groups[0].strategy.lengths])
 
 
@@ -207,7 +207,7 @@ def made_whole():
 
 @cache
 def summed():
-    """Sums and means of amounts of large and of negative numbers, beside one another and alone."""
+    """Sums and means of amounts of large and of negative numbers, together and alone."""
     amounts = {"turnover of the firm": fn.Amount(0, 10**9, step=1000), "gain": fn.Amount(-500, 500, step=0.5)}
     turnover, gain = amounts
     tables = [
@@ -456,7 +456,7 @@ def test_nothing_is_less_than_nothing():
 
 @pytest.mark.parametrize("make", [small, demo])
 def test_totals_are_what_a_reader_would_count(make):
-    """Detects totals with margins of another sum, or beside the wrong rows."""
+    """Detects totals with margins of another sum, or next to the wrong rows."""
     release = make()
     for name in release:
         table = release.plan.group(name).publication.workload[name]

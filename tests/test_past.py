@@ -98,7 +98,7 @@ def test_whoever_raised_it_an_error_says_what_was_done(tmp_path, monkeypatch, mo
 
 
 def test_where_the_ledger_cannot_be_asked_nothing_is_claimed(tmp_path, monkeypatch):
-    """The entry is written, and the commit is told to have failed: only the ledger knows."""
+    """The entry is written, and the commit is reported as failed: only the ledger knows."""
     real = Ledger.charge
 
     def charged(self, *asked, **more):

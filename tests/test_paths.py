@@ -1,4 +1,4 @@
-"""Which files are meant: folders as writers of many files make them, lists, and what would count a record twice."""
+"""Paths of data: folders as writers of many files make them, lists, and files that would count a record twice."""
 
 import os
 import re
@@ -176,7 +176,7 @@ def test_a_link_to_another_folder_and_one_that_cannot_be_listed(tmp_path, monkey
 
 
 def test_files_of_a_table_with_a_log_are_refused_however_they_are_named(tmp_path, monkeypatch):
-    """Detects a record that was replaced, and counts beside the one that replaced it."""
+    """Detects a record that was replaced, and counts in addition to its replacement."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t" / "_delta_log").mkdir(parents=True)
     file = written(tmp_path / "t" / "y=1" / "a.csv", "x\n1\n")
@@ -187,7 +187,7 @@ def test_files_of_a_table_with_a_log_are_refused_however_they_are_named(tmp_path
 
 
 def test_a_column_may_have_a_name_that_marks_begin_with(tmp_path):
-    """As Spark has it. Detects records that are left out without a word."""
+    """Folders as Spark writes them. Detects records that are left out without a message."""
     for year in (1, 2):
         written(tmp_path / "lake" / f"_year={year}" / "a.csv", "x\n1\n")
     written(tmp_path / "lake" / "_temporary" / "a.csv", "not,to,be,read\n")

@@ -46,7 +46,7 @@ def form(design):
 
 
 def sets_of(cells, once, most):
-    """All sets of at most so many cells of which no two are alike in these attributes."""
+    """Yield all sets of at most `most` cells of which no two agree in these attributes."""
     for m in range(1, most + 1):
         for chosen in itertools.combinations(range(len(cells)), m):
             if len({tuple(cells[i][a] for a in once) for i in chosen}) == m:
@@ -133,7 +133,7 @@ def test_what_tables_do_not_tell_apart_costs_as_if_nothing_were_said():
         assert design.unit_cost(of) == 9 * max(design.profile())
         assert design.loss(of) == design.loss(of.plain)
     assert merged.unit_cost(Adjacency(person(2, "o"))) == 4 * max(merged.profile())
-    assert merged.unit_cost(Adjacency(person(3, "o"))) == 5 * max(merged.profile())  # two of them are alike at most
+    assert merged.unit_cost(Adjacency(person(3, "o"))) == 5 * max(merged.profile())  # two of them agree at most
 
 
 @pytest.mark.parametrize("most", [1, 2, 5])
@@ -153,7 +153,7 @@ def test_margins_gain_nothing(name):
 
 
 def test_releases_on_the_same_records_add_up_by_mean():
-    """Each is dearest in another cell; who has a record in both pays more than all records in either would."""
+    """Each has its largest cost in another cell; a person with a record in both pays more than records in either."""
     one = of_sectors(over((), 2), ([[2, 1]], {(): ([[1]], 1)}))
     two = of_sectors(over((), 2), ([[1, 2]], {(): ([[1]], 1)}))
     of = Adjacency(person(2, "o"))
@@ -504,7 +504,7 @@ def test_no_more_records_are_charged_than_have_place():
         (2, replace(unit(once_per=["month"]), max_records=2)),
     ):
         assert domain.adjacency(DataSource(), own).records == most
-        if own.separation:  # cells beside the order are at no distance from others
+        if own.separation:  # cells outside the order are at no distance from others
             continue
         plan = fn.plan(fn.Workload(domain, [fn.table("sex", margin=5)]), unit=own, privacy="pure")
         assert plan.exact_epsilon == most * fn.plan(fn.Workload(domain, [fn.table("sex", margin=5)]),
@@ -635,7 +635,7 @@ def test_what_is_enforced_holds_for_the_same_persons_under_another_relation():
         made = order(SECTORS, unit=person(most, "a0", column="pid"))
         swap = person(most, "a0", column="pid", neighbours=REPLACE)
         assert made.cost(swap) == order(SECTORS, unit=swap).charged()
-        assert made.cost(person(7)) == made.charged()  # whoever she was called, so many are counted
+        assert made.cost(person(7)) == made.charged()  # the number of counted records is the same for any name
         other = replace(swap, once_per=())
         assert made.cost(fn.PrivacyUnit()) == order(SECTORS, unit=other).cost(fn.PrivacyUnit())  # one comes, one goes
 

@@ -443,7 +443,7 @@ def test_a_disk_that_is_full_after_the_charge_is_said_to_have_cost_it(book, fold
     assert stages.charge == book.entries()[0] == kept(SERIES, book, folder)[0]
     assert [e.kind for e in book.entries()] == ["charge"]
     again(SERIES, 1, book, folder, door=Replay())
-    assert spent(book) == ceil_dyadic(SERIES.order.loss.rho)  # no answers of it were published: it costs nothing
+    assert spent(book) == ceil_dyadic(SERIES.order.loss.rho)  # no answers of this plan were published: it costs nothing
     assert isinstance(kept(SERIES, book, folder)[0], Measurement)
 
 
@@ -654,7 +654,7 @@ def test_killed_at_any_write_the_state_is_whole_and_no_period_is_drawn_twice(tmp
                 with refused("ledger.period-drawn-before"):
                     draw(SERIES, t, only(t), book, folder)
                 again(SERIES, t, book, folder, door=Replay(9))
-            assert spent(book) == before  # no answers of it were published: to draw it costs nothing
+            assert spent(book) == before  # no answers of this plan were published: to draw it costs nothing
             for t in range(len(known) + 1, 4):
                 draw(SERIES, t, only(t), book, folder, door=Replay(9))
             assert [e.drawn.period for e in book.series(account, SERIES.order.plan)] == [1, 2, 3]

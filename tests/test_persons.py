@@ -86,7 +86,7 @@ SOURCES = [
 
 
 def person_of(i, rng):
-    """A person's records: few or many, alike or not, and what she is called."""
+    """A person's records: few or many, equal or not, and the id."""
     n = 200 if i == 0 else int(rng.integers(1, 9))
     return [(*record(rng), FEW[i % len(FEW)] + (str(i) if i >= len(FEW) else ""), 0) for _ in range(n)]
 
@@ -210,7 +210,7 @@ def test_every_source_counts_the_same_records_of_each_person(source, most, patte
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_whole_numbers_are_ids_by_their_digits(source, tmp_path, untried):
-    """The same records of person 7 are counted whether her id is 7 or "7"."""
+    """The counted records of person 7 are the same with the id 7 and "7"."""
     rows = people(12)
     numbers = {name: 7 * i - 20 for i, name in enumerate(dict.fromkeys(x[3] for x in rows))}
     rows = [(*x[:3], numbers[x[3]], 0) for x in rows]
@@ -221,7 +221,7 @@ def test_whole_numbers_are_ids_by_their_digits(source, tmp_path, untried):
 @pytest.mark.no_cover
 @pytest.mark.parametrize("source", SOURCES)
 def test_records_without_an_id_or_outside_are_dropped_or_told(source, tmp_path, untried):
-    """Also by attributes that no table asks for; all are told, and none has taken the place of another."""
+    """Also by attributes in no requested table; all are reported, and none has taken the place of another."""
     rows = people(9)
     odd = (
         [("f", 1, "a", None, 0)] * 5
@@ -257,7 +257,7 @@ def test_an_id_is_a_text_or_a_whole_number(value, name):
 
 
 def test_python_objects_are_no_ids_for_each_other(tmp_path):
-    """1 == 1.0 == True, and a float has several texts: what is no id is dropped or told, not guessed."""
+    """1 == 1.0 == True, and a float has several texts: other values than ids are dropped or reported, not guessed."""
     ids = [1, "1", 1.0, True, np.int64(1), "1.0", None, float("nan")]
     frame = pd.DataFrame(
         {"sex": ["f"] * 8, "age": [0, 1, 2, 2, 3, 3, 0, 0], "place": ["a"] * 8, "person": pd.Series(ids, dtype=object)}
@@ -665,7 +665,7 @@ PERSON = fn.PrivacyUnit("person", 3)
 @pytest.mark.parametrize("other", [fn.PrivacyUnit(), fn.PrivacyUnit("home", 5), fn.PrivacyUnit("home", 1, REPLACE)])
 @pytest.mark.parametrize("neighbours", fn.Neighbours)
 def test_what_earlier_releases_by_an_id_cost_is_never_less_than_it_was(other, neighbours):
-    """The account does not say how many records were counted, so another unit's price tells nothing of the person's."""
+    """The account does not state the number of counted records, so another unit's price does not bound the person's."""
     made = order(SECTORS, unit=by_id(12, neighbours=neighbours), units=(other,))
     later = [
         *(by_id(g, neighbours=n) for n in fn.Neighbours for g in (1, 12)),
@@ -989,7 +989,7 @@ def test_other_relations_of_the_same_persons_are_charged_beside(tmp_path):
 
 @pytest.mark.parametrize("budget", ["", "[budget]\nrho = 0.5\n"])
 def test_what_other_bounds_cost_is_shown_without_data(budget, tmp_path, capsys):
-    """By targets the price grows with the square; with a budget margins grow."""
+    """With targets the price grows with the square; with a budget margins grow."""
     more = '[[privacy.also]]\nunit = "person"\nmax_records = 3\nneighbours = "replace-one"\n'
     written(tmp_path, more + budget)
     plan = ["plan", str(tmp_path / "spec.toml"), "--json", "--max-records"]

@@ -29,7 +29,7 @@ TABLES = [fn.table("t", "a", margin=5), fn.table("a", prefix="o", margin=4), fn.
 
 @cache
 def small(unit):
-    """The same tables for several units."""
+    """Return tables for several units."""
     plan = planned(SMALL, TABLES, unit)
     return plan, form(plan.strategy)
 
@@ -213,7 +213,7 @@ def test_where_it_is_not_planned_for_the_charge_is_exact_all_the_same(domain, ta
     )
     assert 0 < plan.bound <= plan.value
     assert "planned for single records" in plan.status
-    if tables is not TABLES and domain is SMALL:  # nothing tells records apart
+    if tables is not TABLES and domain is SMALL:  # no attribute distinguishes records
         assert plan.gap < 1e-5
 
 
@@ -266,7 +266,7 @@ def test_what_is_not_there_yet_is_refused():
 
 
 def test_places_once_each_are_charged_as_anywhere():
-    """A level in a table tells leaves apart as far as it does; the bound is for single records."""
+    """A level in a table distinguishes leaves as far as it does; the bound is for single records."""
     places = fn.Domain(place=fn.Hierarchy(["region", "town"], [("n", "a"), ("n", "b"), ("s", "c")]), a=fn.Ordered(0, 1))
     for name in ("region", "town", "place"):
         plan = planned(places, [fn.table(name, margin=3)], person(2, "place"))

@@ -1,4 +1,4 @@
-"""Figures show the numbers they were given, and are written whole or not at all."""
+"""Figures show the numbers they were given, and are written completely or not at all."""
 
 import builtins
 import sys

@@ -233,7 +233,7 @@ def test_zcdp_rho_against_fifty_digits(epsilon, delta):
 @pytest.mark.parametrize("rho", [1e-4, 0.01, 0.5, 2.56, 20.0])
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 1e-2])
 def test_zcdp_epsilon_against_a_renyi_accountant(rho, delta):
-    # Fed the same curve αρ on a fine grid of orders, it can only be worse, and hardly is.
+    # Fed the same curve αρ on a fine grid of orders, it can only be worse, and is so only slightly.
     orders = 1 + np.geomspace(0.02, 1e4, 20_000)
     theirs, _ = compute_epsilon(orders, orders * rho, delta)
     ours = zcdp_epsilon(rho, delta)

@@ -25,7 +25,7 @@ ONE = np.array([1])
 
 
 class Holding:
-    """As much of a plan as is written out as a dense matrix."""
+    """The part of a plan that is written out as a dense matrix."""
 
     def __init__(self, strategy):
         self.strategy = strategy
@@ -168,7 +168,7 @@ def furthest(design):
 @settings(max_examples=40)
 @given(made())
 def test_a_record_replaced_costs_no_more_than_one_removed_and_one_added(choices, design):
-    """By attribute, by factor, or set by set. Detects products of columns that wrap around, or differ the wrong way."""
+    """Computed by attribute, factor or set. Detects products of columns that wrap around, or differ the wrong way."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(products, "MOST_CHOICES", choices)
         assert furthest(design) <= design.cost_squared(REPLACE) <= 4 * design.dearest
@@ -197,7 +197,7 @@ def test_where_all_pairs_of_values_are_alike_replacing_is_priced_exactly(monkeyp
 
 
 def test_attributes_of_one_factor_are_taken_for_each_other_with_the_dearest_of_their_sets(monkeypatch):
-    """Unlike sets are charged alike, never less; each on its own where that is less."""
+    """Unlike sets are charged the same, never less; each on its own if that is less."""
     sets = {(0, 1): (2, 4), (0, 2): (1, 4), (1, 2): (1, 4)}
     design = of_products(over((3, 3, 3)), (None,) * 3, sets)
     dear = of_products(over((3, 3, 3)), (None,) * 3, dict.fromkeys(sets, (2, 4)))
@@ -210,7 +210,7 @@ def test_attributes_of_one_factor_are_taken_for_each_other_with_the_dearest_of_t
 
 @pytest.mark.parametrize("cheap", [[[1, -1, 0]], [[0, 1, -1]]])
 def test_attributes_of_different_factors_are_not_taken_for_each_other(cheap, monkeypatch):
-    """By factor there are as many choices as by attribute; a dear one for a cheap one would be priced too low."""
+    """By factor there are as many choices as by attribute; a costly one for a cheap one would have too low a price."""
     design = of_products(over((3, 3)), (cheap, [[9, -9, 0]]), {(0,): (1, 1), (1,): (1, 1)})
     monkeypatch.setattr(products, "MOST_CHOICES", 3)
     assert design.cost_squared(REPLACE) == furthest(design) == 2**2 + 18**2
@@ -226,7 +226,7 @@ def test_a_price_in_64_bits_would_be_too_small():
 
 
 def test_centrings_are_those_of_sectors():
-    """The same sectors as a design of exchangeable attributes cost the same, and measure the same."""
+    """These sectors as a design of exchangeable attributes cost and measure the same."""
     own = of_products(over((3, 2)), (None, None), {(): (3, 5)}, {(0,): (1, 4), (1,): (7, 8.5)}, {(0, 1): (2, 3)})
     plain = of_sectors(
         over((3, 2)),

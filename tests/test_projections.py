@@ -37,7 +37,7 @@ BASIS = np.linalg.svd(RANGES, full_matrices=False)[0]
 
 
 def gap_of(a, y, n, region, x):
-    """The same gap from its definition, by the list of all atoms."""
+    """Return the gap from its definition, by the list of all atoms."""
     atoms = {
         Region.AT_MOST: np.hstack([a, np.zeros((len(a), 1))]),
         Region.EXACTLY: a,

@@ -89,7 +89,7 @@ def test_a_release_charges_a_promise_about_other_cells_what_records_anywhere_cos
 
 
 def test_what_keeps_to_its_promise_adds_up_in_one_account(months):
-    """Whatever else the plans ask, how cells are called, and which records count."""
+    """This holds for any other contents of the plans, names of cells, and counted records."""
     labelled = planned(fn.Ordered(1, 12), ONCE, fn.table("month", margin=30))
     filtered = planned(fn.Ordered(1, 12), source=fn.DataSource(where={"year": 2024}, outside_domain="drop"))
     assert {p.order.account for p in (months, labelled, filtered)} == {months.order.account}
@@ -168,7 +168,7 @@ def test_two_definitions_of_an_attribute_are_two_axes():
 
 
 def test_levels_of_one_name_in_two_columns_are_two_axes(tmp_path):
-    """Who lives north and works south pays for both: 0.0384, and not the dearer of them."""
+    """A person who lives north and works south pays for both: 0.0384, and not the larger of them."""
     places = [(region, f"{region}{i}") for region in "ns" for i in range(3)]
     with Ledger(tmp_path / "ledger.db") as ledger:
         before: tuple[str, ...] = ()
@@ -185,7 +185,7 @@ def test_levels_of_one_name_in_two_columns_are_two_axes(tmp_path):
 
 
 def test_how_cells_are_called_is_no_part_of_a_promise():
-    """Who mends a misspelt label keeps the account; profiles, which name cells in files, tell both apart."""
+    """A publisher who corrects a misspelt label keeps the account; profiles, which name cells in files, differ."""
     pairs = [
         (fn.Categorical({1: "Janaury", 2: "February"}), fn.Categorical({1: "January", 2: "February"})),
         (fn.Categorical({1: "one", 2: "two"}), fn.Categorical([1, 2])),

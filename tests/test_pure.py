@@ -97,7 +97,7 @@ def planned_to_targets(name):
 @pytest.mark.parametrize("name", ["marginals", "crossed", "prefix"])
 @pytest.mark.parametrize("epsilon", [1, 0.3, Fraction(1, 3), 20])
 def test_a_budget_is_spent_and_never_exceeded(name, epsilon):
-    """Whatever was found: the same, hardly searched for, to the targets and to the budget."""
+    """This holds for any plan: the search is short, both for the targets and for the budget."""
     plan = planned_quickly(zoo.WORKLOADS[name](), epsilon=epsilon)
     check_plan(plan, gap=FAR)
     free = planned_to_targets(name)
@@ -137,7 +137,7 @@ def test_what_each_number_is_made_of_is_what_dense_least_squares_makes_of_it(nam
 
 @pytest.mark.parametrize("name", ["marginals", "crossed", "by value"])
 def test_margins_asked_for_hold_although_the_noise_is_not_normal(name):
-    """Half-widths from the exact distribution are wider than normal ones, and within what was asked."""
+    """Half-widths from the exact distribution are wider than normal ones, and within the targets."""
     plan = planned(name)
     workload = plan.publication.workload
     wider = []
@@ -161,7 +161,7 @@ def strategy(*margins, sizes=(3, 2), scale=8.0):
 
 
 def test_the_margin_that_is_told_is_the_widest_for_what_was_asked():
-    """Which of noise that is not normal need not be that of the largest variance."""
+    """The widest number with noise that is not normal need not have the largest variance."""
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]), month=fn.Ordered(1, 12))
     tables = [fn.table("sex", "month", margin=10), fn.table("sex", prefix="month", margin=15)]
     plan = fn.plan(fn.Workload(domain, tables), privacy="pure")
@@ -196,7 +196,7 @@ def test_where_columns_point_apart_rho_of_replacing_is_a_bound_below_that_of_eps
 
 
 def test_filling_raises_cheaper_cells_for_nothing():
-    """Theorem 5.27: no column costs more than the dearest did, and the information grows."""
+    """Theorem 5.27: no column costs more than the costliest did, and the information grows."""
     (m,) = integer_margins({(): np.array([[0.2, 0, 0, 0], [0, 0.5, 0, 0], [0, 0, 0.1, 0.1], [0.5, 0.5, 0.5, 0.5]])}, 10)
     (more,) = filled((m,))
     assert (more.column_sums == m.column_sums.max()).all()
@@ -313,7 +313,7 @@ def test_a_plan_s_noise_is_never_coarse():
         remade(plan, strategy=replace(plan.strategy, scale=2.0**13))
 
 
-# --- what may be asked ------------------------------------------------------------------------------------
+# --- requests ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

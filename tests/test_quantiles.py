@@ -110,7 +110,7 @@ TRUE = {
     "reached exactly": (np.array([0, 0, 0, 0, 0, 1000, 1000, 0, 0, 0, 0, 0]), 0.5),
 }
 SHARP = "reached exactly"
-"""Where one hypothesis hardly holds: its test errs as often as it may, and the other never."""
+"""One hypothesis holds only just: its test errs as often as it may, and the other never."""
 
 
 def factors(own):

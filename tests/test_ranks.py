@@ -22,7 +22,7 @@ REPLACE = Adjacency(fn.PrivacyUnit("person", 1, fn.Neighbours.REPLACE_ONE))
 
 
 def every(values, people):
-    """All databases of so many records or fewer, as the number of records at each value."""
+    """Return all databases of at most `people` records, as the number of records at each value."""
     return [x for x in itertools.product(range(people + 1), repeat=values) if sum(x) <= people]
 
 
@@ -44,7 +44,7 @@ def made(values=5, people=6, at=Fraction(1, 2), epsilon=Fraction(3), replaces=Fa
 
 @pytest.mark.parametrize("at", SHARES)
 def test_scores_are_records_that_lack(at):
-    """By the definition: a value lacks nothing iff it is a quantile, and otherwise parts of a record on one side."""
+    """By the definition, a value lacks nothing iff it is a quantile, and otherwise parts of a record on one side."""
     ranks = Ranks(at, 5, replaces=False)
     for x in every(4, 5):
         n, scores = sum(x), ranks.scores(x)
@@ -72,7 +72,7 @@ def test_one_record_moves_a_score_by_a_step_and_sometimes_by_all_of_it(at, repla
 
 
 def test_where_many_agree_the_median_is_published_all_but_surely():
-    """A bound on mechanisms that see the true answer alone is 0.031 there: they cannot tell it from any other."""
+    """A bound on mechanisms that see only the true answer is 0.031 there: they cannot distinguish it from any other."""
     domain = fn.Domain(age=fn.Ordered(0, 85))
     query = FiniteQuery.median("usual age", "age", people=1000, epsilon=1)
     (by_rank,) = fn.plan(fn.Workload(domain, []), finite=[query]).finite

@@ -179,7 +179,7 @@ def test_plans_that_would_be_read_as_another_are_refused(name):
 
 
 def altered(plan, change):
-    """A plan after somebody changed it in memory, with all that was computed of it before."""
+    """Return a plan after a change in memory, with all values computed before it."""
     _ = plan.hash, plan.order, plan.loss
     change(plan)
     return plan
@@ -281,7 +281,7 @@ def test_every_plan_of_the_zoo_is_read_back_as_it_is(any_plan):
     assert read.order.loss == any_plan.order.loss
 
 
-# --- kinds that nobody knows --------------------------------------------------------------------------------------
+# --- unknown kinds ------------------------------------------------------------------------------------------------
 
 
 def test_every_view_has_its_words_everywhere():

@@ -1,4 +1,4 @@
-"""Whoever reads a release needs nothing that can measure: no counter, no ledger, no noise."""
+"""A reader of a release needs nothing that can measure: no counter, no ledger, no noise."""
 
 import json
 import os
@@ -102,7 +102,7 @@ def test_whoever_releases_is_given_what_the_ledger_says(tmp_path):
     assert charge.rho >= plan.exact_rho
 
 
-# --- what is written beside releases ------------------------------------------------------------------------------
+# --- files next to releases ----------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="folders cannot be locked here")

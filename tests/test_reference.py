@@ -41,7 +41,7 @@ CASES = {
 
 
 def agrees(plan, reference):
-    """The reference, known to its printed digits, lies between bound and value, which are GAP apart."""
+    """The reference, known to its printed digits, lies between bound and value, which differ by GAP."""
     assert plan.gap <= GAP
     digits = len(repr(reference).replace("0.", "").replace(".", "").lstrip("0"))
     printed = max(0.5 * 10.0 ** (1 - digits) * 10, 2e-6)  # half a unit of the last of `digits` figures, generously
@@ -99,7 +99,7 @@ def test_pivoted_basis():
         )
     )
     # the third table of the reference, ({1}, rows (2,1,0,−1), (1,1,0,0)), has weights no table can ask for; so the
-    # whole case is checked as a matrix
+    # complete case is checked as a matrix
     rows = [
         np.kron(np.kron(np.eye(3, dtype=int), [[1, 1]]), [[1, 1, 0, 0], [0, 1, 1, 0]]),
         np.kron(np.eye(6, dtype=int), [[0, 1, 1, 1]]),

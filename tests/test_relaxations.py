@@ -83,7 +83,7 @@ def test_signed_entries_are_bounded_near_the_dearest_set():
 
 
 def test_separate_periods_behind_running_totals_are_bounded_exactly():
-    """X with X1 ∝ 1 and 2 diag(X1) − X positive semidefinite: all places are dearest, and Shor's bound says so."""
+    """X with X1 ∝ 1 and 2 diag(X1) − X positive semidefinite: all places cost most, and Shor's bound shows it."""
     n = 30
     away = np.linalg.qr(np.column_stack([np.ones(n), np.random.default_rng(1).normal(size=(n, n - 1))]))[0]
     values = np.append(1.0, np.linspace(0.2, 1.8, n - 1))
@@ -96,7 +96,7 @@ def test_separate_periods_behind_running_totals_are_bounded_exactly():
 @pytest.mark.parametrize(("years", "months"), [(3, 4), (4, 3), (1, 12), (12, 1)])
 @pytest.mark.parametrize("most", [1, 5, 12])
 def test_where_blocks_are_alike_the_bound_is_attained(years, months, most):
-    """Months of years, all alike, and years: signs of either kind, of sets of any size."""
+    """Months of years, all equal, and years: signs of either kind, of sets of any size."""
     for own, inside, across in ((90, 20, -7), (90, -8, 3), (50, 30, 11), (80, -9, -9)):
         near = np.arange(12) // months
         x = np.where(near[:, None] == near, inside, across) + np.diag([own] * 12)
@@ -153,7 +153,7 @@ def test_sets_that_are_built_up_are_the_dearest_or_none(monkeypatch):
 
 
 def test_places_that_gain_nothing_beyond_some_are_left_out_of_what_may_be_gained():
-    """Detects sums of gains below 0, which would give up what is dearest, {0, 1}."""
+    """Detects sums of gains below 0, which would give up the costliest set, {0, 1}."""
     x = np.full((5, 5), -100)
     x[0, 1] = x[1, 0] = -1
     np.fill_diagonal(x, [10, 9, 1, 1, 1])
@@ -163,7 +163,7 @@ def test_places_that_gain_nothing_beyond_some_are_left_out_of_what_may_be_gained
 
 
 def test_what_later_places_gain_of_each_other_counts():
-    """The dearest set, {0, 1, 2}, is as dear as what its first place is bounded by: detects any bound that is less."""
+    """The costliest set, {0, 1, 2}, costs as much as the bound of its first place: detects any bound that is less."""
     assert relaxations._branched(np.array([[1, 1, 1], [1, 1, 5], [1, 5, 1]]), 3, 16) == 17
 
 
@@ -216,7 +216,7 @@ def test_as_many_sets_are_built_up_as_may_be(monkeypatch, most, known, sets, num
 
 
 def test_the_least_of_what_is_proven_is_charged(monkeypatch):
-    """Also where the dearest of entries in fewer digits, rounded up, is above."""
+    """Also if the costliest of entries in fewer digits, rounded up, is above."""
     monkeypatch.setattr(relaxations, "_climbed", lambda *_: 1)
     assert at_most(written([[2**BITS - 1]]), ALL[:1, :1], 1) == 2**BITS - 1
 

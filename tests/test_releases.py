@@ -410,7 +410,7 @@ def test_files_are_written_for_the_tables_asked_for(many, tmp_path, asked, got):
     assert document["written"] == ("all" if got == EVERY else got)
     assert fn.verify(folder).ok
     assert [p.name for p in tmp_path.iterdir()] == ["r"]
-    # whatever was written, everything can be rebuilt, and what was written is what a full release has
+    # for any written files, everything can be rebuilt, and the files are those of a full release
     again = fn.Release.read(folder)
     assert (again == many, list(again)) == (True, EVERY)
     for name in EVERY:
@@ -772,7 +772,7 @@ def test_a_place_taken_meanwhile_is_not_overwritten(tmp_path, monkeypatch):
     with refused("release.folder-not-moved"):
         fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "r")
     assert list(files(tmp_path / "r")) == ["theirs"]
-    (whole,) = leftovers(tmp_path)  # paid for: it is not removed
+    (whole,) = leftovers(tmp_path)  # its charge is made: it is not removed
     assert sorted(p.name for p in tmp_path.iterdir()) == [whole.name, "ledger.db", "ledger.db.answers", "r"]
     made = fn.Release.read(whole.rename(tmp_path / "found"))
     (tmp_path / "r" / "theirs").unlink()
@@ -893,7 +893,7 @@ def test_the_next_release_of_that_name_removes_what_a_killed_one_left_and_says_s
         said, *more = told
         assert more == ["entry 1 charged this before: it is finished, at no further charge."] * is_charged(original)
         assert repr(folder.name) in said
-        assert not folder.exists()  # also what was whole: it is in place now
+        assert not folder.exists()  # also the complete one: it is in place now
         assert ("holds a whole release" in said) == whole
         assert ("was charged, its ledger says" in said) != whole
         assert (place / f"{folder.name}0").exists()

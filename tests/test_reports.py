@@ -138,7 +138,7 @@ def cut(row, kept):
 
 
 def without_answers(report):
-    """The same without the columns that say what was drawn."""
+    """Return the report without the columns of drawn values."""
     drawn = {"value", "output"}
     sections = []
     for s in report.sections:

@@ -83,7 +83,7 @@ def test_tables_are_written_and_ours_is_between_the_bound_and_every_other(tmp_pa
 
 
 def test_known_values_of_marginals_and_prefixes(tmp_path):
-    """The optima of the gallery, Table 2 to the digit, IP of Table 10, and CA above ours."""
+    """The optima of the gallery, Table 2 to the digit, IP of Table 10, and CA above fitnoise."""
     tables = made(tmp_path, "2", "10")
     for case, row in by_case(tables["table_02"]).items():
         printed = reproduce.PRINTED[2][int(case.split(" = ")[1])]["SM-II"]

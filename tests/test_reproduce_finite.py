@@ -196,7 +196,7 @@ def test_bounded_ratios_do_not_make_a_prior_regular():
     assert finite.regular(reproduce.TABLES, 0.48, reproduce.PRIOR).verdict is finite.Verdict.NO
 
 
-# --- The page and the door ----------------------------------------------------------------------------------------
+# --- The page and the entrance ------------------------------------------------------------------------------------
 
 
 def test_what_is_public_is_there():

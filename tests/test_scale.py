@@ -38,13 +38,13 @@ GAP = 1e-6
 
 
 def cube(attributes, size, orders, **target):
-    """All tables of so many attributes of one size, up to an order."""
+    """Return all tables of n attributes of one size, up to an order."""
     domain = fn.Domain({f"a{i}": fn.Ordered(0, size - 1) for i in range(attributes)})
     return fn.Workload(domain, [fn.all_tables(k, list(domain), **target) for k in orders])
 
 
 def written_out(workload):
-    """The same tables one by one."""
+    """Return these tables one by one."""
     return fn.Workload(workload.domain, list(workload.tables), workload.confidence)
 
 
@@ -55,7 +55,7 @@ def written_out(workload):
     ("variances", "optimum"), [([1] * 8, 3.41822980), (None, 1.72269526)], ids=["uniform", "one to six"]
 )
 def test_marginals_of_3_by_4_by_5(variances, optimum):
-    """All marginals but the total and the whole, to variance 1 … 6 in turn; with unit targets all of them."""
+    """All marginals except the total and the full table, to variance 1 … 6 in turn; with unit targets all of them."""
     domain = fn.Domain(a=fn.Ordered(0, 2), b=fn.Ordered(0, 3), c=fn.Ordered(0, 4))
     names = list(domain)
     if variances is None:
@@ -91,7 +91,7 @@ def test_a_pattern_plans_as_its_tables_written_out(name):
 
 @st.composite
 def families(draw):
-    """Small domains and random patterns over them, some beside a prefix or a target by value."""
+    """Draw small domains and random patterns over them, some with a prefix or a target by value."""
     names = list("pqrs")[: draw(st.integers(2, 4))]
     domain = fn.Domain({a: fn.Ordered(0, draw(st.integers(0, 2))) for a in names})
     parts = []
@@ -128,7 +128,7 @@ def test_any_small_pattern_obeys_the_laws(workload, seed):
     np.testing.assert_array_equal(whole.variances, single.variances)
 
 
-# --- what cannot be told apart is solved for once ----------------------------------------------------------------
+# --- sectors that cannot be distinguished are solved for once ----------------------------------------------------
 
 
 @pytest.mark.parametrize("name", zoo.WORKLOADS)
@@ -236,7 +236,7 @@ def test_tables_agree_on_what_they_share(wide, rng):
 
 
 def test_one_record_moves_the_answers_by_its_price(wide, rng):
-    """Neighbours, through the whole counting pipeline; the price of this many scales is rounded up by 2⁻⁸⁰ at most."""
+    """Neighbours, through the complete counting pipeline; the price of these scales is rounded up by 2⁻⁸⁰ at most."""
     frame = people(wide.publication.workload.domain, 50, rng)
     one, other = (measured(wide, f, door=Replay()).answers[0] for f in (frame, frame.iloc[1:]))
     moved = Fraction(0)

@@ -256,7 +256,7 @@ def test_counts_are_of_one_plan_and_of_all_that_decides_what_is_counted(tmp_path
 
 
 def test_what_cannot_be_released_is_not_counted(tmp_path, plan, keys):
-    """By the rules of a release, before a record is read; and where the data do not fit, no file is written."""
+    """The rules of a release apply before a record is read; if the data do not fit, no file is written."""
     dear = replace(plan.order, limits=(fn.Budget(rho=1e-9).limit("cap"),))
     counter = opened(plan, visits())
     with refused("plan.plan-above-limit"):

@@ -92,7 +92,7 @@ def test_pairs_of_the_same_cells_curve_no_more_than_their_block_says(name, kind,
 
 
 def test_too_many_patterns_keep_to_the_diagonal(monkeypatch):
-    """And the plan is the same, to what was asked."""
+    """And the plan is the same, to the requested gap."""
     domain = fn.Domain(o=fn.Ordered(0, 5), x=fn.Categorical([*"ab"]), y=fn.Categorical([*"abc"]))
     workload = fn.Workload(domain, [fn.table("x", prefix="o", variance=2), fn.table("y", "x", variance=1)])
     unit = fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)
@@ -166,7 +166,7 @@ def test_a_starved_finish_admits_it():
 
 
 def test_the_combination_keeps_the_best_of_all():
-    """Never worse than the fixed point alone with the same allowance, and told in one count."""
+    """Never worse than the fixed point alone with the same allowance, and reported in one count."""
     problem = instance("marginals", 1000, 3)
     alone = geometric_mean.solve(problem, gap=1e-9, max_iterations=25)
     seen = []

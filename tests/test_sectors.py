@@ -174,7 +174,7 @@ def test_any_small_workload_obeys_the_laws(workload, seed):
 
 
 def test_the_dense_helper_is_right():
-    """The yardstick itself, on one case by hand."""
+    """The reference itself, on one manual case."""
     domain = fn.Domain(a=fn.Ordered(0, 1), b=fn.Ordered(0, 1))
     w = fn.Workload(domain, [fn.table("b", prefix="a", margin=1)])
     assert workload_matrix(w).tolist() == [[1, 0, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 1, 0, 1]]

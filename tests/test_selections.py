@@ -1,4 +1,4 @@
-"""How values of an attribute are written: one notation has one meaning, in every place where values are named."""
+"""Notation of the values of an attribute: one notation has one meaning, in every place that names values."""
 
 import json
 import re
@@ -111,7 +111,7 @@ PEOPLE["sex"], PEOPLE["work"], PEOPLE["pay"] = "f", 0, 5
 
 @pytest.fixture(scope="module")
 def counted(tmp_path_factory):
-    """Ages 0 to 20, ten of each, hardly changed by noise."""
+    """Return ages 0 to 20, ten of each, with little noise."""
     domain = fn.Domain(age=fn.Ordered(0, 20), sex=SEX)
     tables = [
         fn.table("age", margin=0.01),
@@ -206,7 +206,7 @@ def test_groups_that_say_nothing_are_refused_by_name(given):
 
 @pytest.mark.parametrize("given", [[2020, 2024], [1], (1, 2.0), [np.int64(3), 4]])
 def test_a_list_of_numbers_in_a_condition_on_a_column_is_refused(given):
-    """Nobody knows whether a column of numbers has an order."""
+    """It is unknown if a column of numbers has an order."""
     with refused("spec.condition-numbers-ambiguous"):
         fn.DataSource(where={"year": given})
 

@@ -233,7 +233,7 @@ def small_form(most, pattern):
 @pytest.mark.parametrize("most", [2, 4])
 @pytest.mark.parametrize("pattern", [json.dumps(x) for x in KEPT])
 def test_no_plan_is_below_the_bound_for_records_in_an_order(most, pattern):
-    """The dearest of all records that a person may have, under any plan that meets the targets."""
+    """The costliest records that a person may have, under any plan that meets the targets."""
     plan = small(most, pattern)
     assert (plan.terms.sets is None) == (most == 2 and '{"t": 2}' in pattern and "per" in pattern)
     unit = plan.publication.unit
@@ -397,7 +397,7 @@ def test_evidence_of_another_series_proves_no_more_than_its_own():
         lower_bound(few.decomposition, many.evidence, few.terms)
 
 
-# --- which sets are dear --------------------------------------------------------------------------------------------
+# --- the costly sets ------------------------------------------------------------------------------------------------
 
 
 def drawn(seed, n):

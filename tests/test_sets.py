@@ -1,4 +1,4 @@
-"""The dearest set of places of which any two go together, against all sets there are."""
+"""The costliest set of places of which any two go together, against all possible sets."""
 
 import itertools
 
@@ -18,7 +18,7 @@ def written(rows):
 
 
 def cliques(together, most):
-    """By their definition."""
+    """Yield all sets of compatible places, by their definition."""
     n = len(together)
     for m in range(1, min(most, n) + 1):
         for chosen in itertools.combinations(range(n), m):
@@ -27,7 +27,7 @@ def cliques(together, most):
 
 
 def drawn(seed, bits):
-    """A symmetric matrix of integers of so many bits, of either sign, which places go together, and how many."""
+    """Return a symmetric matrix of integers with n bits and either sign, the compatible places, and a number."""
     draw = np.random.default_rng(seed)
     n = int(draw.integers(1, 8))
     x, together = np.zeros((n, n), dtype=object), np.zeros((n, n), dtype=bool)
@@ -58,7 +58,7 @@ def test_integers_of_any_size_add_up(n):
         together = ~np.eye(n, dtype=bool)
         assert dearest_set(whole, together, n - 1 or 1) == x * max(n - 1, 1) ** 2
         assert dearest_set(mixed, together, n) == x
-        assert dearest_set(-whole, together, n) == -x  # of no place at all nothing is said
+        assert dearest_set(-whole, together, n) == -x  # no statement about the empty set
 
 
 def test_of_places_that_all_go_together_nothing_is_looked_at_where_nothing_is_below_0():
@@ -131,7 +131,7 @@ def test_of_too_many_sets_no_less_is_charged(design, pattern, monkeypatch):
 
 
 def test_who_may_move_pays_for_the_dearest_pairs():
-    """Where records need not agree in all else, each pair counts as dear as it can be: no less than anybody pays."""
+    """If records need not agree in all else, each pair has its largest possible cost: no less than any person pays."""
     x, cells = form(REGIONS)
     unit = fn.PrivacyUnit("person", 3, once_per=["o"])
     worst = max(x[np.ix_(v, v)].sum() for v in admissible(cells, unit.pattern, 3))

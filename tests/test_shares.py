@@ -86,7 +86,7 @@ def test_every_source_counts_the_same_shares(source, tmp_path, untried):
 @pytest.mark.no_cover
 @pytest.mark.parametrize("source", SOURCES)
 def test_records_outside_or_without_an_id_are_nobody_s_share(source, tmp_path, untried):
-    """They are dropped or told, one by one, and take nothing from the shares of others."""
+    """They are dropped or reported, one by one, and take nothing from the shares of others."""
     rows = people(9)
     odd = [("f", 1, "a", None, 0)] * 5 + [("f", 1, "a", "", 0)] * 2
     outside = [("x", 1, "a", "p7", 0)] * 30 + [("f", None, "a", "p7", 0)]
@@ -133,7 +133,7 @@ def test_a_person_moves_one_record_at_most_and_nobody_else_s(source, tmp_path, u
 @pytest.mark.no_cover
 @pytest.mark.parametrize("source", ["arrow table", *ENGINES])
 def test_shares_are_rounded_down_whatever_the_number_of_records(source, tmp_path, untried):
-    """So that those of nobody add up to more than one record, however an engine divides."""
+    """So the shares of any person add up to at most one record, for any division of an engine."""
     many = [3, 7, 4093] if source not in SLOW else [3, 7, 11]
     rows = [("f", 1, "abc"[i], f"p{n}", 0) for i, n in enumerate(many) for _ in range(n)]
     counts = counter(source, rows, tmp_path, None).count([("town",)])["town",].tolist()
@@ -281,7 +281,7 @@ def test_orders_of_shares_are_of_no_size_no_amount_and_no_noise_beyond_the_sampl
 
 
 def test_what_is_measured_are_parts_with_noise_of_parts(tmp_path):
-    """One door: exact answers are those of the counts in parts, noise has PARTS times the scales that are charged."""
+    """One noise source: exact answers are those of the counts in parts, noise has PARTS times the charged scales."""
     table = pa.table({"pid": ["p", "p", "q", "r", "r", "r"], "o": [0, 1, 1, 0, 0, 1], "a0": [1, 2, 3, 1, 2, 3]})
     made, door = order(SECTORS, unit=BY_SHARES), Replay(seed=3)
     open_one = open_counter(table, PLANNED, made.source, BY_SHARES.bound)
@@ -308,7 +308,7 @@ def test_data_that_count_records_are_not_measured_in_shares_nor_the_reverse():
 
 
 def test_other_units_pay_as_where_one_record_of_each_person_is_counted():
-    """Whoever changes a person's records changes her shares: a mean of replacements, as many as there are persons."""
+    """A change of a person's records changes her shares: a mean of replacements, as many as there are persons."""
     one, shares = (order(SECTORS, TOTALS, unit=u) for u in (fn.PrivacyUnit("person", id="pid"), BY_SHARES))
     others = [
         fn.PrivacyUnit(),
@@ -325,7 +325,7 @@ def test_other_units_pay_as_where_one_record_of_each_person_is_counted():
     assert (promised.unit.count, promised.records) == (Counted.RECORDS, 4)
 
 
-# --- what is said, and refused --------------------------------------------------------------------------------------
+# --- statements and refusals ----------------------------------------------------------------------------------------
 
 
 def test_a_unit_says_that_its_records_are_shares():

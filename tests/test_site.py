@@ -1,4 +1,4 @@
-"""The documentation: tutorials done as they are told, and the site that is made of it."""
+"""The documentation: tutorials followed as written, and the site that is made from it."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""Decisions for small databases: no data, no chance, proven bounds that hold, and choices near the best."""
+"""Decisions for small databases: no data, no randomness, proven bounds that hold, and choices near the best."""
 
 import dataclasses
 import inspect
@@ -95,7 +95,7 @@ def noises(design, s, z):
     return z @ (design.basis * (s * np.sqrt(design.variances)) @ design.basis.T)
 
 
-# --- no data, no chance -------------------------------------------------------------------------------------------
+# --- no data, no randomness ---------------------------------------------------------------------------------------
 
 PUBLIC = {
     "self", "cells", "head", "size", "rank", "multiplier", "rows", "ks", "tolerance", "design", "designs",
@@ -315,7 +315,7 @@ def test_bounds_are_ordered(name):
 
 
 def test_bounds_by_hand():
-    """Three cells asked about one by one: Σ = I, and beyond j of three directions each column has length 1 or 0."""
+    """Three cells requested one by one: Σ = I, and beyond j of three directions each column has length 1 or 0."""
     design = ky_fan_design(np.eye(3), 1)
     for region, terms in {Region.AT_MOST: 4, Region.EXACTLY: 3, Region.HULL: 6}.items():
         b = small.bounds(design, np.eye(3), 7, 2.0, 3, region)
@@ -356,7 +356,7 @@ def worst_violations(rows, m, n, ks, count, rng):
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("n", [3, 40])
 def test_no_database_violates_a_bound(name, n, rng):
-    """Detects a constant that is too small: measured errors stay below the bounds, of all regions, whole and split."""
+    """Detects a constant that is too small: measured errors are below the bounds, of all regions, full and split."""
     rows, m = in_rows(SMALL[name])
     assert worst_violations(rows, m, n, (1, 4, len(rows)), 6, rng) <= 2
 

@@ -79,7 +79,7 @@ def people(rng, domain, n):
 
 
 def truth(plan, data):
-    """The true tables, by hand: counts of cells, then the queries of the decomposition."""
+    """Return the true tables, computed directly: counts of cells, then the queries of the decomposition."""
     d = plan.decomposition
     domain = plan.publication.workload.domain
     cells = np.zeros(d.cells)
@@ -196,7 +196,7 @@ def test_everything_near_the_uniform_guess_is_warned_of():
 
 
 def test_targets_weigh_tables():
-    """A table with a tight target is measured with less noise than the same table beside it with a loose one."""
+    """A table with a tight target is measured with less noise than an equal table with a loose one."""
     domain = fn.Domain(a=fn.Ordered(0, 5), b=fn.Ordered(0, 5))
     even = fn.Workload(domain, [fn.table("a", variance=1), fn.table("b", variance=1)])
     odd = fn.Workload(domain, [fn.table("a", variance=1), fn.table("b", variance=100)])
@@ -447,7 +447,7 @@ def test_the_error_adapts_to_the_size_and_beats_the_unbiased_answers(rng, monkey
 def test_simulated_errors_are_what_is_seen_on_public_histograms(temperature):
     """Each kind of public histogram, measured 60 times: root mean squares within 30 %, on average within 10 %.
 
-    Detects errors that are told of other numbers, of another scale, or of unprojected answers.
+    Detects errors that are reported for other numbers, of another scale, or of unprojected answers.
     """
     plan = planned("mixed", temperature=temperature)
     told = simulated_errors(plan.only)

@@ -52,7 +52,7 @@ TYPES = {"INTEGER": "IntegerType", "VARCHAR": "StringType", "DOUBLE": "DoubleTyp
 
 
 class Failed(Exception):
-    """As Spark's: it quotes a value, and has a state."""
+    """An error like Spark's: it quotes a value, and has a state."""
 
     def __init__(self, state="22P02"):
         super().__init__(f"the value {SECRET!r} on host db.example.org")
@@ -196,7 +196,7 @@ class Session:
 
 @of_spark
 class Remote(Session):
-    """As of Connect, which has no context."""
+    """A session like that of Connect, which has no context."""
 
     def __init__(self, *setup, **more):
         super().__init__(*setup, **more)
@@ -204,7 +204,7 @@ class Remote(Session):
 
 
 class Older(Remote):
-    """As of Connect before PySpark 4.3, which makes no new session."""
+    """A session like that of Connect before PySpark 4.3, which makes no new session."""
 
     @property
     def newSession(self):  # noqa: N802
@@ -277,7 +277,7 @@ def test_a_table_whose_files_change_while_it_is_counted_is_refused(kind, written
         return
     with refused("data.data-changed-while-read"):
         counter.count([("x",)])
-    assert counter.count([("x",)])["x",].tolist() == [1, 2, 0]  # nobody writes any more
+    assert counter.count([("x",)])["x",].tolist() == [1, 2, 0]  # the writer has ended
 
 
 @pytest.mark.usefixtures("duck")
@@ -492,7 +492,7 @@ def lake(tried_once):
 
 
 def test_what_java_calls_an_error_is_told_and_nothing_of_what_it_says():
-    """Detects a driver without memory whose user is told to ask whether the cluster is at work."""
+    """Detects a driver without memory whose user gets advice about the cluster."""
 
     def fail(told):
         raise type("Py4JJavaError", (Exception,), {})(f"An error occurred while calling o7.toPythonIterator.\n{told}")

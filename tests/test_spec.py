@@ -1,4 +1,4 @@
-"""Specifications: both ways between documents and objects, and one clear sentence for whatever cannot be meant."""
+"""Specifications: both ways between documents and objects, and one clear sentence for any without a meaning."""
 
 import json
 import math

@@ -71,7 +71,7 @@ def test_what_users_of_spss_declare_missing_is_the_code_it_is(tmp_path):
 
 
 def test_persons_in_files_of_programs(tmp_path):
-    """A whole number is an id, though the program has no whole numbers; one with a point is none."""
+    """A whole number is an id, though the program has no whole numbers; one with a point is not."""
     path = str(tmp_path / "x.dta")
     pyreadstat.write_dta(pd.DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "who": [7.0, 7.0, 8.0, 7.5]}), path)
     assert sum(count(path, X["x"], bound=Bound("who", 1))) == 2

@@ -134,7 +134,7 @@ def test_a_release_is_verified(name):
 
 
 def test_a_release_whose_plan_was_altered_is_refused(tmp_path):
-    """One more in an entry that no dearest cell depends on costs the same, but it is another plan."""
+    """One more in an entry that no costliest cell depends on costs the same, but it is another plan."""
     folder = Path(shutil.copytree(STORED / "releases" / "gaussian", tmp_path / "release"))
     document = json.loads(written("gaussian"))
     document["tables"][0]["strategy"][0]["mixing"][0][0][0] += 1

@@ -208,7 +208,7 @@ def test_the_best_tree_may_leave_out_its_root():
 @settings(max_examples=60)
 @given(n=some.integers(1, 23), b=some.integers(2, 9), data=some.data())
 def test_tree_errors_by_sums_over_nodes_are_those_of_the_matrix(n, b, data):
-    """Whatever the last nodes, the weights and the workload; also for weights of 0."""
+    """For any last nodes, weights and workload; also for weights of 0."""
     levels = height(n, b) + 1
     above = data.draw(some.lists(some.sampled_from([0.0, 0.3, 1.0, 2.5]), min_size=levels - 1, max_size=levels - 1))
     weights = np.array([*above, 1.25])
@@ -591,7 +591,7 @@ def test_profile_equivalent_strategies_err_alike_but_for_sensitivity(rng):
 
 @given(seeds)
 def test_unequal_noise_is_equal_noise_on_scaled_rows(rng):
-    """Proposition A.33: the same least squares, the noise that was asked for, and ε as the sensitivity."""
+    """Proposition A.33: the same least squares, the requested noise, and ε as the sensitivity."""
     a, b = regular(rng), rng.uniform(0.5, 3, size=7)
     made = strategies.equal_noise(a, b)
     assert strategies.sensitivity(made) == pytest.approx((np.abs(a) / b[:, None]).sum(axis=0).max())

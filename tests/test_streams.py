@@ -106,7 +106,7 @@ def test_every_command_is_tried():
 @pytest.mark.parametrize("as_json", [False, True])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_full_disk_under_a_stream_ends_with_an_exit_code_and_no_traceback(run, monkeypatch, command, as_json):
-    """Detects a command that fails with an error of Python's, or stops because nobody can be told how far it is."""
+    """Detects a command that fails with an error of Python's, or stops because its progress cannot be shown."""
 
     def arguments(n):
         return [x.replace("{n}", n) for x in COMMANDS[command]] + ["--json"] * as_json
@@ -134,7 +134,7 @@ def test_a_full_disk_under_a_stream_ends_with_an_exit_code_and_no_traceback(run,
 
 @needs_full
 def test_words_that_cannot_be_written_stop_no_release(run):
-    """As a process of its own: it ends with 1, the release is whole, and nothing was charged for nothing."""
+    """A process of its own ends with 1, the release is complete, and nothing was charged without a result."""
     words = [sys.executable, "-m", "fitnoise", *COMMANDS["release"], "--json"]
     with FULL.open("w") as full:
         done = subprocess.run(

@@ -443,7 +443,7 @@ def test_fuzzed_forms_are_answered(client, at_once):
 
 
 def fuzzed(client, count):
-    """No form makes an error that is not ours: the client raises what a handler raises. Benchmarks send 10,000."""
+    """Every error of a form is one of fitnoise: the client raises the error of a handler. Benchmarks send 10,000."""
     rng = random.Random(20)  # noqa: S311 - of a test
     names = ["number.0", "kind.0", "privacy.unit", "privacy.max_records", "codes", "low", "cuts", "missing", "levels"]
     names += ["text", "name", "type", "data", "out", "ledger", "typed", "place", "question", "by", "cap", "cap.kind"]
@@ -803,7 +803,7 @@ def test_a_server_listens_here_alone_and_ends(tmp_path, monkeypatch):
 def answers(browser):
     try:
         return bool(browser.get("/nothing").status_code)
-    except Exception:  # whatever a closed port makes of it
+    except Exception:  # any error of a closed port
         return False
 
 

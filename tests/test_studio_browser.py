@@ -1,6 +1,6 @@
-"""The studio in a browser of this system: whole paths, by keyboard too; accessible; asking nobody else.
+"""The studio in a browser of this system: complete paths, by keyboard too; accessible; no requests elsewhere.
 
-FITNOISE_PICTURES=anew makes the pictures of the tutorial anew.
+FITNOISE_PICTURES=anew takes the pictures of the tutorial again.
 """
 
 import json
@@ -67,7 +67,7 @@ def place(tmp_path):
 
 @pytest.fixture(params=["en"])
 def page(request, browser, place):  # noqa: F811
-    """A page at the studio, opened by the file; and all that it asked for elsewhere or complained about."""
+    """Yield a page at the studio, opened by the file, and all requests elsewhere and complaints."""
     with serve.serving(Folder(place), request.param) as server:
         context = browser.new_context()
         opened = context.new_page()
@@ -85,7 +85,7 @@ def page(request, browser, place):  # noqa: F811
 
 
 def check(page):
-    """Accessible, and nothing beside the screen, also of a phone, or at 400 %."""
+    """Accessible, and nothing outside the screen, also of a phone, or at 400 %."""
     found = Axe().run(page)
     assert [(v["id"], v["nodes"][0]["html"]) for v in found.response["violations"]] == []
     for width in (390, 320):
@@ -221,7 +221,7 @@ def test_pictures_are_small():
 @pytest.mark.slow
 @pytest.mark.parametrize("page", ["en", "de"], indirect=True)
 def test_every_page_is_accessible(page, place):
-    """In light and dark, and where the system chooses all colours; whatever state the page is in."""
+    """In light and dark, and with all colours from the system; in any state of the page."""
     filled(place)
     plan = fn.plan(fn.load_spec(place / "spec.toml"))
     fn.release(plan, place / "people.csv", ledger=place / "budget.sqlite", directory=place / "release")
@@ -350,7 +350,7 @@ def test_of_two_tabs_the_later_is_told_and_keeps_what_was_written(page, place):
 
 @pytest.mark.slow
 def test_a_reply_that_an_event_overtook_leaves_no_old_price(page, place):
-    """The reply of a form may hold the price of before; it arrives after that of now was told."""
+    """The reply of a form may hold the earlier price; it arrives after the current one was shown."""
     filled(place)
     page.goto(page.address + "protect")
     page.wait_for_selector("#price .cost")
@@ -397,7 +397,7 @@ def test_what_is_written_in_one_form_outlives_another(page, place):
 
 @pytest.mark.parametrize("page", ["en", "de"], indirect=True)
 def test_sums_up_to_a_ceiling_are_asked_for_of_customers(page, place):
-    """From a range to a table, over three pages; what is wrong is told, and left where it was written."""
+    """From a range to a table, over three pages; a mistake is reported, and the text stays."""
     filled(place, TILL)
     page.goto(page.address + "describe")
     page.fill("#ceilings-1", "50, much")

@@ -340,7 +340,7 @@ def test_ceilings_are_said_and_taken_back():
 
 
 def test_what_is_said_by_a_rule_has_no_field_and_stays(tmp_path, monkeypatch, quiet):
-    """A range for each class, beside numbers of the same attribute that do have one."""
+    """A range for each class, together with numbers of the same attribute that do have one."""
     sent = [("low", "5"), ("high", "7"), ("ceilings", "6"), ("step", "0.5")]
     found = forms.describe(till(), "tips", Form(sent))["domain"]["tips"]
     assert found == {**till()["domain"]["tips"], "low": 5, "step": 0.5}

@@ -1,4 +1,4 @@
-"""Who may ask the studio, and what it opens: every refusal, every header, no link that leads out."""
+"""Access to the studio, and the files that it opens: every refusal, every header, no link that leads out."""
 
 import asyncio
 import html

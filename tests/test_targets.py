@@ -49,7 +49,7 @@ def test_a_target_may_have_its_own_confidence():
 @pytest.mark.parametrize("cells", [1, 7, 1000, 10**9])
 def test_max_deviation_holds_for_all_numbers_at_once(cells):
     v = variance(Kind.MAX_DEVIATION, 10, confidence=0.95, cells=cells)
-    inside = 2 * stats.norm.sf(10 / math.sqrt(v))  # chance that one number is outside
+    inside = 2 * stats.norm.sf(10 / math.sqrt(v))  # probability that one number is outside
     assert cells * math.log1p(-inside) == pytest.approx(math.log(0.95), rel=1e-9)
 
 

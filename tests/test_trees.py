@@ -27,13 +27,13 @@ K = (np.array([1, 2]),)
 
 
 def of_counties(*asked, beside=(2,), n=2):
-    """A nation of so many counties of one class, beside attributes of so many values, and what is measured of them."""
+    """Return a nation of counties of one class, with attributes, and its measurements."""
     alike = np.zeros(n, dtype=int)
     return of_trees(over((*beside, n)), (len(beside),), (alike,), (alike,), *asked)
 
 
 class Holding:
-    """As much of a plan as is written out as a dense matrix."""
+    """The part of a plan that is written out as a dense matrix."""
 
     def __init__(self, strategy):
         self.strategy = strategy
@@ -182,14 +182,14 @@ def test_a_unit_costs_the_square_of_its_records_times_the_dearest_step(name):
 
 
 def test_who_may_come_alone_pays_for_the_total_as_well():
-    """It is the same whoever is replaced."""
+    """The cost is the same for any replaced record."""
     design = of_trees(over((2,)), (0,), (np.zeros(2, dtype=int),), ([0, 0],), ((), 1, [], {0: [4.0]}))
     assert design.loss(zoo.ADJACENCIES["replace"]).cost_squared == design.cost_squared(REPLACE) == 0
     assert design.loss(zoo.ADJACENCIES["replace, dropped"]).cost_squared == design.dearest == Fraction(1, 16)
 
 
 def test_in_one_place_sexes_differ_by_all_they_can():
-    """County by sex, and the nation by age, five of them: dearest are two of one county who differ in both, exactly."""
+    """County by sex, and the nation by age: the costliest are two of one county who differ in both, exactly."""
     asked = ((0,), 1, [[1]], {1: [1.0]}), ((1,), 1, [[1]], {0: [1.0], 1: [1e9]})
     design = of_counties(*asked, beside=(2, 5))
     nation = 20 * (1 + 1 / Fraction(1e9) ** 2)
@@ -332,7 +332,7 @@ def test_what_is_measured_stays_what_was_priced():
 
 
 def test_a_price_of_nested_places_is_for_those_of_the_domain():
-    """Levels that are counted apart are priced together: detects a tree of others, whose price would be too low."""
+    """Levels that are counted separately are priced together: detects a tree of others, with too low a price."""
     design = zoo.TREES["a tree beside an attribute"]
     rows = [("x", 1), ("x", 2), ("x", 3), ("y", 4)]
     right = fn.Domain(a0=fn.Ordered(0, 2), geo=fn.Hierarchy(["a1", "a2"], rows))

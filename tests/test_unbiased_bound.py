@@ -1,4 +1,4 @@
-"""No unbiased mechanism whatever is below the bound: docs/mathematics/unbiased_bound.md."""
+"""No unbiased mechanism of any kind is below the bound: docs/mathematics/unbiased_bound.md."""
 
 import math
 from fractions import Fraction
@@ -111,7 +111,7 @@ def test_pure_plans_are_above_it(name):
 
 
 def test_the_bound_of_a_hybrid_is_for_mechanisms_with_no_more_total_error():
-    """The plan for the targets alone has more, and may be cheaper than it."""
+    """The plan for the targets alone has more, and may cost less than it."""
     workload = zoo.WORKLOADS["marginals"]()
     hybrid = fn.plan(workload, objective=fn.Objective("hybrid", trade=0.01))
     plain = fn.plan(workload)

@@ -1,4 +1,4 @@
-"""Who is protected, and what is known of the data: the terms every promise is made in."""
+"""Protected units, and the known facts about the data: the terms of every guarantee."""
 
 import hashlib
 import json
@@ -62,7 +62,7 @@ def shifted(*vectors):
 
 @cache
 def reached(of, times):
-    """All that so many changes of a unit can do to the counts of two cells."""
+    """Return all changes that `times` changes of a unit can make to the counts of two cells."""
     steps = {ADD: [(1, 0), (0, 1)], REPLACE: [(1, -1), (-1, 1)]}
     own = {ADD: steps[ADD], REPLACE: [s for n in of.steps for s in steps[n]] + [(-1, 0), (0, -1)] * (ADD in of.steps)}
     unit, found = {NOWHERE}, {NOWHERE}
@@ -100,7 +100,7 @@ BY_ID = PrivacyUnit("person", 3, id="pid")
 
 
 def test_an_account_of_persons_by_an_id_does_not_say_how_many_records_are_counted():
-    """Or a person would have a balance for each number, which nobody adds up."""
+    """Or a person would have a balance for each number, and no account would add them up."""
     for neighbours in Neighbours:
         units = [PrivacyUnit("person", g, neighbours, "pid") for g in (1, 12, 10**12)]
         assert {Account("s", u).key for u in units} == {f'{{"id":"pid","name":"person","neighbours":"{neighbours}"}}'}
@@ -174,7 +174,7 @@ def test_a_record_keeps_to_no_pattern(said):
 @pytest.mark.parametrize("name", ["person", "one (by x)", "a (at most 3 records)", "a, b", "a'", '"', "é"])
 @pytest.mark.parametrize("column", ["pid", "p) (at most 2 records", "a'), replace-one", "'", "b') (by 'c"])
 def test_accounts_say_whose_they_are(name, column):
-    """No two units have one account, whatever they and their ids are called."""
+    """No two units have one account, for any names of them and their ids."""
     units = [PrivacyUnit(name, 2), PrivacyUnit(name, 1, REPLACE), PrivacyUnit(name, id=column)]
     accounts = [Account("s", u) for u in units]
     assert [Account.parse("s", json.loads(a.key)).unit for a in accounts] == units
@@ -185,7 +185,7 @@ ONE = Account("s", PrivacyUnit("person", 12, once_per=["b", "a"]), (("b", "1" * 
 
 
 def test_a_promise_binds_the_cells_of_its_attributes():
-    """In one order, whatever the order given; other cells are another account of the same words."""
+    """Cells have one order for any given order; other cells are another account with the same words."""
     assert ONE.document == {
         "name": "person",
         "neighbours": "add-or-remove-one",
@@ -313,7 +313,7 @@ def test_as_many_records_as_a_unit_may_have():
         PrivacyUnit("person", MAX_RECORDS_PER_UNIT + 1)
 
 
-# --- by hand ----------------------------------------------------------------------------------------------
+# --- manual cases -----------------------------------------------------------------------------------------
 
 
 def test_how_many_records_lie_in_a_cell_at_most():

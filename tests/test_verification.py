@@ -117,7 +117,7 @@ def test_every_kind_of_plan_and_release_is_accepted(any_plan, rng, tmp_path, mon
     monkeypatch.setattr(noise, "discrete_gaussians", Replay(4).discrete_gaussians)
     domain = any_plan.publication.workload.domain
     counts = rng.integers(0, 10, size=domain.shape)
-    if domain.steps:  # which arrays do not tell
+    if domain.steps:  # arrays do not have the step
         counts = frame_of(domain, np.repeat(np.argwhere(counts >= 0), counts.ravel(), axis=0))
     released(any_plan, counts, directory=tmp_path / "r")
     assert failing(tmp_path / "r") == {}
@@ -517,7 +517,7 @@ SAYS = "release.json says what the plan implies"
 
 @pytest.fixture(scope="module")
 def pattern_releases(tmp_path_factory):
-    """The same noisy answers with files for all tables, for some, and for none."""
+    """Equal noisy answers with files for all tables, for some, and for none."""
     root = tmp_path_factory.mktemp("patterns")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(noise, "discrete_gaussians", Replay(2).discrete_gaussians)
@@ -746,7 +746,7 @@ def test_every_changed_place_of_a_document_is_reported(bare, folder, name):
 
 @pytest.mark.slow
 def test_a_changed_plan_file_is_reported_or_is_another_plan_that_keeps_its_word(good, tmp_path):
-    """Without a release beside it a plan may be exchanged for another one, but not for a false one."""
+    """Without a release next to it a plan may be exchanged for another one, but not for a false one."""
     original = json.loads((good / "plan.json").read_text(encoding="utf-8"))
     path = tmp_path / "plan.json"
     accepted = set()

@@ -1,4 +1,4 @@
-"""The dearest way of one unit through places, where its records may move, against all ways there are."""
+"""The costliest way of one unit through places, with records that may move, against all possible ways."""
 
 import itertools
 import math
@@ -70,7 +70,7 @@ def test_of_many_places_no_way_is_given_up_that_is_dearer(monkeypatch, rng, most
         given = x, together, own, range(n), sizes, most
         assert dearest_way(*given, HUGE) == max(costs(*given))
     late = np.zeros((1, 3, 3), dtype=object)
-    late[0, 1, 2] = late[0, 2, 1] = 10  # what is gained beside the first is nothing, but by both later ones together
+    late[0, 1, 2] = late[0, 2, 1] = 10  # the first adds no gain with either; both later ones together do
     for own, dearest in (([1, 1, 1], 23), ([1, 0, 0], 21)):
         assert dearest_way(late, alone[None, :3, :3], own, range(3), (), 3, HUGE) == dearest
 
@@ -95,7 +95,7 @@ def test_in_fewer_digits_none_is_dearer_and_one_nearly_as_dear(bits):
 
 
 def test_records_that_do_not_go_together_are_in_no_way():
-    """However many there are, and whatever they would gain: nothing wraps around."""
+    """For any number of records and any gains: nothing wraps around."""
     n = 40
     x, alone = np.full((1, n, n), 2**DIGITS - 1, dtype=object), np.zeros((1, n, n), dtype=bool)
     assert dearest_way(x, alone, [3] * n, range(n), (), n, HUGE) == 3
@@ -251,7 +251,7 @@ def test_two_records_a_month_are_bounded_by_pairs():
 
 
 def test_running_totals_by_region_cost_those_who_move_what_they_cost_who_stay():
-    """T²/c: of separate months that is attained in one region, and no way between regions is dearer."""
+    """T²/c: for separate months one region attains it, and no way between regions costs more."""
     domain = fn.Domain(month=fn.Ordered(1, 6), region=fn.Categorical([*"ab"]))
     asked = fn.Workload(domain, [fn.table("region", prefix="month", std_error=1)])
     plan = fn.plan(asked, unit=fn.PrivacyUnit("person", 6, once_per=["month"]))

@@ -1,4 +1,4 @@
-"""Sweeps are plans: their numbers are those of the plans one would make by hand."""
+"""Sweeps are plans: their numbers are those of plans made one by one."""
 
 import math
 from dataclasses import replace
@@ -164,7 +164,7 @@ def test_tables_of_a_pattern_with_a_target_by_value_stay_together():
         with pytest.raises(WorkloadError) as raised:
             use()
         assert raised.value.code == "workload.sweep-of-pattern"
-    eased = what_if.scaled(fn.Publication(w), {"c": 2}).workload  # the table beside it is none of the pattern
+    eased = what_if.scaled(fn.Publication(w), {"c": 2}).workload  # the table next to it is none of the pattern
     assert eased["c"].target.number == fn.By("c", [6, 8])
     assert eased.tables.parts[0] == w.tables.parts[0]
 
@@ -208,7 +208,7 @@ def test_where_the_price_is_not_what_is_minimised_the_bound_is_of_what_is(change
 
 
 def test_plans_of_a_walk_cost_what_cold_ones_do_and_less_work():
-    """Counted in iterations of the solver, told by the callback."""
+    """The test counts iterations of the solver, reported by the callback."""
     w = ref.cps()
     factors = [2.0 ** (k / 3) for k in range(-3, 4)]
     told = []

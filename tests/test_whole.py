@@ -1,4 +1,4 @@
-"""Whole, non-negative tables that add up."""
+"""Non-negative integer tables that add up."""
 
 import itertools
 import json
@@ -29,7 +29,7 @@ from tolerances import EXACT, LOOSE
 pytestmark = pytest.mark.usefixtures("one_duckdb")
 
 REFUSED = {"pivoted basis": "have in common", "missing values": "have in common"}
-"""Workloads whose groups overlap, and do not tell what they have in common."""
+"""Workloads whose groups overlap, and do not show their common part."""
 
 COUNTED = [
     name
@@ -64,7 +64,7 @@ BOTH = [*((name, "zcdp") for name in COUNTED), *((name, "pure") for name in PURE
 
 @pytest.mark.parametrize(("name", "privacy"), BOTH)
 def test_whole_tables_keep_what_they_promise(name, privacy):
-    """Over the zoo: proven nearest, whole, not negative, made of one vector of counts as tables are, in their margins.
+    """Over the zoo: proven nearest, integer, not negative, made of one vector of counts as tables, in their margins.
 
     Tables agree on all that they share, and prefixes do not fall, where they are M x for one vector x, by matrices that
     share nothing with how this is made sure.
@@ -81,7 +81,7 @@ def test_whole_tables_keep_what_they_promise(name, privacy):
     assert matrix @ x == pytest.approx(values, abs=1e-6)
     for table in workload.tables:
         own = table_matrix(table, workload.domain)
-        parts = np.unique(own[:, own.any(axis=0)], axis=1)  # the groups it tells apart, each 0 or more
+        parts = np.unique(own[:, own.any(axis=0)], axis=1)  # the groups it distinguishes, each 0 or more
         if np.linalg.matrix_rank(parts) == parts.shape[1]:
             atoms = np.linalg.lstsq(parts, np.ravel(found[table.name]["value"]), rcond=None)[0]
             assert atoms == pytest.approx(np.rint(atoms), abs=1e-6)
@@ -141,7 +141,7 @@ def folder(tmp_path_factory):
 
 @pytest.mark.parametrize("privacy", ["zcdp", "pure"])
 def test_the_nearest_tables_are_those_of_least_squares_written_out(privacy):
-    """By SLSQP over all numbers with the dense covariance, and by hand what may not be negative."""
+    """The reference is SLSQP over all numbers with the dense covariance; bounds at 0 are worked out directly."""
     release = small(privacy)
     found = fn.whole(release, simulations=0)
     forms = numbers(release._sources[0])

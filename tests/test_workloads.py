@@ -671,7 +671,7 @@ def test_a_pattern_costs_what_its_tables_written_out_cost(case):
 
 @pytest.mark.parametrize("case", PLANNED)
 def test_the_parts_of_a_plan_sum_up_their_tables(case):
-    """One line per table or pattern: all its numbers and its whole price, and of its worst number the margins."""
+    """One line per table or pattern: all its numbers and its full price, and the margins of its worst number."""
     plan = fn.plan(fn.Workload(LETTERS, PLANNED[case]))
     w = plan.publication.workload
     assert len(plan.summaries) == len(w.tables.parts)
@@ -691,7 +691,7 @@ def test_the_parts_of_a_plan_sum_up_their_tables(case):
     assert sum(t.price for t in plan.summaries) == pytest.approx(1)
 
 
-# --- patterns, once more: what is said of those that are none -----------------------------------------------------
+# --- patterns, once more: errors of those that are none ----------------------------------------------------------
 
 FOUR = fn.Domain(a=fn.Ordered(0, 2), b=fn.Ordered(0, 1), c=fn.Categorical(["x", "y"]), d=fn.Ordered(0, 3))
 
