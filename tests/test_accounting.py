@@ -107,7 +107,7 @@ def test_of_answers_it_is_above_every_outcome_added_up(epsilons, at):
 
 @pytest.mark.parametrize(("scale", "moves"), [(4.0, (1, 3)), (16.0, (1, 2, 5)), (3.5, (6, 1))])
 def test_of_numbers_on_integers_it_is_above_their_exact_law(scale, moves):
-    """Discrete Laplace noise, all outcomes that matter: the law kept is of continuous noise that is no less dear."""
+    """Discrete Laplace noise, all outcomes that matter: the stored law is of continuous noise that costs no less."""
     rate = Fraction(1) / Fraction(scale)
     law = tuple((s * rate + rate**2 / 4, 1) for s in moves)
     whole = Curve((Released(tables=((law,),)),))
@@ -290,7 +290,7 @@ def test_what_the_ledger_keeps_is_what_was_released(plans, tmp_path):
 
 @pytest.mark.no_cover
 def test_other_units_pay_what_is_known_of_them(plans, tmp_path):
-    """By μ², or by ε where that says more; of persons nothing is known number by number."""
+    """The bound uses μ², or ε if that is lower; for persons nothing is known number by number."""
     entries = charged(tmp_path, plans["pure"], plans["gaussian"])
     household = Account("default", fn.PrivacyUnit("household", 3))
     pure, gaussian = (Released.of(e, household) for e in entries)

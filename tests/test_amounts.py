@@ -646,7 +646,7 @@ def test_between_two_knots_no_delta_is_above_that_of_the_dearer_one(rng):
 
 
 def test_both_ends_of_a_range_are_told_as_one_number_that_moves():
-    """Noise on each of them costs what noise on one count does, but for what nothing moves by."""
+    """Noise on each of them costs the same as noise on one count, except in cells that change nothing."""
     over = Cells((("a", 3),), (("p", 3),), (("p", (5,)),))
     design = PureStrategy(over, (MeasuredMargin((0,), np.array([[5, 0, 0], [0, 5, 0], [0, 0, 5], [2, 2, 0]])),), 8.0)
     more = Fraction(1, 256)
@@ -1089,7 +1089,7 @@ def test_a_pure_mean_costs_what_both_ends_do():
 
 @pytest.mark.parametrize(("amounts", "cost"), [(2, 2 * 2**0.5), (3, 3 * (4 / 3) ** 0.5), (4, 20**0.5)])
 def test_several_amounts_of_many_steps_are_asked_one_by_one_beside_their_rests(amounts, cost):
-    """Where products of steps leave no bits to ask joint cells with. Each on its own, they cost (m + 1) √2."""
+    """Products of steps leave no bits for joint cells. Planned separately, they cost (m + 1) √2."""
     domain = fn.Domain({f"p{i}": fn.Amount(0, 10**6) for i in range(amounts)})
     tables = [fn.table(sum=f"p{i}", variance=1e12) for i in range(amounts)]
     plan = planned_pure(domain, fn.table(variance=1), *tables)
@@ -1100,7 +1100,7 @@ def test_several_amounts_of_many_steps_are_asked_one_by_one_beside_their_rests(a
 
 @pytest.mark.no_cover
 def test_pure_amounts_of_few_steps_are_planned_as_their_ends_are():
-    """Detects integers so coarse that they cost something: of one step, whatever is whole is whole between the ends."""
+    """Detects integers so coarse that they add cost: with one step, any integer is one between the ends too."""
     found = []
     for most in (1, 1000):
         domain = fn.Domain(state=fn.Categorical(range(4)), x=fn.Amount(0, most), y=fn.Amount(0, most))

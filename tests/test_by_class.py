@@ -47,7 +47,7 @@ SOURCES = [name for name in zoo.COUNTERS if not name.startswith("histogram") and
 
 
 def step_of(high, x):
-    """By fractions: of as many steps as the smallest range has, two, the nearest, half-way the larger."""
+    """Return the step, with fractions: of the steps of the smallest range, two, the nearest, half-way the larger."""
     return math.floor(min(max(Fraction(x), 0), high) / Fraction(high, 2) + Fraction(1, 2))
 
 

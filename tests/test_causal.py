@@ -286,7 +286,7 @@ RELATIVE = [
 
 
 def test_changes_averages_and_seasons_are_released_when_their_periods_are_and_never_revised(tmp_path):
-    """As soon as all their periods are there; they are those of the numbers beside them, and so are their errors."""
+    """They are released with the last of their periods, and have the numbers and errors of these periods."""
     asked = fn.plan(fn.Workload(DOMAIN, RELATIVE), unit=UNIT, series="month")
     free = fn.plan(fn.Workload(DOMAIN, RELATIVE), unit=UNIT)
     assert float(asked.exact_cost) == pytest.approx(float(free.exact_cost), rel=1e-5)
@@ -421,7 +421,7 @@ def test_a_report_shows_the_series_with_its_bands(year):
 
 
 def test_changes_averages_and_sums_to_date_are_those_of_the_numbers_and_their_covariances(year):
-    """By a dense matrix for each, from all covariances of the numbers."""
+    """The reference is a dense matrix for each, from all covariances of the numbers."""
     made = year[1][-1].count(by=["region", "month"])
     values, covariance = made.value.reshape(2, 3), made.covariance().reshape(2, 3, 2, 3)
     cases = {
@@ -570,7 +570,7 @@ def test_a_folder_of_another_owner_is_refused_in_words(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("what", ["touched", "gone"])
 def test_frozen_counts_that_are_not_as_they_were_are_named(tmp_path, what):
-    """Also where answers are kept, so that what was released is as it was; nothing is said of the counts."""
+    """Also if answers are stored, so that the release is unchanged; no message is about the counts."""
     released(tmp_path, 2)
     (path,) = (tmp_path / "state").glob("0002-*.frozen")
     if what == "gone":

@@ -120,7 +120,7 @@ def test_the_bound_is_the_dense_nuclear_norm(name, over, goal, rng):
 @pytest.mark.parametrize("over", ["cells", "pairs or alone"])
 def test_the_bound_is_one_for_the_queries_that_were_asked(over, rng):
     """Real numbers of low rank are answered over integers. Detects a bound for what is answered: half of those are
-    above the nuclear norm of what was asked, at the same weights.
+    above the nuclear norm of the requested queries, at the same weights.
     """
     above = 0
     for _ in range(12):

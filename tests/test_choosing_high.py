@@ -21,7 +21,7 @@ AMOUNTS = st.lists(st.integers(0, 1000), min_size=1, max_size=30).map(np.array)
 
 @given(amounts=AMOUNTS, kappa=st.integers(1, 40), highs=st.lists(st.floats(0, 2000), min_size=1, max_size=20))
 def test_no_high_loses_less_than_that_with_kappa_records_above(amounts, kappa, highs):
-    """Where there are more than κ records; of fewer, no sum is worth its noise, and the least of them is taken."""
+    """This holds for more than κ records; with fewer, no sum is worth its noise, and the least of them is taken."""
     rule = choosing.with_above(amounts, kappa)
     assert (amounts > rule).sum() <= kappa
     assert (amounts >= rule).sum() > kappa or rule == amounts.min()

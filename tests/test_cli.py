@@ -1126,7 +1126,7 @@ def about(area, margin):
 
 @pytest.fixture
 def south(run, here):
-    """A plan of which the south pays the price, as first.json, and a specification about the north, as more.toml."""
+    """Write a plan with the cost in the south, as first.json, and a specification about the north, as more.toml."""
     by = "{ by = 'area', values = [9, 1] }"
     table = f"[[tables]]\nattributes = ['area']\nprefix = 'age'\nvariance = {by}\n"
     (here / "spec.toml").write_text(DOMAIN + table, encoding="utf-8")
@@ -1929,7 +1929,7 @@ def test_both_kinds_of_noise_are_compared_for_programs(run, here, promised):
     ],
 )
 def test_any_specification_can_be_compared(run, here, promised, head, arguments, spent, delta):
-    """Whatever it promises: an epsilon is the one to spend, pure or at the delta that is told."""
+    """This holds for any guarantee: an epsilon is the one to spend, pure or at the stated delta."""
     promised(head)
     code, out, _ = run("compare", "spec.toml", *arguments, "--json")
     document = json.loads(out)

@@ -62,10 +62,10 @@ ASKED = {
 """Values that a column may hold, and a condition on it."""
 
 FOLDERS = ["a text", "an empty text", "digits, of numbers", "any truth", "codes", "from, below"]
-"""Those that are asked of names of folders: a name is read as a number, or not, whatever the bounds."""
+"""Conditions for names of folders: a name is read as a number, or not, for any bounds."""
 
 KINDS = {str: ["string"], bool: ["bool"], int: ["int64", "double", "float", "decimal"]}
-"""As what a column can hold values."""
+"""The types of columns that can hold values."""
 
 PERSON = "person"
 
@@ -162,7 +162,7 @@ def trapped(source, asked, made):
     ids=lambda x: x if isinstance(x, str) else x[0] if len(x) == 1 else "",
 )
 def test_every_source_counts_the_records_that_meet_a_condition(source, asked, tmp_path, untried):
-    """Those that do not are neither counted nor told of, whatever they hold; those outside are, if they do."""
+    """Records outside the condition are neither counted nor reported, with any values; those inside it are reported."""
     made = zoo.COUNTERS[source]
     records, domain, where, met = trapped(source, asked, made)
     margins = [("trap",), *MARGINS]
@@ -571,7 +571,7 @@ def test_bad_specifications_are_told_where_and_what(said, words):
 
 
 def test_records_come_and_go_and_are_charged_to_one_account():
-    """Replacing a record may make it come or go; and whoever is filtered has the account of everybody."""
+    """Replacing a record may make it come or go; a filtered person has the same account as all others."""
     source = DataSource("register", where={"c": 1})
     assert fn.Domain(x=fn.Ordered(0, 2)).leaves_out(source, None)
     swap = fn.PrivacyUnit("person", neighbours=fn.Neighbours.REPLACE_ONE)

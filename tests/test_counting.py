@@ -253,7 +253,7 @@ ANYTHING = st.one_of(
 @example("csv", "texts that look like others", ["1", "1\n", '"', ",", "\0"], [])
 @example("txt", "range", ["1\n", "|", '"1"', "\n"], [0])
 def test_every_counter_counts_whatever_values_as_declared(counter, attribute, values, places):
-    """Detects a value that is read otherwise than declared, alone or because of those beside it: by a guessed type."""
+    """Detects a value that is read otherwise than declared, alone or because of its neighbours: by a guessed type."""
     source, listed = zoo.COUNTERS[counter], zoo.ATTRIBUTES[attribute].values
     values += [listed[i % len(listed)] for i in places]
     with tempfile.TemporaryDirectory() as folder:
@@ -802,7 +802,7 @@ def test_the_line_of_a_broken_csv_is_told(tmp_path):
 
 @pytest.mark.usefixtures("real_engine")
 def test_a_quoted_text_that_several_readers_meet_is_read_by_one(tmp_path):
-    """They start eight million bytes apart, and must find out where a record begins; progress still only rises."""
+    """They start eight million bytes apart, and must find the start of a record; progress still only rises."""
     note = '"' + "1,2\n" * 25_000 + '"'
     path = written(tmp_path / "x.csv", "x,y\n" + f"0,{'z' * 9000}\n" * 883 + f"1,{note}\n" + f"2,{'z' * 9000}\n" * 1500)
     told = []

@@ -202,7 +202,7 @@ WORDS = {
 
 @pytest.mark.parametrize("kind", WORDS)
 def test_columns_are_handed_over_as_they_are(kind):
-    """Every integer, at its ends, with and without missing ones, in pieces; whatever the stream says is alike."""
+    """Every integer, at its ends, with and without missing ones, in pieces; all properties of the streams agree."""
     info = np.iinfo(WORDS[kind])
     values = [int(info.min), 1, None, int(info.max), None, 5, 100]
     with duckdb.connect() as db:

@@ -352,7 +352,7 @@ def tried(d, *, drop=True, beside=False):
 def few(*names, every=1, first=0):
     """A trial of some codings alone, these or every fourth: an engine plans a statement of all of them for seconds.
 
-    What it does not admit, the whole trial does not: that looks at these as well.
+    The complete trial admits nothing that this one refuses, because it includes these codings.
     """
     with pytest.MonkeyPatch.context() as patch:
         for part in ("_CODINGS", "_BESIDE"):
@@ -504,7 +504,7 @@ def test_empty_texts_are_tried_where_there_are_some():
 
 
 LEFT_OUT = ("words, an empty one missing", "range, absent ones refused")
-"""Codings that drop some of what is no value, and refuse some."""
+"""Codings that drop some missing values, and refuse some."""
 
 
 @pytest.mark.no_cover

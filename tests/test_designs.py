@@ -84,7 +84,7 @@ def test_in_small_pieces_it_is_the_same(name, rng, monkeypatch):
 @pytest.mark.parametrize("neighbours", ONE)
 @pytest.mark.parametrize("name", ANSWERS)
 def test_an_answer_for_other_neighbours_is_refused_or_covers_them(name, neighbours, rng):
-    """As it is, and with its integers proven anew: for a unit of more records it was not made, and has a price."""
+    """Unchanged, and with its integers proven again: for a unit of more records it was not made, and has a price."""
     design = made(name, zoo.ADJACENCIES[neighbours])
     for of in zoo.ADJACENCIES.values() if design is not None else ():
         if of.records > 1:
@@ -121,7 +121,7 @@ def test_what_is_proven_for_a_graph_is_proven_for_its_equals(name):
     ],
 )
 def test_a_mechanism_for_another_graph_is_refused(name, labels, structure):
-    """Other steps, other results, other edges: what was proven of it was proven of something else."""
+    """Other steps, other results, other edges: the proof was about another graph."""
     of = zoo.ADJACENCIES["add or remove"]
     design = zoo.DESIGNS[name](of)
     mechanism = copy.copy(design.mechanism)

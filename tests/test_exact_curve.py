@@ -97,7 +97,7 @@ def test_it_holds_where_later_draws_depend_on_earlier_ones():
 
 
 def test_a_coarse_lattice_is_not_below_the_continuous_curve():
-    """So something must be paid: at σ = 2, and some ε near that of δ, 12, 24 and 40 %."""
+    """So the lattice has a cost: at σ = 2, and some ε near that of δ, 12, 24 and 40 %."""
     for delta, more in ((1e-3, 1.12), (1e-5, 1.24), (1e-9, 1.40)):
         near = gaussian_epsilon(0.5, delta) + np.linspace(-0.3, 0.3, 61)
         worst = max(exact((2,), (1,), e) / gaussian_delta(0.5, e) for e in near)

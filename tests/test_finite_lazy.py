@@ -259,7 +259,7 @@ def test_all_that_layers_cut_off_is_counted_and_little_more(shape, steps, alpha)
         points = math.prod(min(2 * min(m * v, s - 1) + 1, s) for s, v in zip(shape, steps, strict=True))
         cut = max(0, (points * z).bit_length() - 62)
         needed += 3 + (weight * points * Fraction(2) ** (cut + found.unit) if cut else 0)
-    assert needed <= found.off <= needed + m + 2  # three a layer, and what Z is cut by at every point of it
+    assert needed <= found.off <= needed + m + 2  # three a layer, and the cut of Z at every point of it
 
 
 @pytest.mark.parametrize("deep", [0, 5, 20])

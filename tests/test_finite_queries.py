@@ -234,7 +234,7 @@ def made_for(graph, epsilon=EPSILON, even=True):
 
 
 def test_a_mechanism_is_for_a_question_where_its_graph_and_its_price_are():
-    """The same graph, or one that is equal; drawn from in even time."""
+    """This holds for the graph itself, or an equal one; draws take even time."""
     query, of = QUESTIONS["sum"], Adjacency()
     own = query.graph(DOMAIN, of)
     equal = QueryGraph(range(37), Box((37,), (3,)))
@@ -609,7 +609,7 @@ def test_plans_are_read_back_and_verified(privacy, tmp_path):
 
 
 def test_margins_of_several_answers_hold_at_once(plan):
-    """By Bonferroni over all of them; each is its mechanism's own at that level."""
+    """Bonferroni's bound over all of them; each is its mechanism's own at that level."""
     release = answered(plan)
     together, alone = release.finite_at(simultaneous=True), release.finite_at()
     assert alone == dict(release.finite)
@@ -1065,7 +1065,7 @@ def test_an_output_that_does_not_exist_is_refused(plan):
 
 @pytest.mark.usefixtures("standing_still")
 def test_neighbouring_data_differ_in_what_is_drawn_alone(plan, tmp_path, rng, monkeypatch):
-    """With all draws replayed, whole release folders of two tables differ in noisy answers and what follows of them."""
+    """With all draws replayed, release folders of two tables differ only in noisy answers and numbers from them."""
     monkeypatch.setattr(noise, "categorical", Replay(7).categorical)
     monkeypatch.setattr(noise, "discrete_gaussians", Replay().discrete_gaussians)
     data = people(rng)

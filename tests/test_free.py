@@ -50,7 +50,7 @@ def two_of_a_kind():
 
 
 def alongside(plan, *hashes):
-    """The same measurements, promised to be on the records of other plans, and at any price."""
+    """Return the measurements as a plan on the records of other plans, at any price."""
     return remade(plan, publication=replace(plan.publication, beside=hashes, free=False))
 
 
@@ -547,7 +547,7 @@ def test_charges_whose_cells_are_not_kept_leave_nothing():
 
 @pytest.mark.parametrize("unit", [fn.PrivacyUnit("person"), fn.PrivacyUnit("home", 2)])
 def test_what_is_told_to_be_free_is(unit):
-    """A count by each value that is told is planned for nothing, as accurate as told; and no other value is free."""
+    """A count by each value reported as free costs nothing, at the reported accuracy; and no other value is free."""
     old = homes(fn.table("sex", recode={"age": {"old": 2, "oldest": 3}}, margin=fn.By("age", [3, 9])))
     plan = fn.plan(old, unit=unit, source=HOMES["source"])
     (left,) = room.left_beside(plan)

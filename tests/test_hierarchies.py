@@ -224,7 +224,7 @@ def plainly(rows):
     st.booleans(),
 )
 def test_a_tree_is_what_its_rows_say_one_by_one(rows, apart, numpy):
-    """In the order of their first appearance, places together; and what is wrong is told of the first that is."""
+    """Places come in the order of their first appearance, together; errors name the first wrong one."""
     rows = [(a, 10 * a + b, 1000 * a + 100 * b + c) for a, b, c in rows] if apart else rows
     wanted, given = plainly(rows), np.array(rows) if numpy else rows
     if isinstance(wanted, str):
@@ -622,7 +622,7 @@ def test_a_record_that_moves_costs_what_it_moves_of_all_that_is_measured():
     each = (rows / scales[:, None]).astype(float)
     moved = (
         each[:, :, None] - each[:, None, :]
-    )  # the total, which nobody moves, is large: a Gram matrix would lose digits
+    )  # the total, which no record moves, is large: a Gram matrix would lose digits
     assert float(plan.exact_cost) == pytest.approx((moved**2).sum(axis=0).max(), rel=EXACT)
     assert plan.gap <= 1e-4
 
@@ -793,7 +793,7 @@ def proven_densely(plan):
 def test_replaced_records_of_uneven_trees_against_dense_algebra(by_class, workload, seed):
     """No pair of cells costs more than is charged, and the weights prove what is stated, of all mechanisms."""
     assume(uneven_levels(workload))
-    assume(np.ptp(workload_matrix(workload), axis=1).any())  # the total alone is the same whoever is replaced
+    assume(np.ptp(workload_matrix(workload), axis=1).any())  # no replacement changes the total alone
     plan = fn.plan(workload, unit=fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE))
     assert plan.mechanism in ("fit-for-use by level", "fit-for-use by place")
     check_mechanism(plan, np.random.default_rng(seed))
@@ -810,7 +810,7 @@ def test_replaced_records_of_uneven_trees_against_dense_algebra(by_class, worklo
 
 
 def test_levels_that_tell_next_to_nothing_ask_for_no_noise_that_cannot_be_drawn(by_class, rng):
-    """All is known from the smallest places: of sums of those above the weights come near to 0, beside 48 bits of k."""
+    """The smallest places determine all: sums of those above have weights near 0, against 48 bits of k."""
     domain = fn.Domain(b=fn.Ordered(0, 1), geo=uneven([[1, 3], [1]]))
     tables = [fn.table(variance=1), fn.table("b", "state", variance=1)]
     tables += [fn.table(a, variance=fn.By(a, [1] * n)) for a, n in (("county", 3), ("state", 2))]
@@ -822,7 +822,7 @@ def test_levels_that_tell_next_to_nothing_ask_for_no_noise_that_cannot_be_drawn(
 
 
 def test_weights_of_places_known_from_others_fade_no_further_than_doubles_tell(by_class, rng):
-    """Two of three tracts may be 20 times as wide: what they tell goes to 0, and of its slope rounding was left."""
+    """Two of three tracts may be 20 times as wide: their information goes to 0, and its slope was only rounding."""
     places = uneven([[1], [1, 1, 3], [3]])
     domain = fn.Domain(b=fn.Ordered(0, 1), c=fn.Ordered(0, 2), geo=places)
     tables = [fn.table(variance=2), fn.table("b", "c", "county", variance=6), fn.table("state", variance=1)]
@@ -950,7 +950,7 @@ margin = {said}
 
 
 def test_targets_by_place_apart_cost_what_the_dearest_record_pays():
-    """Places that are tight on one level are loose on the other: no record pays for both."""
+    """Places with tight targets on one level have loose ones on the other: no record is charged for both."""
     geo = uneven([3, 90, 70], LEVELS[:2])
     state = fn.By("state", [1.0, 100.0, 100.0])
     county = fn.By("county", np.where(geo.tree.above(0) == 0, 100.0, 1.0).tolist())
@@ -984,7 +984,7 @@ def test_counties_of_51_uneven_states(tmp_path):
     assert all(check.holds for check in fn.verify(tmp_path / "out").checks)
     release = fn.Release.read(tmp_path / "out")
     counties, states = release["county by age by sex"], release["state by age by sex"]
-    assert len(set(states["std_error"].round(9))) > 10  # states of more counties are told with more noise
+    assert len(set(states["std_error"].round(9))) > 10  # states with more counties have more noise
     own = counties.assign(state=[str(x).split("-")[0] for x in counties["county"]])
     own = own.groupby(["state", "age", "sex"], sort=False)["value"].sum()
     np.testing.assert_allclose(own, states["value"], atol=LOOSE)
@@ -1346,7 +1346,7 @@ def test_plans_by_level_that_count_something_else_are_refused(by_level, basis):
 
 
 def test_plans_by_level_that_measure_a_margin_less_than_its_levels_are_refused(by_level):
-    """Where next to nothing were left of a margin, its variances could not be told for rounding."""
+    """If almost nothing of a margin were left, rounding would hide its variances."""
     domain = fn.Domain(geo=uneven([[1, 3], [2]], LEVELS))
     made = fn.plan(fn.Workload(domain, [fn.table("county", variance=3), fn.table("tract", variance=2)])).groups[0]
     groups = list(made.strategy.groups)

@@ -568,7 +568,7 @@ def test_all_ranges_of_a_thousand_cells():
     whole = gram.product(np.eye(1024))
     proof = certificates.ky_fan_gram_certificate(whole, design.weights, design.mixes, design.variances, design.tail, 50)
     assert proof.gap <= 1.1 * GAP
-    # The same from a matrix with this Gram matrix, for the whole rank.
+    # The design from a matrix with this Gram matrix, for the full rank.
     root = np.linalg.cholesky(whole).T
     full = ky_fan_design(root, 1024)
     certified(root, full)

@@ -333,7 +333,7 @@ def test_whoever_is_protected_pays_for_every_release() -> None:
 
 @pytest.mark.parametrize(("own", "other"), [(PERSON, SURVEY), (SURVEY, PERSON)], ids=["its own", "another's"])
 def test_a_larger_promise_of_the_same_unit_is_the_safe_one(own: Account, other: Account) -> None:
-    """A person of three records has three, whatever the account says, and whose charge promised it; a record is one."""
+    """A person of three records has three, for any account and any charge that declared it; a record is one."""
     one = Account("survey", PrivacyUnit("person"))
     price = {PERSON: loss(Fraction(9, 8)), SURVEY: loss(Fraction(1, 8))}
     with Ledger(":memory:") as ledger:
@@ -1023,7 +1023,7 @@ def test_whoever_stops_while_making_a_ledger_leaves_one_that_the_next_opens(
 
 
 def test_a_name_that_was_left_of_making_a_ledger_is_removed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By one that was killed; or by another process, between two looks. Files of such names that are others stay."""
+    """The file is of a killed process, or of another one between two looks. Other files with such names stay."""
     left, other = (path.with_name(f".{path.name}.unfinished-{end}") for end in ("abcd1234", "wxyz_789"))
     left.hardlink_to(path)
     other.write_text("another file")
@@ -1473,7 +1473,7 @@ def test_a_cap_on_what_is_no_epsilon_is_refused(epsilon: Any) -> None:
 
 
 def test_an_epsilon_too_long_to_be_written_is_refused() -> None:
-    """As for ρ; its square has twice the digits, and a charge rounds that, so the ε itself is what must be short."""
+    """This is as for ρ; its square has twice the digits, and a charge rounds that, so the ε itself must be short."""
     tiny, large = 1 / Fraction(2**1001), Fraction(2**600)
     fine = 1 / Fraction(2**999)
     with Ledger(":memory:") as ledger:

@@ -28,7 +28,7 @@ from tolerances import EXACT, GAP
 UNIQUE = 1e-8
 """Relative difference between two computations of one refined profile."""
 TIED = 1e-6
-"""The same where cells tie or weights almost vanish by chance: a gap of 1e-13 leaves their square root."""
+"""The tolerance if cells tie or weights almost vanish: a gap of 1e-13 leaves their square root."""
 
 
 def refined(workload):

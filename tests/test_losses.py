@@ -44,7 +44,7 @@ any_loss = st.one_of(
 
 
 def everywhere(loss, costs="costs"):
-    """ρ of what is not pure, or of what is, in every joint cell of all axes, by hand."""
+    """Return ρ of a pure or other loss in every joint cell of all axes, computed directly."""
     names = [a for a, _ in loss.axes]
     order = [names.index(a) for a in sorted(names)]
     held = np.array(getattr(loss, costs), dtype=object).reshape([n for _, n in loss.axes]).transpose(order)
@@ -124,7 +124,7 @@ def test_beside_gaussian_noise_each_epsilon_adds_half_its_square_to_rho(epsilons
 @pytest.mark.no_cover
 @given(pure_by_cells(), pure_by_cells(), by_cells())
 def test_what_is_pure_costs_what_its_numbers_do(a, b, gaussian):
-    """Cell by cell, at most ε²/2, also beside Gaussian noise; several changes of a unit are one of its multiple."""
+    """Cell by cell, at most ε²/2, also with Gaussian noise; several changes of a unit are one of its multiple."""
     assert max(a.implied) == a.rho <= a.epsilon**2 / 2
     assert (a + b).rho == (everywhere(a, "implied") + everywhere(b, "implied")).max() <= a.rho + b.rho
     assert (a + b).profile.largest == ceil_dyadic((a + b).rho)
@@ -228,7 +228,7 @@ def test_delta_is_the_least_of_what_is_proven():
 
 
 def test_mu_is_the_less_of_two_by_hand():
-    """By its numbers, each at most √(π/2) of its ε, or by ε as a whole."""
+    """The bound is from its numbers, each at most √(π/2) of its ε, or from the ε of all."""
     gaussian = Loss.of_cells((("a", 2),), [EIGHTH, Fraction(0)], Fraction(1, 2**20))
     stretch = 2 / (1 - Fraction(4, 2**20))
     assert (gaussian.mu_rate, Loss.concentrated(EIGHTH).mu_rate) == (stretch, 2)

@@ -97,7 +97,7 @@ def test_margins_by_hand():
 
 
 def test_where_all_is_asked_of_everyone_adding_a_record_costs_more_than_replacing_one():
-    """So where one may come or go, that is what is paid."""
+    """So the charge is that of adding a record if a record can come or go."""
     design = of_margins(over((), 2), 1.0, ((), [[5, 4]]))
     assert (design.step(ADD), design.step(REPLACE)) == (5, 1)
     unit = PrivacyUnit("person", 1, REPLACE)

@@ -110,7 +110,7 @@ def test_long_prefixes_keep_their_promise_and_beat_any_gaussian_noise(n, goal, b
 
 
 def test_a_single_sum_needs_no_more_than_its_own_noise():
-    """Where the bound is half of what Laplace noise of this variance costs: the ratio is 1 by the choice of units."""
+    """If the bound is half the cost of Laplace noise of this variance, the ratio is 1 by the choice of units."""
     found = searched(ordered(5, fn.table(variance=1.0)))
     assert found.part.ratio == pytest.approx(1, rel=1e-3)
     assert found.part.epsilon() == pytest.approx(math.sqrt(2), rel=1e-6)

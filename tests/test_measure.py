@@ -703,7 +703,7 @@ def test_where_the_bound_is_large_nothing_wraps(name, rng):
 
 @pytest.mark.parametrize("name", ARITHMETIC)
 def test_within_the_bound_int64_is_exact(name):
-    """As many records as the bound allows in one cell, at the largest bound that still means int64."""
+    """The bound allows these records in one cell, at the largest bound that still means int64."""
     strategy = zoo_plan(name).strategy
     largest = min((WRAP - 1) // m for g in strategy.groups for m in magnitudes(g, 1))
     plan = with_bound(name, largest)
@@ -973,7 +973,7 @@ def test_counts_by_levels_are_those_of_the_places_in_them(rng):
 
 
 def test_a_design_is_told_how_large_counts_can_be_and_of_how_many_records_are_left_out():
-    """At most so many records as the source has, in parts of one, and as often as they were counted."""
+    """The largest count is the records of the source, in parts of one, as often as they were counted."""
     design = SimpleNamespace(exact=lambda tally, adjacency, most: (tally.left_out, adjacency, most))
     source, unit = SimpleNamespace(max_records=5), SimpleNamespace(parts=3)
     order = SimpleNamespace(

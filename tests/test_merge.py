@@ -96,7 +96,7 @@ def steps(a, value):
 
 
 def whole(rows, merge):
-    """The cells of everybody's records, those that are alike in all else as one: an independent reading of the rule."""
+    """Return the cells of each person's records, equal ones merged: an independent implementation of the rule."""
     own = {}
     for *values, person in rows:
         cells = [DOMAIN[a].cell(v) for a, v in zip(DOMAIN, values, strict=True)]

@@ -760,7 +760,7 @@ WORDS = st.integers(-(2**63), 2**63 - 1)
     seed=st.integers(0, 2**64 - 1),
 )
 def test_floats_and_integers_decide_alike(law, scale, negative, v, rest, units, near, seed):
-    # `near`: u at so many units from the threshold. An open try may read on, which is what leaves it open.
+    # `near`: u at this distance from the threshold, in units. An open try may read on, which leaves it open.
     width = width_of(law, scale)
     if near is not None:
         units = int(threshold(law, v, v * width + rest % width, scale) * 2**40) + near
@@ -1289,7 +1289,7 @@ def words_of(*integers, length=1):
     [(1,), (5,), (1, 1), (1, 2, 3), (0, 4, 0, 1, 0), (7, 0, 0, 9), (16,), (0, 0, 1), (100, 23, 5), tuple(range(20))],
 )
 def test_every_value_of_the_random_bits_is_counted(monkeypatch, weights):
-    # All 2^b values that the first b bits can have, the others being junk: the law, not an estimate of it.
+    # All 2^b values that the first b bits can have, the others being junk: the law, not an estimate.
     total = sum(weights)
     bits = (total - 1).bit_length()
     seen = dict.fromkeys(range(len(weights)), 0)

@@ -144,7 +144,7 @@ def test_every_published_number_counts(name, objective):
 
 @pytest.mark.parametrize("objective", TOTALS, ids=lambda o: o.weights)
 def test_a_budget_is_spent_on_total_error(objective):
-    """The same covariance, scaled: relaxation = Δ²(targets)/Δ²(budget)."""
+    """The covariance is equal up to a scale: relaxation = Δ²(targets)/Δ²(budget)."""
     plan = fn.plan(zoo.five_cells(), objective=objective, budget=fn.Budget(rho=Fraction(1, 50)))
     check_plan(plan)
     assert plan.relaxation == pytest.approx(fn.plan(zoo.five_cells(), objective=objective).value * 25, rel=2 * GAP)

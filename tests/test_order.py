@@ -276,7 +276,7 @@ def test_an_order_costs_every_other_unit_what_its_integers_cost_there(drops):
 
 
 def test_a_release_that_hides_what_records_say_may_tell_how_many_there_are():
-    """A margin of 50 for replace-one leaves the total all but bare: dear, and finite, for one who can come or go."""
+    """A margin of 50 for replace-one leaves the total almost bare: a large, finite cost for units that can come or go."""
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]), age=fn.Ordered(0, 9))
     swap = fn.PrivacyUnit("record", 1, fn.Neighbours.REPLACE_ONE)
     plan = fn.plan(fn.Workload(domain, [fn.table("sex", margin=50)]), unit=swap)
@@ -475,7 +475,7 @@ def test_records_may_keep_to_a_pattern_in_every_attribute_that_there_is():
 
 
 def test_what_a_pattern_saves_another_unit_is_not_believed_and_what_is_promised_of_it_is():
-    """Nobody enforces of whom a household's records are apart; that it has at most five persons' is said of it."""
+    """No rule enforces the separation of a household's records; its limit of five persons' records is declared."""
     home = fn.PrivacyUnit("household", 6, once_per=["o"])
     made = order(SECTORS, units=(replace(home, max_records=5),))
     assert made.cost(home) == made.cost(replace(home, once_per=()))

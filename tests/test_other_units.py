@@ -103,7 +103,7 @@ def test_other_units_are_units_and_said_once():
 
 
 def test_a_unit_that_nothing_bounds_is_refused_before_any_data():
-    """Where the number of records is public, no unit can come or go."""
+    """If the number of records is public, no unit can come or go."""
     asked = FiniteQuery("women", Question.COUNT, people=9, epsilon=Fraction(1), where=((("sex", ("f",)),),))
     swap = fn.PrivacyUnit("record", 1, fn.Neighbours.REPLACE_ONE)
     with refused("plan.cost-of-unit-unbounded"):

@@ -250,7 +250,7 @@ def test_time_may_end_within_a_descent(search, rng, monkeypatch):
 
 
 def test_unbounded_sums_stay_within_the_cap(rng):
-    """As many sums as queries: T runs off to the bound, and the value must still be right."""
+    """There are as many sums as queries: T runs off to the bound, and the value must still be right."""
     queries = Queries.of((np.array([[1, 1, 0, 0], [0, 1, 1, 1]]), 1.0))
     found = pid.least_total(queries, rng, size=4)
     assert found.sums.max(initial=0.0) <= pid.CAP

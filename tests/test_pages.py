@@ -263,7 +263,7 @@ def test_a_report_says_how_to_cite_and_to_verify(tmp_path):
     plan = fn.plan(workload, title="A <title>", source=fn.DataSource("people & homes"))
     made = fn.release(plan, np.array([3, 4]), ledger=tmp_path / "ledger.sqlite", directory=tmp_path / "r")
     noise = "Data: people &amp; homes. Noise by fitnoise"
-    for release in (made, fn.Release.read(tmp_path / "r")):  # of a folder nothing else is said
+    for release in (made, fn.Release.read(tmp_path / "r")):  # a folder has the same statements
         text = report.page(release)
         cited = f"{noise} {fn.__version__}, plan SHA-256 <code>{plan.hash}</code>, ledger entry 1."
         assert f"<dd>A &lt;title&gt;. {cited} <span" in text
@@ -679,7 +679,7 @@ def test_a_report_is_verified_by_writing_it_again(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_pages_of_what_was_made_of_a_release_are_verified_with_it(tmp_path, capsys):
-    """By command from the folders that hold it, and in every way that pages are asked for."""
+    """The command builds pages from the folders that hold the tables, in every way that it offers."""
     release = demo()
     other = answered(release.plan, 300)
     r, later, whole, combined = (str(tmp_path / x) for x in ("r", "later", "whole", "combined"))

@@ -1,4 +1,4 @@
-"""The outcome of an error is what is known to have been done, whatever it stated where it was raised."""
+"""The outcome of an error is the known state of the work, for any outcome stated where it was raised."""
 
 import os
 import signal

@@ -111,7 +111,7 @@ def test_months_apart_are_told_apart_however_many_pairs_there_are(examined, monk
 
 
 def test_products_below_nothing_end_at_the_best_number_of_records():
-    """Centred counts alone: each further month costs less, and then brings some of it back."""
+    """Centred counts alone: each further month adds less cost, and later months reduce it."""
     design = of_sectors(over((12,)), ([[1]], {(0,): ([[1]], 1)}))
     for most in (1, 2, 5, 6, 7, 12, 10**12):
         best = max(m * 132 - m * (m - 1) * 12 for m in range(1, min(most, 12) + 1))
@@ -125,7 +125,7 @@ def test_of_an_attribute_of_one_value_there_is_one_record():
 
 
 def test_what_tables_do_not_tell_apart_costs_as_if_nothing_were_said():
-    """An attribute that is shown in no table, or whose values are alike in all; and one that is a level of another."""
+    """An attribute that no table shows, or whose values all have equal rows; and one that is a level of another."""
     hidden = of_sectors(over((3, 2)), ([[1]], {(1,): ([[1]], 1)}))
     merged = of_sectors(over((2,), 4), ([[1, 1, 0, 0], [0, 0, 1, 1]], {(0,): ([[1, 0], [0, 1]], 1)}))
     for design, once in ((hidden, ["a0"]), (merged, ["elsewhere"]), (merged, ["o", "elsewhere"])):
@@ -274,7 +274,7 @@ MIXED = {"flat": mixed(0, (2, 2, 1), 3, 2, 1), "long": mixed(1, (3, 2), 5), "pla
     ],
 )
 def test_where_each_record_has_its_place_the_dearest_records_are_charged(name, pattern, monkeypatch):
-    """Exactly what they cost, wherever in its place a record may be, and whatever else it may be; not a bound of it."""
+    """The charge is their exact cost, for any place and other values of a record, and not a bound on it."""
     monkeypatch.setattr(sectors, "at_most", None)
     design, (x, cells) = MIXED[name], form(MIXED[name])
     for most, known in ((2, True), (3, True), (3, False)):
@@ -331,7 +331,7 @@ def test_by_what_sectors_do_not_order_the_charge_is_what_the_theorem_says(name, 
 
 
 def test_records_that_may_not_stand_beside_each_other_gain_nothing_together():
-    """However much each of them has in common with all others: five in eight months are not two months apart."""
+    """This holds for any attributes in common: five in eight months are not two months apart."""
     of = Adjacency(fn.PrivacyUnit("person", 5, separation={"o0": 2}))
     signs = np.array([1, -1] * 8)
     rows = np.vstack([np.full(16, 30), 9 * np.eye(16, dtype=int) - np.outer(signs, signs)])
@@ -399,7 +399,7 @@ def test_the_largest_product_is_looked_for_as_far_as_may_be(name, once, monkeypa
 @pytest.mark.parametrize("name", ["flat", "long"])
 @pytest.mark.parametrize("pattern", [{"once_per": ["a0"]}, {"per_value": {"a1": 2}}, {"per_value": {"a0": 3}}])
 def test_of_too_many_pairs_all_others_add_as_much_as_any(name, pattern, monkeypatch):
-    """As many products as may be are looked at; of one more, m records cost m times one and its dearest."""
+    """The limit on products is used in full; with one more, m records cost m times one and its costliest pair."""
     design = MIXED[name]
     few, several = len(design.sectors) * design.cells**2, sum(n > 1 for n in design.sizes)
     units = [Adjacency(fn.PrivacyUnit("person", most, **pattern), grid=domain_of(design)) for most in (2, 3, 5)]
@@ -490,7 +490,7 @@ def test_how_many_places_lie_in_one(domain):
 
 @pytest.mark.no_cover
 def test_no_more_records_are_charged_than_have_place():
-    """However many are said, and whether a design measures by what they differ in or not."""
+    """This holds for any stated number, and for designs that measure by their differences or not."""
     domain = fn.Domain(month=fn.Ordered(1, 5, missing={"unknown": [-1]}), sex=fn.Categorical([*"fm"]))
     unit = partial(fn.PrivacyUnit, "person", 99)
     for most, own in (
@@ -702,7 +702,7 @@ def test_further_units_by_the_id_are_once_per_the_same():
 
 
 def test_designs_of_which_nothing_is_proven_for_others_cost_as_if_nothing_were_said():
-    """Where a change of the one is not one of the other, what is charged follows from persons anywhere."""
+    """If a change of one unit is not one of the other, the charge is that of persons anywhere."""
     domain, query = zoo.QUESTIONS["count"]
     of = Adjacency(person(2, "o"))
     answer = zoo.DESIGNS["count by tight constraints"](of)

@@ -237,7 +237,7 @@ def test_one_period_is_next_and_no_other(known):
 
 @pytest.mark.parametrize("margins", [[("o0", "a0")], [("o0",), ("o0", "o1"), ("a0", "o0", "a1"), ("a1", "o0")]])
 def test_counts_are_thawed_as_they_were_frozen_and_no_others(folder, monkeypatch, rng, margins):
-    """Whole numbers of 64 bits; and not where there are fewer, or more, or of something else, whatever the digest."""
+    """Integers of 64 bits are read; fewer, more or other values are refused, for any digest."""
     folder.mkdir()
     shapes = [tuple(DOMAIN.sizes[a] for a in m if a != "o0") for m in margins]
     counts = [rng.integers(2**62, 2**63 - 1, shape) for shape in shapes]

@@ -623,7 +623,7 @@ def test_data_that_are_counted_otherwise_than_was_priced_are_refused(bound):
 
 @pytest.mark.parametrize("neighbours", fn.Neighbours)
 def test_persons_by_an_id_pay_for_as_many_records_as_are_counted(neighbours):
-    """And where they are replaced as much as where they come or go, if that is dearer."""
+    """Replacing costs at least as much as coming or going."""
     for most in (1, 2, 5):
         made = order(SECTORS, PURE, unit=by_id(most, neighbours))
         steps = (neighbours,) if neighbours is ADD else (REPLACE, ADD)
@@ -699,7 +699,7 @@ def test_another_id_is_another_person_of_whom_nothing_is_known():
 
 
 def test_what_releases_without_an_id_cost_persons_by_one():
-    """As much as was promised of units of their name; otherwise nothing bounds it, and a cap refuses the release."""
+    """The cost is that of the bound declared for units of their name; without one, a cap refuses the release."""
     with Ledger(":memory:") as ledger:
         mine = measured(order(SECTORS, unit=by_id(1)), ledger).account
         promised = measured(order(SECTORS, unit=PERSON), ledger)
@@ -1057,7 +1057,7 @@ def test_of_how_many_persons_records_are_left_out_goes_to_a_release_that_verifie
 
 
 def test_left_out_of_the_persons_is_the_same_question(tmp_path):
-    """[privacy.left_out] is short for one of [[finite]]; it needs an id, and what is wrong of it is said there."""
+    """[privacy.left_out] is short for one of [[finite]]; it needs an id, and its errors name that section."""
     long = LEFT_OUT.replace("persons with more", "left_out")
     whole, short = (written(tmp_path, text) for text in (long, '[privacy.left_out]\npeople = 1000\nepsilon = "1/2"\n'))
     assert short == whole

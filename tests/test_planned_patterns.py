@@ -110,7 +110,7 @@ def test_no_plan_is_below_the_bound_for_a_pattern(pattern):
 
 
 def test_what_is_fixed_is_planned_for():
-    """Who stays in her region has twelve records there: a number common to all months makes that cheap."""
+    """A person who stays in a region has twelve records there: a number common to all months costs little then."""
     tables = [fn.table("month", "region", margin=20)]
     moving = planned(YEAR, tables, person(12, "month"))
     staying = planned(YEAR, tables, fn.PrivacyUnit("person", 12, once_per=["month"], fixed=["region"]))

@@ -304,7 +304,7 @@ def test_roots_are_found_where_an_interval_is_halved_many_times():
 
 
 def test_mu_of_hardly_any_epsilon_is_found():
-    """Where what bounds it from below is a difference of numbers that are nearly equal."""
+    """The lower bound is a difference of numbers that are nearly equal."""
     found = gaussian_mu(1e-12, 1e-300)
     assert math.log(gaussian_delta(found, 1e-12)) == pytest.approx(math.log(1e-300), rel=1e-10)
 

@@ -113,7 +113,7 @@ def test_what_values_cost_is_evened_out_between_clusters(monkeypatch):
 
 @pytest.mark.parametrize("bits", [4, 40, 59, 62, 100, 300])
 def test_of_two_clusters_the_bound_is_what_the_dearest_cell_costs(bits, monkeypatch):
-    """Which they share one attribute of: rounded up by less than one part in 2⁵⁰, and not at all where 64 bits do."""
+    """They share one attribute: the bound is rounded up by less than one part in 2⁵⁰, and not at all in 64 bits."""
     design = of_products(over((2, 3, 2)), [None] * 3, {(0, 1): (1, 1)})
     draw = np.random.default_rng(bits)
     for _ in range(20):
@@ -140,7 +140,7 @@ def test_as_many_cells_are_looked_at_as_may_be(monkeypatch):
 
 @pytest.mark.parametrize("part", [(0, 1), (0, 2), (1, 2)])
 def test_what_lies_within_another_set_is_added_to_it(part, monkeypatch):
-    """However few cells are looked at: no cell is dear in both."""
+    """This holds for any number of enumerated cells: no cell is costly in both."""
     monkeypatch.setattr(products, "CELLS", 0)
     design = of_products(over((2, 2, 2)), [None] * 3, {(0, 1): (1, 1)})
     same = np.array([[2, 0], [0, 2]], dtype=object)
@@ -190,7 +190,7 @@ ROTATED = [[1, 1, -1, -1], [1, -1, 1, -1], [1, -1, -1, 1]]
     ],
 )
 def test_where_all_pairs_of_values_are_alike_replacing_is_priced_exactly(monkeypatch, choices, sizes, factors, sets):
-    """Where choices are few: attributes one by one; then by factor; a single set on its own. Detects a loose bound."""
+    """With few choices: attributes one by one; then by factor; a single set on its own. Detects a loose bound."""
     monkeypatch.setattr(products, "MOST_CHOICES", choices)
     design = of_products(over(sizes), factors, {(): (1, 2)}, sets)
     assert design.cost_squared(REPLACE) == furthest(design)

@@ -49,7 +49,7 @@ def others():
 def test_one_release_passes_under_a_cap_whatever_month_is_made_to_mean(months, others, name):
     """A person with one record in each of twelve months moves twelve of one ward: g², by which one release is all.
 
-    Charged to one account by its sentence, 35 releases of clipped months passed, and she had paid ρ = 24.2.
+    Charged to one account by its sentence, 35 releases of clipped months passed, and the person's loss was ρ = 24.2.
     """
     capped, plan = months.order.account, others[name]
     cap = ceil_dyadic(months.exact_rho)
@@ -231,7 +231,7 @@ def test_what_is_enforced_by_an_id_and_what_is_not_about_cells_is_one_account_fo
 
 
 def test_further_units_are_bound_likewise(months):
-    """The same persons, of whom records are replaced: of its own plan nothing of the pattern is believed, either."""
+    """If records of these persons are replaced, the pattern is not used for their own plan, either."""
     swap = replace(ONCE, neighbours=fn.Neighbours.REPLACE_ONE)
     plans = [planned(month, other_units=[swap]) for month in (fn.Ordered(1, 12), *OTHERS.values())]
     costs = [plan.order.also(()) for plan in plans]

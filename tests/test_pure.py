@@ -175,14 +175,14 @@ def test_the_margin_that_is_told_is_the_widest_for_what_was_asked():
 def test_epsilon_by_hand():
     s = strategy(((), [[1, 2], [0, -3]]), ((0,), [[4, 0]]), ((0, 1), [[0, 5]]))
     assert s.step(fn.Neighbours.ADD_OR_REMOVE_ONE) == 10  # 2 + 3 + 0 + 5, against 1 + 0 + 4
-    assert s.step(fn.Neighbours.REPLACE_ONE) == 13  # |1 − 2| + |0 + 3| on nothing, 4 + 0 and 0 + 5 apart
+    assert s.step(fn.Neighbours.REPLACE_ONE) == 13  # |1 − 2| + |0 + 3| on nothing, and 4 + 0 and 0 + 5
     assert s.unit_epsilon(Adjacency(fn.PrivacyUnit("person", 4))) == Fraction(40, 8)
     assert s.lengths == (2, 3, 6)
     assert 2 * s.loss(Adjacency()).rho == Fraction(38, 64)  # 4 + 9 + 25, against 1 + 16
     assert s.loss(Adjacency()).costs == (0, 0)
     assert [2 * x for x in s.loss(Adjacency(fn.PrivacyUnit("person", 4))).implied] == [Fraction(17, 4), Fraction(38, 4)]
     swaps = s.loss(Adjacency(fn.PrivacyUnit("person", 1, fn.Neighbours.REPLACE_ONE)))
-    assert 2 * swaps.rho == Fraction(51, 64)  # 1 + 9 on nothing, 16 + 25 apart
+    assert 2 * swaps.rho == Fraction(51, 64)  # 1 + 9 on nothing, and 16 + 25
 
 
 def test_where_columns_point_apart_rho_of_replacing_is_a_bound_below_that_of_epsilon():
@@ -274,7 +274,7 @@ def test_filling_keeps_what_is_whole_between_knots(cells, rng):
 
 
 def test_amounts_of_too_many_steps_leave_fewer_bits_or_nothing():
-    """Entries stay below 2^40, whatever was asked for, and what cannot be whole in so few bits is left out."""
+    """Entries stay below 2^40 for any targets, and rows that cannot be integers in so few bits are left out."""
     cells = between(over((), 2, 2, 2), o0=(2**18,), o1=(2**18,), o2=(2**18,))
     assert integer_margins({(): np.eye(8)}, 38, cells) == ()
     ends = np.kron(np.eye(2), np.ones((1, 4)))

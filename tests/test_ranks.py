@@ -116,7 +116,7 @@ def test_a_row_has_one_sum_and_falls_as_scores_rise():
 
 
 def test_levels_end_where_they_fall_no_more(monkeypatch):
-    """Whoever is further off is as unlikely as one who is there."""
+    """A value further off than the last level has the probability of the last level."""
     monkeypatch.setattr(kernel_ranks, "LEVELS_LIMIT", 20)
     mechanism = made(people=10**6, epsilon=Fraction(50))
     assert mechanism.levels[-1] == 1

@@ -72,7 +72,7 @@ def test_the_relaxation_proves_these_numbers(x, most, found):
 
 
 def test_signed_entries_are_bounded_near_the_dearest_set():
-    """Where rows, which leave out what is below 0, are far above: increments of a walk, of up to 16 places."""
+    """Bounds by rows, which leave out values below 0, are far above: increments of a walk, of up to 16 places."""
     for seed in range(6):
         draw = np.random.default_rng(seed)
         n = int(draw.integers(4, 17))
@@ -119,7 +119,7 @@ def test_places_that_do_not_go_together_gain_nothing_from_each_other():
 
 
 def fading(n):
-    """Places that cost the more together the nearer they are: of so many the dearest follow each other."""
+    """Return places with costs that rise with their nearness, so that the costliest follow each other."""
     return written([[round(2.0**70 * 0.9 ** abs(i - j)) for j in range(n)] for i in range(n)])
 
 

@@ -122,7 +122,7 @@ def test_the_literal_reading_of_program_5_2(tmp_path, n, literal):
 
 @pytest.mark.slow
 def test_approximation_and_rotation_are_dominated(tmp_path):
-    """As multiples of the bound, known before; the identity or a tree is always better."""
+    """In multiples of the known bound; the identity or a tree is always better."""
     rows = {r.pop("workload"): {k: float(v) for k, v in r.items()} for r in made(tmp_path, "5.16b")["item_5_16b"]}
     assert rows["prefixes 4"]["L2, rotated"] == pytest.approx(1.926, abs=0.002)
     assert rows["prefixes 4"]["singular values, rotated"] == pytest.approx(1.882, abs=0.002)

@@ -115,7 +115,7 @@ def test_months_apart_cost_more_than_a_series():
     ids=["to date 4", "to date 2", "totals of 3", "changes"],
 )
 def test_a_plan_says_what_periods_on_their_own_would_cost(asked, most, best, told):
-    """As the reference says: with equal noise where each is asked for alike, T²/c where the total binds."""
+    """The reference: with equal noise if all periods have equal targets, T²/c if the total binds."""
     plan = monthly(12, most, *asked.get("tables", ()), matrix=asked.get("matrix"))
     found = apart(plan.only)
     assert 2 * found == pytest.approx(best, rel=2e-4)
@@ -150,7 +150,7 @@ def test_regions_stand_beside_periods_that_are_planned_on_their_own():
 
 
 def test_a_plan_says_whose_gap_was_reached(monkeypatch):
-    """Where ways are too many to look at, what the dearest pairs of records cost is charged, more than any way does."""
+    """With too many ways to enumerate, the charge is that of the costliest pairs of records, above that of any way."""
     monkeypatch.setattr(ways, "WAYS", 0)
     domain = fn.Domain(month=fn.Ordered(1, 6), region=fn.Categorical([*"ab"]))
     asked = fn.Workload(domain, [fn.table("month", "region", std_error=1), fn.table("region", **CHANGED)])
@@ -174,7 +174,7 @@ def test_a_plan_says_whose_gap_was_reached(monkeypatch):
     ],
 )
 def test_who_may_move_is_planned_for(regions, asked, best):
-    """By sets of records with their regions, such as of months that swing between two: to the gap that is aimed at."""
+    """Plans use sets of records with their regions, such as months that alternate between two, to the requested gap."""
     domain = fn.Domain(month=fn.Ordered(1, 6), region=fn.Categorical([f"r{i}" for i in range(regions)]))
     tables = [
         fn.table(*x.get("attributes", ["region"]), std_error=1, **{k: v for k, v in x.items() if k != "attributes"})
@@ -417,7 +417,7 @@ def values(x, together, most):
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("many", [False, True])
 def test_dear_sets_are_admissible_and_the_dearest_there_are(seed, many, monkeypatch):
-    """One by one: exactly. From what is known: none is a step away from a dearer one, and mostly it is the dearest."""
+    """One by one: exactly. From known ones: no step leads to a costlier set, and mostly it is the costliest."""
     x, together, most = drawn(seed, 7)
     if many:
         monkeypatch.setattr(oracle, "sets_of", lambda *_: None)
@@ -440,7 +440,7 @@ def test_dear_sets_are_admissible_and_the_dearest_there_are(seed, many, monkeypa
 
 @pytest.mark.parametrize("seed", range(8))
 def test_dear_sets_of_records_that_move_are_none_a_step_away_from_a_dearer_one(seed):
-    """In two attributes; values are called in the order in which they are met. Mostly it is the dearest there is."""
+    """In two attributes; values are named in the order of appearance. Mostly it is the costliest of all."""
     n, sizes = 4, (2, 3)
     _, together, most = drawn(seed, n)
     admissible = Admissible(together, most, (1,), (2, 5, 3))
@@ -491,7 +491,7 @@ def test_one_number_common_to_all_months_is_worth_it(n, best):
 
 @pytest.mark.parametrize(("of", "cost", "last"), [("rest", 0.084032, 0.0840319), ("one", 0.0239, 0.0576)])
 def test_twelve_months_of_ten_regions(of, cost, last):
-    """Margins of 20 by month and region alone, in one region; or beside totals to date, where no way is cheaper."""
+    """Margins of 20 by month and region alone, in one region; or with totals to date, where no way costs less."""
     domain = fn.Domain(month=fn.Ordered(1, 12), region=fn.Categorical([f"r{i}" for i in range(10)]))
     tables = [fn.table("month", "region", margin=20)]
     if of == "rest":

@@ -141,7 +141,7 @@ def test_who_may_move_pays_for_the_dearest_pairs():
 
 
 def test_a_year_of_running_totals_is_charged_exactly_and_a_day_of_too_many_records_as_before():
-    """Separate months, each with the same noise: the totals of a year are theirs, and who is in all pays for twelve."""
+    """Separate months, each with the same noise: the totals of a year are theirs, and a person in all pays for 12."""
     months = of_sectors(over((), 12), (np.eye(12, dtype=int).tolist(), {(): (np.eye(12, dtype=int).tolist(), 2)}))
     assert months.unit_cost(Adjacency(fn.PrivacyUnit("person", 12, once_per=["o"]))) == 3
     totals = of_sectors(over((), 12), (np.eye(12, dtype=int).tolist(), {(): (np.tri(12, dtype=int).tolist(), 1)}))

@@ -221,7 +221,7 @@ LINEAR = {
 @pytest.mark.parametrize("neighbours", list(fn.Neighbours))
 @pytest.mark.parametrize("name", LINEAR)
 def test_what_is_drawn_costs_as_much_for_all_parts_of_a_record_as_one_record(name, neighbours):
-    """PARTS records of a unit, with noise as many times, cost exactly what is charged; and nobody can be apart more."""
+    """PARTS records of a unit, with noise as many times, cost exactly the charge; no unit can have more parts."""
     design = LINEAR[name]
     finer = design.in_parts(PARTS)
     charged = design.loss(Adjacency(replace(BY_SHARES, neighbours=neighbours)))
@@ -411,7 +411,7 @@ def plan():
 
 @pytest.mark.parametrize("sealed", [False, True])
 def test_shares_go_from_a_specification_to_a_release_that_verifies(plan, sealed, tmp_path, without_noise, capsys):
-    """Who has 5,000 records counts one; the plan, the release and every table say that shares are counted."""
+    """A person with 5,000 records counts as one; the plan, the release and every table state that shares count."""
     publication = plan.publication
     assert fn.Spec.of(publication).publication() == publication
     assert fn.Plan.from_json(plan.to_json()).hash == plan.hash
@@ -447,7 +447,7 @@ def test_shares_go_from_a_specification_to_a_release_that_verifies(plan, sealed,
 
 
 def test_wide_and_narrow_integers_say_the_same(plan, tmp_path, without_noise):
-    """Which are drawn follows from the public bound on records, of which each may be of another person."""
+    """The kind of integers follows from the public bound on records, each of which may be of another person."""
     data, truth = visits()
     for most, kind in ((2**40, object), (10**6, np.int64)):
         source = replace(plan.publication.source, max_records=most)
@@ -471,7 +471,7 @@ def test_every_kind_of_gaussian_noise_releases_shares(name, rng):
 
 
 def test_sums_of_places_stay_in_64_bits_where_there_are_few_records_in_public(tmp_path):
-    """Weighted sums are of as many bits as leave room for the parts of so many records: as exact as of more records."""
+    """Weighted sums have the bits that the parts of the records leave: as exact as for more records."""
     asked = zoo.REQUESTS["fit-for-use by place"]()
     few = replace(asked.source, max_records=10**6, outside_domain="drop")
     plan, usual = (fn.plan(replace(asked, unit=BY_SHARES, source=x)) for x in (few, asked.source))

@@ -170,7 +170,7 @@ def site(tmp_path_factory):
 
 
 class Page(HTMLParser):
-    """Where a page leads, what it loads, and what can be led to."""
+    """The links of a page, the files that it loads, and the places that links can reach."""
 
     def __init__(self, text):
         super().__init__()

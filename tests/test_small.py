@@ -208,7 +208,7 @@ def test_uniform_records_are_uniform():
 
 @pytest.mark.parametrize("alpha", [0.02, 0.2])
 def test_dirichlet_weights_have_their_law(alpha):
-    """Detects a wrong parameter: a weight is Beta(α, (N − 1) α). The share above 0.001, and Kolmogorov's test of it."""
+    """Detects a wrong parameter: a weight is Beta(α, (N − 1) α). The share above 0.001, and a Kolmogorov test."""
     rng, cells = Fixed(7), 8
     drawn = np.array([small._dirichlet(rng, cells, alpha) for _ in range(2000)])
     assert np.isfinite(drawn).all()
@@ -366,7 +366,7 @@ def test_no_database_violates_a_bound(name, n, rng):
     ("make", "n", "ks"), [(lambda: in_rows(margins(8, (1, 2, 3))), 50, (50,)), (lambda: of_ranges(64), 50, (20, 50))]
 )
 def test_no_database_violates_a_bound_at_length(make, n, ks, rng):
-    """The same for 93 and 64 dimensions."""
+    """The law for 93 and 64 dimensions."""
     rows, m = make()
     assert worst_violations(rows, m, n, ks, 12, rng) <= 2
 

@@ -120,7 +120,7 @@ def test_row_space_refuses_sectors_and_large_domains():
 
 def test_the_bound_is_one_for_the_queries_that_were_asked(rng):
     """Real numbers of low rank are answered over integers. Detects a bound for what is answered: half of those are
-    above h_k² of what was asked, at the same weights.
+    above h_k² of the requested queries, at the same weights.
     """
     above = 0
     for k in (1, 1, 1, 1, 2, 2, 2, 2):

@@ -331,7 +331,7 @@ def test_a_session_that_is_not_ones_own_is_refused_where_its_settings_are_not_sa
 def test_counts_of_several_threads_change_nothing_of_each_other_or_of_the_process(caplog):
     """Detects settings and loggers that one count changes while another goes on, or leaves changed.
 
-    PySpark's own loggers are silent for the calls that count, and for nobody else.
+    PySpark's own loggers are silent for the calls that count, and for no others.
     """
     session = Session(*PEOPLE, tables=STORED)
     before, loggers = dict(session.settings), {n: (x.level, x.disabled) for n, x in every_logger().items()}

@@ -736,7 +736,7 @@ def test_lookups_in_line_and_in_files(tmp_path):
 
 
 def test_a_number_that_python_does_not_write_is_told():
-    """It has more digits than are written without being asked to."""
+    """The number has more digits than Python writes by default."""
     with refused("spec.several-problems"):
         Spec.from_toml(f"title = 0x{'f' * 5000}")
 

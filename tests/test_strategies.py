@@ -380,7 +380,7 @@ THEOREM_6_30 = {
         (37616.252713, 20711.206055),
     ),
 }
-"""By n: maximum and total over ranges, maximum and mean over 0-1 queries, each for H and Y."""
+"""Values by n: maximum and total over ranges, maximum and mean over 0-1 queries, each for H and Y."""
 
 
 @pytest.mark.parametrize("n", [4, 8, 16, 64, 256, pytest.param(1024, marks=pytest.mark.slow)])

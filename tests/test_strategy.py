@@ -424,7 +424,7 @@ def test_magnitude_bounds_every_transform(rng):
 
 @pytest.mark.parametrize("scales", [[1.0], [0.5, 3.0], [2.0**-32], [2.0**-31.5, 1.0]], ids=str)
 def test_precisions_are_whole_numbers_of_any_size(scales):
-    """Whatever they are: sums of some that 64 bits hold are beyond these, and lists around 2⁶³ become doubles."""
+    """This holds for any of them: sums of some that 64 bits hold exceed these, and lists around 2⁶³ become doubles."""
     unit, (found,) = linear.exact_precisions([np.array(scales)])
     assert all(type(x) is int for x in found)
     assert [Fraction(x, unit) for x in found] == [1 / Fraction(x) ** 2 for x in scales]

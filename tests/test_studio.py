@@ -238,7 +238,7 @@ def test_between_asking_and_releasing_nothing_may_change(tmp_path, monkeypatch):
 
 
 def test_data_are_no_list_of_codes(tmp_path, monkeypatch, at_once):
-    """Which codes there are would be read off the data, and released."""
+    """The set of codes would be read off the data, and released."""
     spec = SPEC.replace('codes = ["n", "s"]\nlabels = ["North", "South"]', 'codes_file = "own.csv"')
     root = filled(tmp_path / "f", spec)
     (root / "own.csv").write_text("code\nn\ns\n")
@@ -293,7 +293,7 @@ def test_two_tabs_do_not_undo_each_other(client):
     one = {"tab": "1", "base": base}
     assert client.post("/tables", {"number.0": "5", "turn": "1", **one}).status_code == 200
     assert client.post("/tables", {"number.0": "6", "turn": "3", **one}).status_code == 200  # it knows its own change
-    assert client.post("/tables", {"number.0": "7", "turn": "2", **one}).status_code == 204  # an older one of it
+    assert client.post("/tables", {"number.0": "7", "turn": "2", **one}).status_code == 204  # an older one
     other = client.post("/tables", {"number.1": "8", "turn": "1", "tab": "2", "base": base})
     assert (other.status_code, "Another tab or another program changed the draft" in other.text) == (409, True)
     assert [t["margin"] for t in tomllib.loads(client.folder.text())["tables"]] == [6, 9.5]

@@ -291,7 +291,7 @@ def test_a_job_is_stopped_and_a_killed_process_replaced(page):
 @pytest.mark.slow
 @pytest.mark.parametrize("ends", ["killed", "released"])
 def test_a_release_is_one_whatever_its_page_does(page, place, ends):
-    """Reloaded, left and come back to, asked for again, while its process is held; then it is killed, or goes on."""
+    """Reloaded, left and opened again, requested again, while its process is held; then it is killed, or goes on."""
     filled(place)
     page.goto(page.address + "prove")
     page.click("#certify")

@@ -486,7 +486,7 @@ WRONG = {
 
 @pytest.mark.parametrize(("code", "text"), WRONG.values(), ids=WRONG)
 def test_a_draft_that_cannot_be_shown_is_refused_and_told(tmp_path, monkeypatch, quiet, code, text):
-    """By the page that would take it, and on all pages where another program has written it."""
+    """The page that would take it refuses it, and so do all pages if another program has written it."""
     with refused(code) as error:
         forms.parse(text)
     assert error.value.outcome == "Nothing was changed."

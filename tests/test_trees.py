@@ -64,7 +64,7 @@ def test_in_small_pieces_it_is_the_same(rng, monkeypatch):
 
 @st.composite
 def made(draw):
-    """Two levels of places in some classes, beside up to two attributes; what a few sets of these measure of them."""
+    """Draw two levels of places in some classes, up to two attributes, and the measurements of a few sets of these."""
     beside = draw(st.lists(st.integers(2, 4), max_size=2))
     inside = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
     upper = np.array(draw(st.lists(st.integers(0, 1), min_size=len(inside), max_size=len(inside))))
@@ -209,7 +209,7 @@ SEXES = of_counties(((0,), 1, [[1]], {1: [1.0]}), n=3)
 
 @pytest.mark.parametrize("design", [*zoo.TREES.values(), SEXES], ids=[*zoo.TREES, "sexes"])
 def test_64_bits_are_taken_where_they_hold_every_answer(design):
-    """As many records in one cell as may be, or one more: (n − 1) m Π k times as many, 1 for n = 2."""
+    """The largest number of records in one cell, or one more: (n − 1) m Π k times as many, 1 for n = 2."""
     for i, g in enumerate(design.groups):
         most = (
             g.multiple

@@ -76,7 +76,7 @@ def reached(of, times):
 
 @pytest.mark.parametrize("of", KINDS, ids=str)
 def test_so_many_changes_of_one_unit_make_any_of_another(of):
-    """By full enumeration; and where none is said, no number of changes does."""
+    """The reference is full enumeration; if no number is given, no number of changes suffices."""
     for other in KINDS:
         times = of.changes(other)
         if times is None:
@@ -354,7 +354,7 @@ def test_no_more_records_than_have_place_in_a_pattern(pattern, records):
 
 
 def test_along_which_axes_attributes_lie():
-    """Without a domain each is an axis of its own, or nothing is known of it."""
+    """Without a domain each is an axis of its own, or nothing is known about it."""
     assert Adjacency().along(iter(["a", "b"]), ["b"]) == (["b"], 1)
     assert Adjacency().along(["a", "b"], ["b", "b"]) == (["b"], 1)
     assert Adjacency().along(["a"], ["a", "b"]) == (["a"], None)
@@ -425,7 +425,7 @@ def test_a_record_of_another_unit_pushes_out_one_or_where_several_rules_choose_a
 
 
 def test_of_another_unit_that_is_counted_otherwise_its_promises_are_kept():
-    """Whatever it merges, or shares out, elsewhere; and so many records as a unit may have are none too many."""
+    """This holds for any merging or shares elsewhere; the largest number of records of a unit is allowed."""
     for other in (PrivacyUnit("person", id="pid", count="shares"), PrivacyUnit("person", 5, id="pid", merge=["pay"])):
         assert Adjacency(PrivacyUnit()).of(other, PrivacyUnit("person", 2)) == Adjacency(PrivacyUnit("person", 2))
         assert Adjacency(PrivacyUnit()).of(other) is None
@@ -467,7 +467,7 @@ def test_an_honest_name_is_kept_as_it_is(name):
 
 
 def test_sources_about_the_same_people_share_an_account():
-    """Four quarters of a survey are charged as one; a name that says nothing new is none."""
+    """Four quarters of a survey are charged as one; a name that adds nothing is no name."""
     quarters = [DataSource(f"survey, quarter {i}", account="survey") for i in range(1, 5)]
     domain = Domain(a=Ordered(0, 1))
     assert {account(q, PrivacyUnit(), domain) for q in quarters} == {Account("survey", PrivacyUnit())}

@@ -91,7 +91,7 @@ def cells_said(attribute, pieces):
 
 
 def counted(table, domain):
-    """Which cells of the domain some row counts, (cells,): a sum counts its records also where they add 0."""
+    """Return a mask (cells,) of the cells that some row counts; a sum also counts records that add 0."""
     summed = [a for a, view in table.views if isinstance(view, Sum)]
     if table.matrix is not None or not summed:
         return table_matrix(table, domain).any(axis=0)
@@ -105,7 +105,7 @@ def counted(table, domain):
 
 
 def said(table, domain):
-    """Which cells of the domain the words do not leave out, (cells,), and whether they name all that they leave out."""
+    """Return a mask (cells,) of the cells that the text does not exclude, and True if it names all it excludes."""
     there, exact = np.ones(domain.shape, dtype=bool), True
     for own in uncounted(table, domain):
         exact &= own.more == 0

@@ -272,7 +272,7 @@ def test_a_release_that_names_no_entry_is_not_accepted_with_a_ledger(folder, led
 
 
 def test_invented_answers_are_not_those_that_the_ledger_names(good, ledger, tmp_path):
-    """The charge is real, and every file fits the plan: only what the ledger says of the draw tells."""
+    """The charge is real, and every file fits the plan: only the entry of the draw in the ledger differs."""
     real = fn.Release.read(good)
     invented = [y.copy() for y in real.answers]
     invented[0][0] += 1
@@ -386,7 +386,7 @@ def test_labels_that_a_spreadsheet_would_run_are_guarded_and_read_back(tmp_path)
 
 
 def rewrite(path, query, **words):
-    """Replace a Parquet file by what a query says of it, as a release writes it; by DuckDB where values are missing."""
+    """Replace a Parquet file by the result of a query, as a release writes it; by DuckDB if values are missing."""
     other = path.with_name("rewritten")
     with duckdb.connect() as connection:
         connection.execute(f"CREATE TABLE old AS SELECT *, row_number() OVER () - 1 AS i FROM read_parquet('{path}')")
@@ -734,7 +734,7 @@ def test_any_changed_place_of_a_document_is_reported(good, folder, ledger, name,
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_every_changed_place_of_a_document_is_reported(bare, folder, name):
-    """Where no file of a table contradicts it either."""
+    """This holds although no file of a table contradicts it."""
     good, ledger = bare
     shutil.rmtree(folder)
     shutil.copytree(good, folder)

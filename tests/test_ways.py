@@ -17,7 +17,7 @@ HUGE = 2**400
 
 
 def drawn(seed, bits):
-    """Products of records by the attributes in which they agree, of so many bits; cells by place, values, records."""
+    """Return products of records by the attributes in which they agree, of n bits; cells by place, values, records."""
     draw = np.random.default_rng(seed)
     sizes = [(), (2,), (3,), (2, 2)][seed % 4]
     at = sorted([*range(3), *draw.integers(0, 3, size=int(draw.integers(0, 3))).tolist()])[: 6 - len(sizes)]
@@ -60,7 +60,7 @@ def test_no_way_is_dearer_and_one_is_as_dear(bits, monkeypatch):
 
 @pytest.mark.parametrize("most", [3, 6])
 def test_of_many_places_no_way_is_given_up_that_is_dearer(monkeypatch, rng, most):
-    """Where none is known before: what later records may cost together counts, with those before and among them."""
+    """No way is known before: the joint cost of later records counts, with those before and among them."""
     monkeypatch.setattr(ways, "_climbed", lambda *_: 0)
     n, alone = 6, ~np.eye(6, dtype=bool)
     for sizes in [(), (2,)] * 25:
@@ -113,7 +113,7 @@ def test_of_three_records_in_two_regions_two_agree():
 
 
 def swinging(n):
-    """Neither alike nor apart is best throughout: many ways are near the dearest."""
+    """Return records with many ways near the costliest: neither equal nor different values are best throughout."""
     near = np.array([[((i * j) % 5) - 2 for j in range(n)] for i in range(n)], dtype=object)
     together = np.broadcast_to(~np.eye(n, dtype=bool), (2, n, n))
     return np.stack([near, -near]), together, [6] * n, range(n), (2,), n
