@@ -276,7 +276,7 @@ def test_an_order_costs_every_other_unit_what_its_integers_cost_there(drops):
 
 
 def test_a_release_that_hides_what_records_say_may_tell_how_many_there_are():
-    """A margin of 50 for replace-one leaves the total almost bare: a large, finite cost for units that can come or go."""
+    """A margin of 50 for replace-one leaves the total almost bare: a large, finite cost if a unit can come or go."""
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]), age=fn.Ordered(0, 9))
     swap = fn.PrivacyUnit("record", 1, fn.Neighbours.REPLACE_ONE)
     plan = fn.plan(fn.Workload(domain, [fn.table("sex", margin=50)]), unit=swap)
