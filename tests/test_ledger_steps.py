@@ -307,7 +307,7 @@ class Steps(RuleBasedStateMachine):
 @pytest.mark.slow
 def test_a_ledger_says_what_its_reference_says():
     Steps.seen.clear()
-    bounds = settings(phases=[Phase.generate], max_examples=120, stateful_step_count=12, derandomize=True)
+    bounds = settings(phases=[Phase.generate], max_examples=240, stateful_step_count=12, derandomize=True)
     run_state_machine_as_test(Steps, settings=bounds)
     # the steps do lead somewhere: always to the first, and to most of the others, which are seldom
     assert Steps.seen >= {
