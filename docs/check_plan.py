@@ -166,8 +166,8 @@ def check(text, named=None):
     digest, plan = hashlib.sha256(text).hexdigest(), json.loads(text)
     yield f"SHA-256 {digest}"
     need(named in (None, digest), "this is not the plan that was named")
-    need(plan["fitnoise_plan"] in (2, 3), "a plan of another format", Unknown)
-    spec, parts = plan["spec"], plan["tables"] if plan["fitnoise_plan"] == 3 else [plan]
+    need(plan["fitnoise_plan"] == 3, "a plan of another format", Unknown)
+    spec, parts = plan["spec"], plan["tables"]
     unit = Unit(spec, size := import_module("check_cells").cells_of(spec["domain"]))
     for part, asked in zip(parts, [*([spec] if spec.get("tables") else []), *spec.get("also", ())], strict=True):
         stated, pure = Q(part["cost"]["cost_squared"]), "margins" in part["strategy"]
@@ -176,7 +176,7 @@ def check(text, named=None):
         found = f"epsilon = {float(stated) ** 0.5:.9g}" if pure else f"rho = {float(stated) / 2:.9g}"
         yield f"tables by {part['mechanism']}: charge as stated{'' if cost == stated else ', or less'}, {found}"
         yield import_module("check_bound").check(part, asked, spec, size, unit)
-    for q, m in zip(spec.get("finite", ()), plan.get("finite", ()), strict=True):
+    for q, m in zip(spec.get("finite", ()), plan["finite"], strict=True):
         found = import_module("check_answers").check(q, m, spec, size, unit)
         yield f"question {q['name']!r}: {found}, epsilon = {q['epsilon']}"
 

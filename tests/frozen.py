@@ -4,11 +4,12 @@
 of both files belong to these files alone. They hold no key of a specification, a plan or a release, and no name of
 Python. This module translates between these files and the package: a rename changes this module and no number.
 
-    python tests/frozen.py --compare [NAME …]    # print every difference; exit status 1 if there is one
+    python tests/frozen.py --compare [NAME …]    # print every difference
     python tests/frozen.py --write               # replace all frozen numbers: a decision, which no test takes
 
-For each publication the file keeps the integers to be measured, noise scales, exact prices, certified bounds,
-variances and margins; and, for made-up records and replayed random words, the noisy answers and the tables.
+The exit status is 1 if there is a difference. For each publication the file keeps the integers to be measured, noise
+scales, exact prices, certified bounds, variances and margins. For made-up records and replayed random words it also
+keeps the noisy answers and the tables.
 
 **Exact numbers.** Integers, noise scales, prices and noisy answers must be equal. A search ends at one of many plans of
 nearly the same cost, and the last bit of a sum decides at which. So the numbers come from a process of their own, with

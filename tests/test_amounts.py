@@ -1182,7 +1182,7 @@ def test_kinds_of_noise_are_compared_for_amounts_as_for_counts():
 @pytest.mark.parametrize("row", [0, -1])
 def test_pure_plans_that_are_not_whole_between_the_ends_are_not_read(pure_plan, row):
     told = json.loads(pure_plan.to_json())
-    margin = told["strategy"]["margins"][0]
+    margin = told["tables"][0]["strategy"]["margins"][0]
     margin["rows"][row][1][0] += 1
     with pytest.raises(PlanError, match="no whole number between the ends"):
         fn.Plan.from_json(json.dumps(told))

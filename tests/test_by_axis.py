@@ -653,19 +653,22 @@ def test_the_zoo_s_own(plan):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d: d["strategy"]["factors"][0].update(rows=[[1, 0]]), "fit its domain|centres|cost"),
-        (lambda d: d["strategy"]["factors"][1]["rows"][0].__setitem__(0, 2**30), "do not cost"),
-        (lambda d: d["strategy"]["factors"][1]["rows"][0].__setitem__(0, 7.0), "whole numbers"),
-        (lambda d: d["strategy"]["factors"][1].update(rows=None), "centres|answers"),
-        (lambda d: d["strategy"]["factors"].pop(), "one factor for each"),
-        (lambda d: d["strategy"]["factors"].append(d["strategy"]["factors"][0]), "one factor for each"),
-        (lambda d: d["strategy"]["sets"].pop(), "sectors"),
-        (lambda d: d["strategy"]["sets"][0].update(multiples=[1]), "do not cost"),
-        (lambda d: d["strategy"]["sets"][0].update(multiples=[0]), "multiplied"),
-        (lambda d: d["strategy"]["sets"][0].update(scales=["1/3"]), "not a floating-point"),
-        (lambda d: d["strategy"]["sets"][1].update(attributes=[["nope"]]), "damaged"),
-        (lambda d: d.update(mechanism="fit-for-use"), "damaged"),
-        (lambda d: d.update(strategy=[]), "damaged"),
+        (lambda d: d["tables"][0]["strategy"]["factors"][0].update(rows=[[1, 0]]), "fit its domain|centres|cost"),
+        (lambda d: d["tables"][0]["strategy"]["factors"][1]["rows"][0].__setitem__(0, 2**30), "do not cost"),
+        (lambda d: d["tables"][0]["strategy"]["factors"][1]["rows"][0].__setitem__(0, 7.0), "whole numbers"),
+        (lambda d: d["tables"][0]["strategy"]["factors"][1].update(rows=None), "centres|answers"),
+        (lambda d: d["tables"][0]["strategy"]["factors"].pop(), "one factor for each"),
+        (
+            lambda d: d["tables"][0]["strategy"]["factors"].append(d["tables"][0]["strategy"]["factors"][0]),
+            "one factor for each",
+        ),
+        (lambda d: d["tables"][0]["strategy"]["sets"].pop(), "sectors"),
+        (lambda d: d["tables"][0]["strategy"]["sets"][0].update(multiples=[1]), "do not cost"),
+        (lambda d: d["tables"][0]["strategy"]["sets"][0].update(multiples=[0]), "multiplied"),
+        (lambda d: d["tables"][0]["strategy"]["sets"][0].update(scales=["1/3"]), "not a floating-point"),
+        (lambda d: d["tables"][0]["strategy"]["sets"][1].update(attributes=[["nope"]]), "damaged"),
+        (lambda d: d["tables"][0].update(mechanism="fit-for-use"), "damaged"),
+        (lambda d: d["tables"][0].update(strategy=[]), "damaged"),
     ],
 )
 def test_damaged_plans_are_refused(plan, change, message):
@@ -688,7 +691,8 @@ def test_damaged_plans_are_refused(plan, change, message):
 )
 def test_weights_that_prove_nothing_are_refused(plan, change):
     document = plan.document()
-    document["weights"].update(change(document["weights"]))
+    weights = document["tables"][0]["weights"]
+    weights.update(change(weights))
     with pytest.raises(PlanError, match="dual weights"):
         _ = Plan.from_json(json.dumps(document)).bound
 

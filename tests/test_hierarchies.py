@@ -1196,24 +1196,29 @@ def test_what_is_not_planned_by_level():
         fn.plan(fn.Workload(prefix, tables), unit=fn.PrivacyUnit("person", max_records=3, once_per=["age"]))
 
 
+def with_part(document, **keys):
+    """Return the document of a plan with other values for these keys of its only part."""
+    return document | {"tables": [document["tables"][0] | keys]}
+
+
 def test_plans_by_level_that_are_none(by_level):
     domain = fn.Domain(geo=uneven([[1, 3], [2]], LEVELS))
     plan = fn.plan(fn.Workload(domain, [fn.table("county", variance=3), fn.table("tract", variance=2)]))
     document = json.loads(plan.to_json())
     with pytest.raises(PlanError):
-        fn.Plan.from_json(json.dumps(document | {"mechanism": "fit-for-use"}))
+        fn.Plan.from_json(json.dumps(with_part(document, mechanism="fit-for-use")))
     regular = fn.Domain(geo=zoo.places(2, 3, levels=LEVELS[:2]))
     other = json.loads(fn.plan(fn.Workload(regular, [fn.table("county", variance=3)])).to_json())
     with pytest.raises(PlanError, match="a plan by levels is for targets of levels of one hierarchy"):
-        fn.Plan.from_json(json.dumps(other | {"mechanism": plan.mechanism}))
-    for name, weights in (("cells", [1.0]), ("numbers", [-1.0, *document["weights"]["numbers"][1:]])):
-        odd = document | {"weights": document["weights"] | {name: weights}}
+        fn.Plan.from_json(json.dumps(with_part(other, mechanism=plan.mechanism)))
+    for name, weights in (("cells", [1.0]), ("numbers", [-1.0, *document["tables"][0]["weights"]["numbers"][1:]])):
+        odd = with_part(document, weights=document["tables"][0]["weights"] | {name: weights})
         with pytest.raises(PlanError, match=r"must be \d numbers > 0; the plan proves nothing"):
             _ = fn.Plan.from_json(json.dumps(odd)).bound
     for name, size in (("cells", 1.7e308), ("numbers", 1e300)):
-        weights = [size, *[1e-300] * (len(document["weights"][name]) - 1)]
+        weights = [size, *[1e-300] * (len(document["tables"][0]["weights"][name]) - 1)]
         weights = [size] * len(weights) if name == "cells" else weights
-        odd = document | {"weights": document["weights"] | {name: weights}}
+        odd = with_part(document, weights=document["tables"][0]["weights"] | {name: weights})
         with pytest.raises(PlanError, match="the plan proves nothing"):
             _ = fn.Plan.from_json(json.dumps(odd)).bound
 
@@ -1254,8 +1259,8 @@ def test_kinds_of_replaced_records_that_prove_nothing(by_level):
     domain = fn.Domain(geo=uneven([[1, 3], [2]], LEVELS), b=fn.Ordered(0, 2))
     tables = [fn.table("county", "b", variance=3), fn.table("tract", variance=2)]
     swapped, added = (json.loads(fn.plan(fn.Workload(domain, tables), unit=u).to_json()) for u in (SWAP, None))
-    assert len(swapped["weights"]["kinds"]) == 2
-    assert "kinds" not in added["weights"]
+    assert len(swapped["tables"][0]["weights"]["kinds"]) == 2
+    assert "kinds" not in added["tables"][0]["weights"]
     for own, kinds in (
         (swapped, None),
         (swapped, [1.0]),
@@ -1263,8 +1268,8 @@ def test_kinds_of_replaced_records_that_prove_nothing(by_level):
         (swapped, [1.0, 0.0]),
         (added, [1.0]),
     ):
-        weights = {k: v for k, v in own["weights"].items() if k != "kinds"}
-        odd = own | {"weights": weights | ({} if kinds is None else {"kinds": kinds})}
+        weights = {k: v for k, v in own["tables"][0]["weights"].items() if k != "kinds"}
+        odd = with_part(own, weights=weights | ({} if kinds is None else {"kinds": kinds}))
         with pytest.raises(PlanError, match="of kinds of neighbours must be as many numbers > 0 as there are"):
             _ = fn.Plan.from_json(json.dumps(odd)).bound
 
@@ -1278,7 +1283,7 @@ def test_kinds_of_replaced_records_prove_no_more_where_they_are_the_smallest_dou
     plan = json.loads(fn.plan(fn.Workload(domain, tables), unit=SWAP).to_json())
     bounds = []
     for kinds in ([1.0] * 4, [5e-324] * 4):
-        odd = plan | {"weights": plan["weights"] | {"kinds": kinds}}
+        odd = with_part(plan, weights=plan["tables"][0]["weights"] | {"kinds": kinds})
         bounds.append(fn.Plan.from_json(json.dumps(odd)).bound)
     assert bounds[1] == pytest.approx(bounds[0], rel=1e-9)
 
@@ -1333,10 +1338,10 @@ def test_plans_by_level_that_count_something_else_are_refused(by_level, basis):
     """Their cost is the same, and what is stated of their errors; but tables rebuilt from them would be wrong."""
     domain = fn.Domain(geo=uneven([[1, 3], [2]], LEVELS))
     plan = fn.plan(fn.Workload(domain, [fn.table("county", variance=3), fn.table("tract", variance=2)]))
-    for i, group in enumerate(json.loads(plan.to_json())["strategy"]):
+    for i, group in enumerate(json.loads(plan.to_json())["tables"][0]["strategy"]):
         mixing = [[[m[0][0] // abs(basis)]] for m in group["mixing"]]
         document = json.loads(plan.to_json())
-        document["strategy"][i] |= {"basis": [[basis]], "mixing": mixing}
+        document["tables"][0]["strategy"][i] |= {"basis": [[basis]], "mixing": mixing}
         with pytest.raises(PlanError):
             fn.Plan.from_json(json.dumps(document))
 

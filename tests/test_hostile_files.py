@@ -442,8 +442,8 @@ def test_a_document_has_no_more_marks_and_digits_and_bytes_than_are_read(tmp_pat
 @pytest.mark.parametrize("inner", ["[" * 900 + "]" * 900, "7" * 1999, "[" + "0," * 10**5 + "0]"])
 def test_odd_values_in_a_plan_are_errors_of_ours(inner):
     document = json.loads(SAMPLE)
-    for key in ("cost", "strategy", "evidence", "status"):
-        altered = json.dumps({**document, key: "HERE"}).replace('"HERE"', inner)
+    for key in ("cost", "strategy", "weights", "status"):
+        altered = json.dumps({**document, "tables": [{**document["tables"][0], key: "HERE"}]}).replace('"HERE"', inner)
         with pytest.raises(PlanError):
             fn.Plan.from_json(altered)
 

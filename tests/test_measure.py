@@ -379,11 +379,11 @@ def test_a_tampered_strategy_is_charged_for_what_it_measures(change):
 def test_a_tampered_document_is_refused_or_pays():
     honest = zoo_plan("prefix")
     document = json.loads(honest.to_json())
-    (matrix,) = document["strategy"][0]["mixing"]
-    document["strategy"][0]["mixing"] = [[[2 * x for x in row] for row in matrix]]
+    (matrix,) = document["tables"][0]["strategy"][0]["mixing"]
+    document["tables"][0]["strategy"][0]["mixing"] = [[[2 * x for x in row] for row in matrix]]
     with pytest.raises(PlanError, match="do not cost what it says"):
         Plan.from_json(json.dumps(document))
-    document["cost"]["cost_squared"] = str(4 * honest.exact_cost)
+    document["tables"][0]["cost"]["cost_squared"] = str(4 * honest.exact_cost)
     plan = Plan.from_json(json.dumps(document))
     domain = plan.publication.workload.domain
     counts = HistogramCounter(np.zeros(domain.shape, dtype=int), domain)

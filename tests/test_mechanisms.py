@@ -114,17 +114,17 @@ def test_gaps_below_what_integers_and_floats_can_prove_are_refused():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d: d.pop("strategy"), "damaged"),
+        (lambda d: d["tables"][0].pop("strategy"), "damaged"),
         (lambda d: d.update(fitnoise_plan=99), "version 99"),
-        (lambda d: d.update(mechanism="magic"), "'magic'"),
-        (lambda d: d["strategy"][0]["mixing"][0][0].__setitem__(0, 7), "do not cost what it says"),
-        (lambda d: d["strategy"][0]["mixing"][0][0].__setitem__(0, 7.0), "whole numbers"),
-        (lambda d: d["strategy"][0].update(scales=["1/3"]), "not a floating-point number"),
-        (lambda d: d["strategy"][0].update(scales=["-4"]), "positive number"),
-        (lambda d: d["strategy"].pop(), "sectors"),
-        (lambda d: d["strategy"][0].update(attributes=[["nope"]]), "damaged"),
+        (lambda d: d["tables"][0].update(mechanism="magic"), "'magic'"),
+        (lambda d: d["tables"][0]["strategy"][0]["mixing"][0][0].__setitem__(0, 7), "do not cost what it says"),
+        (lambda d: d["tables"][0]["strategy"][0]["mixing"][0][0].__setitem__(0, 7.0), "whole numbers"),
+        (lambda d: d["tables"][0]["strategy"][0].update(scales=["1/3"]), "not a floating-point number"),
+        (lambda d: d["tables"][0]["strategy"][0].update(scales=["-4"]), "positive number"),
+        (lambda d: d["tables"][0]["strategy"].pop(), "sectors"),
+        (lambda d: d["tables"][0]["strategy"][0].update(attributes=[["nope"]]), "damaged"),
         (lambda d: d["spec"]["tables"][0].update(margin="x"), "cannot be used"),
-        (lambda d: d["cost"].update(cost_squared="1/2"), "do not cost what it says"),
+        (lambda d: d["tables"][0]["cost"].update(cost_squared="1/2"), "do not cost what it says"),
     ],
 )
 def test_damaged_plans_are_refused(change, message):
@@ -217,7 +217,8 @@ def test_a_plan_keeps_its_hash_where_the_bound_s_last_digit_differs(monkeypatch)
 
 @pytest.mark.parametrize("cost", [None, [1], {}, "1/2"])
 def test_a_plan_with_a_damaged_cost_is_refused(cost):
-    document = fn.plan(zoo.crossed()).document() | {"cost": cost}
+    document = fn.plan(zoo.crossed()).document()
+    document["tables"][0]["cost"] = cost
     with pytest.raises(PlanError, match="damaged"):
         Plan.from_json(json.dumps(document))
     with pytest.raises(PlanError, match="not a plan"):

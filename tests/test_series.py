@@ -313,10 +313,10 @@ def test_programs_without_fitnoise_compute_the_same_charge_and_bound(pattern, mo
     known = '"per_value": {"t"' not in pattern and '"per_value": {"a"' not in pattern
     assert ("bound as stated" in lines) == known
     if known:
-        sets = document["weights"]["sets"]
+        sets = document["tables"][0]["weights"]["sets"]
         for wrong in ([1, *sets[0][1:]], [True], [True, -1], [True, 0, 0], [True, 0, 1, 2, 3], [[[9, 9]], 0],
                       [[[0]] * 9, 0]):  # fmt: skip
-            document["weights"]["sets"] = [wrong, *sets[1:]]
+            document["tables"][0]["weights"]["sets"] = [wrong, *sets[1:]]
             with pytest.raises(checker.Wrong):
                 list(checker.check(json.dumps(document).encode()))
 
@@ -381,10 +381,10 @@ def test_evidence_about_records_that_nobody_has_proves_nothing():
     with pytest.raises(PlanError, match="dual weights p must be 2 numbers"):
         lower_bound(d, Evidence(one, own.numbers, sets=Sets(((0,), (1,)), (True, True))), plan.terms)
     document = json.loads(plan.to_json())
-    sets = document["weights"]["sets"]
+    sets = document["tables"][0]["weights"]["sets"]
     for wrong in ([*sets[1:], []], [*sets[1:], [1, 0]], [*sets[1:], [True, 0.0]], [*sets[1:], [True, True]], sets[1:],
                   [*sets[1:], [True, 0, 1]], [*sets[1:], [[[0.0]], 0]], [*sets[1:], [[0], 0]]):  # fmt: skip
-        document["weights"]["sets"] = wrong
+        document["tables"][0]["weights"]["sets"] = wrong
         with pytest.raises(PlanError, match=r"set of records of the plan's evidence|no unit can have|dual weights p"):
             Plan.from_json(json.dumps(document)).bound.hex()
 

@@ -265,7 +265,7 @@ def test_altered_plans_are_refused():
         {"mechanism": "fit-for-use"},
     ):
         with pytest.raises(PlanError):
-            Plan.from_json(json.dumps(document | change))
+            Plan.from_json(json.dumps(document | {"tables": [document["tables"][0] | change]}))
     with pytest.raises(PlanError, match="not those of its publication"):
         remade(planned("marginals", index=3, temperature=0.05), setting=Setting(4, 0.05))
     with pytest.raises(PlanError, match="no other does"):
@@ -278,7 +278,7 @@ def test_altered_plans_are_refused():
 def test_a_bound_that_weights_do_not_prove_is_found(tmp_path):
     """Worse weights prove a smaller bound, and the plan's document no longer says what its parts imply."""
     document = json.loads(planned("marginals").to_json())
-    document["weights"]["cells"][0] *= 9
+    document["tables"][0]["weights"]["cells"][0] *= 9
     path = tmp_path / "plan.json"
     path.write_text(json.dumps(document, separators=(",", ":")) + "\n", encoding="utf-8")
     assert not fn.verify(path).ok

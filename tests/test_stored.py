@@ -59,9 +59,13 @@ def test_the_samples_are_all_there():
     assert {p.stem for p in (STORED / "plans").iterdir()} == PLANS.keys()
     assert {p.name for p in (STORED / "releases").iterdir()} == RELEASES.keys() < PLANS.keys()
     made = [json.loads(written(name)) for name in PLANS]
-    assert {d["mechanism"] for d in made} == {"fit-for-use", "pure-fit-for-use", "projection"}
-    assert {d["fitnoise_plan"] for d in made} == {2}
-    forms = {m["form"] for d in made for m in d.get("finite", [])}
+    assert {part["mechanism"] for d in made for part in d["tables"]} == {
+        "fit-for-use",
+        "pure-fit-for-use",
+        "projection",
+    }
+    assert {d["fitnoise_plan"] for d in made} == {3}
+    forms = {m["form"] for d in made for m in d["finite"]}
     assert forms == {"distance", "formula", "rows", "box", "clamped"}
 
 
@@ -95,13 +99,13 @@ def doubled(numbers):
 
 
 ALTERED = {
-    "gaussian": lambda d: doubled(d["strategy"][0]["mixing"][0][0]),
-    "prefixes": lambda d: doubled(d["strategy"][0]["basis"][0]),
-    "wide_integers": lambda d: doubled(d["strategy"][0]["scales"]),
-    "many_scales": lambda d: doubled(d["strategy"][0]["mixing"][0][0]),
-    "replace_two": lambda d: doubled(d["strategy"][0]["mixing"][0][0]),
-    "projection": lambda d: doubled(d["strategy"][0]["scales"]),
-    "pure": lambda d: doubled(d["strategy"]["margins"][0]["rows"][0][1]),
+    "gaussian": lambda d: doubled(d["tables"][0]["strategy"][0]["mixing"][0][0]),
+    "prefixes": lambda d: doubled(d["tables"][0]["strategy"][0]["basis"][0]),
+    "wide_integers": lambda d: doubled(d["tables"][0]["strategy"][0]["scales"]),
+    "many_scales": lambda d: doubled(d["tables"][0]["strategy"][0]["mixing"][0][0]),
+    "replace_two": lambda d: doubled(d["tables"][0]["strategy"][0]["mixing"][0][0]),
+    "projection": lambda d: doubled(d["tables"][0]["strategy"][0]["scales"]),
+    "pure": lambda d: doubled(d["tables"][0]["strategy"]["margins"][0]["rows"][0][1]),
     "gaussian_finite": lambda d: doubled(d["finite"][0]["values"]),
     "large_finite": lambda d: doubled(d["finite"][0]["weights"][1]),
 }
@@ -133,7 +137,7 @@ def test_a_release_whose_plan_was_altered_is_refused(tmp_path):
     """One more in an entry that no dearest cell depends on costs the same, but it is another plan."""
     folder = Path(shutil.copytree(STORED / "releases" / "gaussian", tmp_path / "release"))
     document = json.loads(written("gaussian"))
-    document["strategy"][0]["mixing"][0][0][0] += 1
+    document["tables"][0]["strategy"][0]["mixing"][0][0][0] += 1
     (folder / "plan.json").write_text(json.dumps(document, separators=(",", ":")) + "\n", encoding="utf-8", newline="")
     assert told(fn.verify(folder))["release.json says what the plan implies"].endswith("disagree on plan")
 

@@ -761,14 +761,14 @@ def test_a_changed_plan_file_is_reported_or_is_another_plan_that_keeps_its_word(
                 check_plan(other, gap=other.publication.gap or 1e-5)
                 assert other.hash != PLAN.hash
                 accepted.add(".".join(map(str, place)))
-    assert {"status", "spec.title"} <= accepted
+    assert {"tables.0.status", "spec.title"} <= accepted
     for part in (
-        "cost",
-        "strategy.0.scale",
-        "strategy.0.basis",
-        "strategy.0.attributes",
+        "tables.0.cost",
+        "tables.0.strategy.0.scale",
+        "tables.0.strategy.0.basis",
+        "tables.0.strategy.0.attributes",
         "spec.tables.0.margin",
-        "mechanism",
+        "tables.0.mechanism",
     ):
         assert not any(place.startswith(part) for place in accepted), part
 
@@ -784,10 +784,30 @@ def test_a_changed_plan_file_is_reported_or_is_another_plan_that_keeps_its_word(
         ),
         (("spec", "accuracy", "gap"), 1e-10, "the dual weights prove the bound and the gap", "1.0e-10 was asked for"),
         (("spec", "tables", 0, "margin"), 3.9, "the targets are met", "times its target"),
-        (("status",), "fine\x1b[2J", "the plan is whole, and its integers cost what it says", "one line of text"),
-        (("cost", "bound"), 1e-3, "the document says what its parts imply", "otherwise on cost.bound"),
-        (("cost", "cost_squared"), "1/3", "the plan is whole, and its integers cost what it says", "do not cost what"),
-        (("weights", "cells"), [1.0, 0.0, 0.0, 0.0], "the document says what its parts imply", "cost.bound"),
+        (
+            ("tables", 0, "status"),
+            "fine\x1b[2J",
+            "the plan is whole, and its integers cost what it says",
+            "one line of text",
+        ),
+        (
+            ("tables", 0, "cost", "bound"),
+            1e-3,
+            "the document says what its parts imply",
+            "otherwise on tables[0].cost.bound",
+        ),
+        (
+            ("tables", 0, "cost", "cost_squared"),
+            "1/3",
+            "the plan is whole, and its integers cost what it says",
+            "do not cost what",
+        ),
+        (
+            ("tables", 0, "weights", "cells"),
+            [1.0, 0.0, 0.0, 0.0],
+            "the document says what its parts imply",
+            "tables[0].cost.bound",
+        ),
     ],
 )
 def test_each_claim_of_a_plan_is_checked(good, tmp_path, place, value, claim, found):

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any, Self, final
 
 from fitnoise.errors import FitnoiseError, PlanError, ReleaseError
-from fitnoise.kernel.arguments import checked
+from fitnoise.kernel.arguments import checked, shown
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs.questions import Mechanism
 from fitnoise.kernel.losses import Loss, rounded_up
@@ -36,9 +36,8 @@ from fitnoise.request.publication import Publication, Setting
 from fitnoise.solving.certificates import Certificate, Evidence, Terms
 from fitnoise.solving.sectors import Decomposition
 
-FORMAT, FORMAT_OF_PARTS = 2, 3
-"""Versions of the plan document: of a plan for tables of one mechanism, with questions beside it or without; and of any
-other, part by part. A reader refuses a version it does not know."""
+FORMAT = 3
+"""The version of the plan document. A reader refuses every other version."""
 
 
 @final
@@ -464,10 +463,7 @@ class Plan(Displayed):
         spec = Spec.of(self.publication).document()
         answers = [p.document() for p in self.questions]
         said = [{"mechanism": p.mechanism.name, **t} for p, t in zip(self.groups, tables, strict=True)]
-        if len(said) != 1:
-            return {"fitnoise_plan": FORMAT_OF_PARTS, "spec": spec, "tables": said, "finite": answers}
-        head = {"fitnoise_plan": FORMAT, "mechanism": self.mechanism, "spec": spec}
-        return {**head, **said[0], **({"finite": answers} if answers else {})}
+        return {"fitnoise_plan": FORMAT, "spec": spec, "tables": said, "finite": answers}
 
     def to_json(self) -> str:
         """Canonical JSON: the same plan gives the same text. Keys keep their order: the domain's has a meaning."""
@@ -501,13 +497,13 @@ class Plan(Displayed):
         if not isinstance(document, Mapping) or "fitnoise_plan" not in document:
             raise PlanError("this is not a plan: the key 'fitnoise_plan' is missing. Nothing was measured.")
         version = document["fitnoise_plan"]
-        if type(version) is not int or version not in (FORMAT, FORMAT_OF_PARTS):
+        if type(version) is not int or version != FORMAT:
             raise PlanError(
-                f"this plan is version {version!r}; this program reads versions {FORMAT} and {FORMAT_OF_PARTS}. "
-                "Nothing was measured."
+                f"this plan is of version {shown(version)}. This fitnoise reads version {FORMAT} alone. Plan again "
+                "from the specification. Nothing was measured."
             )
         try:
-            plan, bounds = cls._read(document, [document] if version == FORMAT else document["tables"])
+            plan, bounds = cls._read(document)
             implied = plan._document([p.document(b) for p, b in zip(plan.groups, bounds, strict=True)])
             odd = disagreements(document, implied)
         except FitnoiseError:
@@ -523,11 +519,11 @@ class Plan(Displayed):
         return plan
 
     @classmethod
-    def _read(cls, document: Mapping[str, Any], tables: Any) -> tuple[Self, list[float]]:
-        """The plan, and the bounds it states, part by part."""
+    def _read(cls, document: Mapping[str, Any]) -> tuple[Self, list[float]]:
+        """Return the plan, and the bounds it states, part by part."""
+        tables, finite = document["tables"], document["finite"]
         mechanisms = [named(t["mechanism"]) for t in tables]
         publication = Spec.parse(document["spec"]).publication()
-        finite = document.get("finite", [])
         if not isinstance(finite, list) or len(finite) != len(publication.finite):
             raise PlanError("a plan has one mechanism for each question with finitely many answers; this one has not.")
         if len(mechanisms) != len(publication.groups):
