@@ -339,11 +339,11 @@ def test_a_unit_says_that_its_records_are_shares():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"spec.wrong-type": "parts"}, "spec.count-invalid"),
-        ({"spec.wrong-type": "shares"}, "spec.shares-need-id"),
-        ({"spec.wrong-type": "shares", "id": "pid", "max_records": 2}, "spec.shares-count-all-records"),
-        ({"spec.wrong-type": "shares", "id": "pid", "once_per": ["o"]}, "spec.shares-count-all-records"),
-        ({"spec.wrong-type": "shares", "id": "pid", "fixed": ["o"]}, "spec.shares-count-all-records"),
+        ({"count": "parts"}, "spec.count-invalid"),
+        ({"count": "shares"}, "spec.shares-need-id"),
+        ({"count": "shares", "id": "pid", "max_records": 2}, "spec.shares-count-all-records"),
+        ({"count": "shares", "id": "pid", "once_per": ["o"]}, "spec.shares-count-all-records"),
+        ({"count": "shares", "id": "pid", "fixed": ["o"]}, "spec.shares-count-all-records"),
     ],
 )
 def test_shares_need_an_id_and_all_records(given, words):
@@ -426,7 +426,7 @@ def test_shares_go_from_a_specification_to_a_release_that_verifies(plan, sealed,
     assert fn.Release.read(tmp_path / "r") == release
     said = json.loads((tmp_path / "r" / "release.json").read_text())
     assert said["answers_per_record"] == PARTS
-    assert said["spec"]["privacy"]["spec.wrong-type"] == "shares"
+    assert said["spec"]["privacy"]["count"] == "shares"
     assert said["charge"]["records"] == publication.unit.kept
     assert said["shares"] == "each person counts one, by equal shares of all records of one"
     for report in (plan_report(plan), release_report(release)):

@@ -297,10 +297,10 @@ def test_from_an_optimum_of_the_soft_maxima_there_is_nowhere_to_go():
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"workload.basis-and-lifts-shapes": np.ones(3)}, "workload.basis-and-lifts-shapes"),
-        ({"workload.basis-and-lifts-shapes": np.eye(2)}, "workload.basis-and-lifts-shapes"),
-        ({"workload.basis-and-lifts-shapes": np.zeros((3, 3))}, "workload.soft-max-zero-basis"),
-        ({"workload.basis-and-lifts-shapes": np.full((3, 3), np.nan)}, "workload.soft-max-not-finite"),
+        ({"basis": np.ones(3)}, "workload.basis-and-lifts-shapes"),
+        ({"basis": np.eye(2)}, "workload.basis-and-lifts-shapes"),
+        ({"basis": np.zeros((3, 3))}, "workload.soft-max-zero-basis"),
+        ({"basis": np.full((3, 3), np.nan)}, "workload.soft-max-not-finite"),
         ({"lifts": np.eye(3) * [[1], [0], [1]]}, "workload.soft-max-zero-query"),
         ({"variances": [1, 2]}, "workload.soft-max-target-count"),
         ({"variances": [1, 2, 0]}, "workload.soft-max-not-finite"),
@@ -313,10 +313,10 @@ def test_from_an_optimum_of_the_soft_maxima_there_is_nowhere_to_go():
     ],
 )
 def test_refusals(change, says):
-    arguments = {"workload.basis-and-lifts-shapes": np.eye(3), "lifts": zoo.lower(3), "variances": 1} | change
+    arguments = {"basis": np.eye(3), "lifts": zoo.lower(3), "variances": 1} | change
     with refused(says):
         soft_max.solve(
-            arguments.pop("workload.basis-and-lifts-shapes"),
+            arguments.pop("basis"),
             arguments.pop("lifts"),
             arguments.pop("variances"),
             **arguments,
