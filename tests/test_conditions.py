@@ -330,9 +330,10 @@ def test_columns_that_are_not_there_there_twice_or_of_another_type(source, tmp_p
     asked = [("x", True, "true/false")]
     if source != "duckdb":  # whose texts are read as numbers, too
         asked += [(HOSTILE, 1, "numbers"), (HOSTILE, {"below": 2}, "numbers")]
-    for column, value, _words in asked:
+    for column, value, words in asked:
         with refused("data.condition-column-of-wrong-type") as caught:
             opened({column: value})
+        assert words in str(caught.value)
         leaks_nothing(caught.value)
 
 

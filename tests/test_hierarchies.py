@@ -265,9 +265,10 @@ def test_places_from_a_frame():
         fn.Hierarchy(levels, frame.assign(state=[7, None, 8]))  # floats, one of them NaN
     with refused("domain.codes-of-several-types"):
         fn.Hierarchy(levels, frame.assign(state=[7.0, 7.0, 8.0]))
-    for bad, _had in ((frame[["county"]], "none for 'state'"), (frame[["state", "county", "state"]], "2 for 'state'")):
-        with refused("domain.places-frame-columns"):
-            fn.Hierarchy(levels, bad)
+    for columns, number in ((["county"], 0), (["state", "county", "state"], 2)):
+        with refused("domain.places-frame-columns") as caught:
+            fn.Hierarchy(levels, frame[columns])
+        assert f"{number} of them are named 'state'" in str(caught.value)
 
 
 # --- trees by numbers -------------------------------------------------------------------------------------

@@ -965,11 +965,12 @@ def test_what_is_no_ledger_is_refused_and_left_alone(
 
 
 def test_an_error_says_which_ledger_it_is_of(path: Path) -> None:
-    for place, _words in ((path, str(path)), (":memory:", "in memory")):
+    for place, words in ((path, str(path)), (":memory:", "in memory")):
         ledger = Ledger(place)
         ledger.close()
-        with refused("ledger.ledger-unusable"):
+        with refused("ledger.ledger-unusable") as caught:
             ledger.head()
+        assert words in str(caught.value)
 
 
 def test_a_file_larger_than_any_ledger_is_not_read(tmp_path: Path) -> None:

@@ -173,9 +173,10 @@ READ_OTHERWISE = {
 
 @pytest.mark.parametrize("name", READ_OTHERWISE)
 def test_plans_that_would_be_read_as_another_are_refused(name):
-    make, _told = READ_OTHERWISE[name]
-    with refused("plan.plan-differs-from-document"):
+    make, where = READ_OTHERWISE[name]
+    with refused("plan.plan-differs-from-document") as caught:
         read_back(fn.plan(make()))
+    assert where in str(caught.value)
 
 
 def altered(plan, change):
