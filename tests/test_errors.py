@@ -113,6 +113,14 @@ def test_an_operation_replaces_the_outcome_and_the_place():
     assert (error.outcome, error.place) == ("Nothing was planned.", "privacy.left_out")
 
 
+def test_an_error_keeps_the_code_that_it_takes_from_another():
+    error = example()
+    error.area = "workload"
+    for twin in (copy.copy(error), pickle.loads(pickle.dumps(error)), error.with_outcome("Nothing was read.")):  # noqa: S301 - its own
+        assert (type(twin), twin.code) == (SpecError, "workload.left-out-needs-id")
+    assert example().code == "spec.left-out-needs-id"
+
+
 def test_an_error_needs_all_its_sentences():
     for missing in range(1, 5):
         with pytest.raises(TypeError):

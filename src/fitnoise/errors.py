@@ -69,7 +69,8 @@ class FitnoiseError(Exception):
     """
 
     exit_code: ClassVar[int] = 1
-    area: ClassVar[str] = "fitnoise"
+    area = "fitnoise"
+    """Area of the code: that of the class, or of the error whose code this one takes."""
 
     def __init__(
         self,
@@ -87,7 +88,7 @@ class FitnoiseError(Exception):
 
     @property
     def code(self) -> str:
-        """The stable code: the class's area and the slug, such as `spec.left-out-needs-id`."""
+        """The stable code: the area and the slug, such as `spec.left-out-needs-id`."""
         return f"{self.area}.{self.slug}"
 
     @property
@@ -120,10 +121,10 @@ class FitnoiseError(Exception):
         return self._with(place=place)
 
     def _with(self, **changes: str) -> Self:
-        made = type(self).__new__(type(self))  # a subclass may take other arguments
-        vars(made).update(vars(self) | changes)
-        made.args = (made.slug, made.given, made.needed, made.action, made.outcome)
-        return made
+        changed = type(self).__new__(type(self))  # a subclass may take other arguments
+        vars(changed).update(vars(self) | changes)
+        changed.args = (changed.slug, changed.given, changed.needed, changed.action, changed.outcome)
+        return changed
 
 
 class DomainError(FitnoiseError, ValueError):

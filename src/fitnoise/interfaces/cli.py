@@ -664,15 +664,15 @@ def schema_command(**asked: Any) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run a command. Write an error on stderr, as text or with --json as JSON, and exit with its code."""
     unsaid()  # of a command before, in the same process
-    given = sys.argv[1:] if arguments is None else arguments
+    command_line = sys.argv[1:] if arguments is None else arguments
     try:
         with _signals() as received:
-            code = _run(given, received)
+            code = _run(command_line, received)
         sys.stdout.flush()
     except OSError as error:
         if not isinstance(error, BrokenPipeError):  # a reader that closes the pipe, as `head` does, is no error
             message = f"The output cannot be written ({error.strerror})."
-            _report("output", None, message, 1, f"error: {message}", as_json="--json" in given)
+            _report("output", None, message, 1, f"error: {message}", as_json="--json" in command_line)
         give_up(sys.stdout)
         code = 1
     if code or unsaid():

@@ -19,7 +19,7 @@ from dataclasses import replace
 from datetime import date
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, final
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
@@ -1295,18 +1295,6 @@ def _place(where: str) -> Iterator[None]:
         raise located(error, where) from error
 
 
-@final
-class SpecProblem(SpecError):
-    """A problem of a specification that another part of fitnoise found. found: Its error, which has the code."""
-
-    found: FitnoiseError | None = None
-
-    @property
-    def code(self) -> str:
-        """The code of the error that was found."""
-        return super().code if self.found is None else self.found.code
-
-
 def located(error: FitnoiseError, where: str) -> SpecError:
     """Return an error as one of a specification, at a place of the document.
 
@@ -1321,8 +1309,8 @@ def located(error: FitnoiseError, where: str) -> SpecError:
     if isinstance(error, SpecError):
         problem = error
     else:
-        problem = SpecProblem(*error.args, place=error.place)
-        problem.found = error
+        problem = SpecError(*error.args, place=error.place)
+        problem.area = error.area
     path = _path_of(where, error.place)
     return (problem if path is None else problem.with_place(path)).with_outcome(OUTCOME)
 

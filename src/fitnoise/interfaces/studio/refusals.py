@@ -27,12 +27,7 @@ class Refused(SpecError):
         self.errors = dict(errors)
         first = next(iter(self.errors.values()))
         super().__init__(first.slug, first.given, first.needed, first.action, first.outcome, place=first.place)
-        self._code = first.code
-
-    @property
-    def code(self) -> str:
-        """The code of the first error."""
-        return self._code
+        self.area = first.area
 
     @property
     def fields(self) -> dict[str, str]:
