@@ -28,7 +28,7 @@ import numpy as np
 
 import fitnoise as fn
 from fitnoise.laboratory import gallery, soft_max
-from fitnoise.laboratory.soft_max import Ending, Hessian, Reading
+from fitnoise.laboratory.soft_max import AlgorithmVariant, Hessian, SoftMaxStatus
 
 BASES = ("identity", "upper")
 FINEST = 1e-6
@@ -70,7 +70,7 @@ def compare(name, w, c, tables, limit):
     for basis in BASES:
         b, lifts = getattr(soft_max.bases(w), basis)
         begun = time.perf_counter()
-        found = soft_max.solve(b, lifts, c, hessian=Hessian.PRINTED, reading=Reading.CODE, max_seconds=limit)
+        found = soft_max.solve(b, lifts, c, hessian=Hessian.PRINTED, reading=AlgorithmVariant.CODE, max_seconds=limit)
         theirs = time.perf_counter() - begun
         excess = found.cost_squared / fine.bound - 1
         same, seconds = ours(w, c, tables, min(max(excess, FINEST), 10.0))
@@ -78,7 +78,7 @@ def compare(name, w, c, tables, limit):
             raise RuntimeError("our plan is not as good as SM-II's: the comparison would be unfair")
         clock, costs = found.history.T
         then = np.minimum.accumulate(costs)[max(np.searchsorted(clock, seconds, side="right") - 1, 0)] / fine.bound - 1
-        over = "over " if found.ending is Ending.TIME else ""
+        over = "over " if found.ending is SoftMaxStatus.TIME else ""
         at_its_time = f"{fine.gap:.0e} in {fine_seconds:.3f} s" if fine_seconds <= theirs else "not ready"
         print(
             f"| {name} | {'I' if basis == 'identity' else 'U'} | {over}{theirs:.2f} | {excess:.2%} | {seconds:.3f} "

@@ -20,9 +20,9 @@ import fitnoise as fn
 from fitnoise.kernel import noise
 from fitnoise.kernel.counting import HistogramCounter, Tally, open_counter
 from fitnoise.kernel.measure import measure
-from fitnoise.reading.estimates import Estimates, Ratios, Rows
+from fitnoise.reading.estimates import Estimates, Ratios, RowLabels
 from fitnoise.reading.laws import level
-from fitnoise.reading.quantiles import Quantiles, kept
+from fitnoise.reading.quantiles import Quantiles, confidence_set
 from fitnoise.reading.release import Release
 from fitnoise.reading.whole import possible
 
@@ -186,10 +186,10 @@ def truths_of_amounts(people, later):
 
 def repeated(found, values, n, confidence=0.95):
     """Return a number of one release for n releases, whose forms have these values, and its interval."""
-    rows = Rows({"release": tuple(range(n))}, {"release": "release"})
+    rows = RowLabels({"release": tuple(range(n))}, {"release": "release"})
     if isinstance(found, Quantiles):
         widths = found._law.half_widths(np.ones((86, 1)), confidence)
-        return kept(values(found._tested), np.broadcast_to(widths, (n, 86)))
+        return confidence_set(values(found._tested), np.broadcast_to(widths, (n, 86)))
     if isinstance(found, Estimates):
         moe = found.moe(confidence)
         value = values(found._forms)[:, 0]

@@ -41,7 +41,7 @@ import sqlalchemy as sa
 import engines
 import fitnoise as fn
 from fitnoise.kernel.counting import open_counter, sql
-from fitnoise.kernel.units import Bound, DataSource
+from fitnoise.kernel.units import DataSource, RecordBound
 from peak import forget_peak, peak_memory
 
 DOMAIN = fn.Domain(
@@ -217,7 +217,7 @@ def spark(records, by_id, _):
 
 def ours(data, records, by_id, table="people"):
     """The statement of a release, without its trial, which is the same for all sizes."""
-    wanted, bound = (records - records // 10, Bound("person", MOST)) if by_id else (records, None)
+    wanted, bound = (records - records // 10, RecordBound("person", MOST)) if by_id else (records, None)
 
     def run():
         counts = open_counter(data, DOMAIN, DataSource(table=table, outside_domain="drop"), bound).count(TABLES)

@@ -19,7 +19,7 @@ import zoo
 from fitnoise.mechanisms.gaussian.formulation import Formulation
 from fitnoise.solving import combined, geometric_mean, interior_point
 from fitnoise.solving._base import Status
-from fitnoise.solving.certificates import Evidence, Terms, lower_bound
+from fitnoise.solving.certificates import Evidence, ObjectiveTerms, lower_bound
 from fitnoise.solving.sectors import decompose
 
 GAP = 1e-8
@@ -31,7 +31,7 @@ def problems():
         rng = np.random.default_rng(seed)
         for w in (zoo.lower(32), ref.ranges(32, seed), ref.signs(32, seed), ref.low_rank(32, seed), ref.marginals(3)):
             d = decompose(fn.matrix_workload(w, variances=rng.uniform(1, 1000, len(w))))
-            yield d, Formulation(d, Terms()).problem
+            yield d, Formulation(d, ObjectiveTerms()).problem
 
 
 def fixed_point(problem, allowed):
@@ -58,7 +58,7 @@ def main():
             admitted = wrong = 0.0
             for d, problem in problems():
                 found = solver(problem, allowed)
-                bound = lower_bound(d, Evidence(*found.dual), Terms())
+                bound = lower_bound(d, Evidence(*found.dual), ObjectiveTerms())
                 value = problem.evaluate(*found.primal).upper
                 gap = value / bound - 1
                 wrong = max(wrong, abs(gap - found.gap))

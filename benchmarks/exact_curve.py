@@ -18,7 +18,7 @@ from fitnoise import data
 from fitnoise.kernel import privacy
 from fitnoise.kernel.losses import Loss
 from fitnoise.laboratory import gallery
-from fitnoise.planning.accounting import Curve, Released
+from fitnoise.planning.accounting import Curve, ReleasedCharge
 from fitnoise.request.documents import load_spec
 
 DRAWS = 2**64
@@ -80,13 +80,13 @@ def gains() -> None:
 
 def accounts() -> None:
     """ε at 10⁻⁶ of several releases together: by the sum of ρ, of μ², and of privacy losses."""
-    demo, tenth = Loss.concentrated(Fraction(356209, 10**7), privacy.FINEST), Fraction(1, 10)
+    demo, tenth = Loss.concentrated(Fraction(356209, 10**7), privacy.MAX_PRECISION), Fraction(1, 10)
     numbers = Loss.of_epsilon(Fraction(1, 2), by_cell=True, implied=[10 * Fraction(1, 20) ** 2 / 2])
     answer = Loss.of_epsilon(tenth, by_cell=True)
     kept = {
-        "demo": (demo, Released(demo.gaussian_mu_squared)),
-        "numbers": (numbers, Released(tables=((((Fraction(1, 20), 10),),),))),
-        "answer": (answer, Released(answers=(tenth,))),
+        "demo": (demo, ReleasedCharge(demo.gaussian_mu_squared)),
+        "numbers": (numbers, ReleasedCharge(tables=((((Fraction(1, 20), 10),),),))),
+        "answer": (answer, ReleasedCharge(answers=(tenth,))),
     }
     mixes = {
         "demo, 4 times": {"demo": 4},

@@ -111,7 +111,7 @@ def places(size, _):
 def plan_places(size, folder):
     from fitnoise.mechanisms.gaussian import planning
 
-    planning.TOGETHER = planning.PATIENT = 0  # small trees, too, as large ones are
+    planning.MAX_DENSE_LEAVES = planning.MAX_DENSE_LEAVES_SLOW = 0  # small trees, too, as large ones are
     domain = fn.Domain(geo=places(size, folder)(), sex=fn.Ordered(0, 1), age=fn.Ordered(0, 9))
     tables = [fn.table("age", "sex", margin=100), fn.table("state", "age", "sex", margin=50)]
     tables += [fn.table("county", "age", margin=40), fn.table("tract", margin=30), fn.table("tract", "sex", margin=40)]

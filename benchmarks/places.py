@@ -84,7 +84,7 @@ def uneven(name, how):
     if how == BY_LEVEL:
         from fitnoise.mechanisms.gaussian import planning
 
-        planning.TOGETHER = 0
+        planning.MAX_DENSE_LEAVES = 0
     first, *also = (fn.Publication(fn.Workload(domain, group)) for group in groups)
     start = time.perf_counter()
     plan = fn.plan(fn.Publication(first.workload, also=tuple(also)))

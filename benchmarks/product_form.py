@@ -40,7 +40,7 @@ def planned(attributes, values, prefix, orders, neighbours="add-or-remove-one"):
     import fitnoise as fn
     from fitnoise.mechanisms.gaussian import planning
 
-    planning.DENSE = planning.MAX_STRUCTURED_CELLS = 0
+    planning.MAX_DENSE_CELLS = planning.MAX_STRUCTURED_CELLS = 0
     workload = tables(attributes, values, prefix, orders)
     start = time.perf_counter()
     plan = fn.plan(workload, unit=fn.PrivacyUnit(neighbours=fn.Neighbours(neighbours)))
@@ -62,14 +62,14 @@ def several(attributes, values):
     import fitnoise as fn
     from fitnoise.mechanisms.gaussian import planning
 
-    planning.DENSE = planning.MAX_STRUCTURED_CELLS = 0
+    planning.MAX_DENSE_CELLS = planning.MAX_STRUCTURED_CELLS = 0
     domain = fn.Domain({f"a{i:02}": fn.Ordered(0, values - 1) for i in range(attributes)})
     pairs = itertools.permutations(domain, 2)
     workload = fn.Workload(domain, [fn.table(a, prefix=b, variance=1, name=f"{a} by {b}") for a, b in pairs])
     start = time.perf_counter()
     plan = fn.plan(workload)
     seconds = time.perf_counter() - start
-    planning.joint_bases.suits = lambda x: False
+    planning.joint_bases.is_supported = lambda x: False
     alone = fn.plan(workload)
     return {
         "values by prefix": f"{attributes} of {values}",
@@ -88,7 +88,7 @@ def summed(attributes, values, orders):
     import fitnoise as fn
     from fitnoise.mechanisms.gaussian import planning
 
-    planning.DENSE = 0
+    planning.MAX_DENSE_CELLS = 0
     workload = tables(attributes, values, attributes, orders)
     start = time.perf_counter()
     plan = fn.plan(workload, objective=fn.Objective("total-error"))
@@ -109,14 +109,14 @@ def ranges(values):
     """All ranges of two attributes at once: the square of what one costs."""
     import fitnoise as fn
     from fitnoise.solving import cores
-    from fitnoise.solving.products import Products, solve
+    from fitnoise.solving.products import ProductProblem, solve
     from fitnoise.solving.sectors import decompose_by_axis
 
     domain = fn.Domain(a=fn.Ordered(1, values), b=fn.Ordered(1, values))
     every = [(i, j) for i in range(1, values + 1) for j in range(i, values + 1)]
     workload = fn.Workload(domain, [fn.table(ranges={"a": every, "b": every}, variance=1)])
     start = time.perf_counter()
-    asked = Products.of(decompose_by_axis(workload))
+    asked = ProductProblem.of(decompose_by_axis(workload))
     form, weights = solve(asked)
     return {
         "all ranges of": f"{values} × {values}",

@@ -40,7 +40,7 @@ def steps(folder, own, other):
     by = ["place", "group"]
 
     def whole(release):
-        fn.whole(release, simulations=0).write(folder / "whole")
+        fn.make_integer_tables(release, simulations=0).write(folder / "whole")
 
     def verified(**more):
         if not fn.verify(own, **more).ok:

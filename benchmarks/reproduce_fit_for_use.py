@@ -38,7 +38,7 @@ from fitnoise.errors import GapNotReached
 from fitnoise.interfaces import plots
 from fitnoise.kernel import privacy
 from fitnoise.laboratory import baselines, gallery, soft_max
-from fitnoise.laboratory.soft_max import Ending, Hessian, Reading
+from fitnoise.laboratory.soft_max import AlgorithmVariant, Hessian, SoftMaxStatus
 from fitnoise.laboratory.strategies import branching_factor
 from fitnoise.request.publication import Goal, Objective
 
@@ -245,9 +245,9 @@ def cost(name, case, w, c, seconds):
     """Δ² of one mechanism, and whether it hit the limit; None where it is not tried or has nothing to show."""
     if name in SOFT_MAX:
         found = soft_max.solve(
-            *factors(w, case.basis), c, hessian=SOFT_MAX[name], reading=Reading.CODE, max_seconds=seconds
+            *factors(w, case.basis), c, hessian=SOFT_MAX[name], reading=AlgorithmVariant.CODE, max_seconds=seconds
         )
-        return found.cost_squared, found.ending is Ending.TIME
+        return found.cost_squared, found.ending is SoftMaxStatus.TIME
     if name == "interior point" and (case.d > CONIC or not importlib.util.find_spec("cvxpy")):
         return None, False
     try:

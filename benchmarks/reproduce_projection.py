@@ -103,7 +103,7 @@ class Workload:
 
     def candidates(self, ks):
         """Return the designs of `small.candidate_designs`, from a cache."""
-        made = [self.design(k, small.COARSE) for k in ks]
+        made = [self.design(k, small.COMPARISON_GAP) for k in ks]
         return tuple(design for i, design in enumerate(made) if design.spikes or not i)
 
 
@@ -277,7 +277,7 @@ class Cell:
         """Squared error per query of the design of index k, all directions projected."""
         design, rows = self.workload.design(k), self.workload.rows
         noisy = truth + self.multiplier * shaped(design, z)
-        enough = small.ACCURACY * self.multiplier**2 * float(design.variances.sum())
+        enough = small.ESTIMATE_TOLERANCE * self.multiplier**2 * float(design.variances.sum())
         answers = project(rows, noisy, self.size, region, tolerance=enough).answers
         return self.error(answers, truth)
 
@@ -287,7 +287,7 @@ class Cell:
             return self.projected(setting.index, truth, z)
         design, rows = self.workload.design(setting.index), self.workload.rows
         noisy = truth + self.multiplier * shaped(design, z)
-        enough = small.ACCURACY * self.multiplier**2 * float(design.variances.sum()) / 2
+        enough = small.ESTIMATE_TOLERANCE * self.multiplier**2 * float(design.variances.sum()) / 2
         weight = small.penalty(rows, design, self.multiplier, setting.temperature)
         return self.error(entropic(rows, noisy, self.size, weight, tolerance=enough).answers, truth)
 
@@ -295,7 +295,7 @@ class Cell:
         """Squared error per query of Algorithm 1, with the design of Theorem 4.2."""
         design, rows = self.workload.design(self.paper), self.workload.rows
         noisy = truth + multiplier * shaped(design, z)
-        enough = small.ACCURACY * multiplier**2 * float(design.variances.sum())
+        enough = small.ESTIMATE_TOLERANCE * multiplier**2 * float(design.variances.sum())
         head = design.basis[:, : self.paper]
         return self.error(split_project(rows, noisy, self.size, head, tolerance=enough).answers, truth)
 

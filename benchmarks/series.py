@@ -29,7 +29,7 @@ import numpy as np
 
 import fitnoise as fn
 from fitnoise.kernel.designs.relaxations import at_most
-from fitnoise.kernel.designs.sets import dearest_set
+from fitnoise.kernel.designs.sets import max_cost_set
 
 DIGITS = 2.0**40
 
@@ -51,7 +51,7 @@ def charged(x, most):
     """Return the cost of the costliest set of periods, or an upper bound on it."""
     whole = np.array([[int(v) for v in row] for row in np.rint(x * DIGITS).astype(object)], dtype=object)
     every = np.ones(x.shape, dtype=bool)
-    found = dearest_set(whole, every, most)
+    found = max_cost_set(whole, every, most)
     return (at_most(whole, every, most) if found is None else found) / DIGITS
 
 

@@ -26,7 +26,7 @@ import fitnoise as fn
 from fitnoise import data
 from fitnoise.interfaces.studio import serve
 from fitnoise.interfaces.studio.folder import Folder, publication_of
-from fitnoise.interfaces.studio.planner import LIVE
+from fitnoise.interfaces.studio.planner import LIVE_PRICE_GAP
 
 ASKED = "#price tbody tr:nth-child(2) td:nth-child(3)"
 """The margin that the price on the page is for."""
@@ -78,7 +78,7 @@ def asked(name):
             used += processor() + processor(process) - before
             publication = publication_of(server.studio.folder.text(), folder)
             start = time.perf_counter()
-            fn.plan(replace(publication, gap=LIVE))
+            fn.plan(replace(publication, gap=LIVE_PRICE_GAP))
             alone.append(time.perf_counter() - start)
     return first, waited, used / TIMES, alone
 

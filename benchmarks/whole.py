@@ -86,7 +86,7 @@ def errors(plan, counts, releases):
     inside, stated, narrower = [], [], []
     for i in range(releases):
         release = real_release(plan, counts)
-        found = fn.whole(release, simulations=0 if i else None)
+        found = fn.make_integer_tables(release, simulations=0 if i else None)
         values = tables_of(release)
         rows["unbiased"].append(values - truth)
         rows["whole"].append(np.concatenate([found[n]["value"].to_numpy() for n in found]) - truth)

@@ -10,7 +10,7 @@ from check_plan import inverse_squares, need, whole
 MOST_CHOICES = 1024
 """Of what two records differ in, of which each is looked at."""
 
-CELLS, ROUNDS = 10**7, 40
+MAX_JOINT_CELLS, BALANCING_ROUNDS = 10**7, 40
 """Joint cells that are all looked at where rows have scales of their own, and how often costs are evened out beyond."""
 
 
@@ -55,7 +55,7 @@ def by_row(groups, squares, inverse):
             kept = tuple(a for a, n in zip(names, x.shape, strict=True) if n > 1)
             costs.append((kept, np.array(x, dtype=object).reshape([n for n in x.shape if n > 1])))
     size = dict(s for kept, x in costs for s in zip(kept, x.shape, strict=True))
-    if prod(size.values()) > CELLS:
+    if prod(size.values()) > MAX_JOINT_CELLS:
         return evened(costs, size)
     first, *rest = size or [None]
     most = 0
@@ -81,7 +81,7 @@ def evened(costs, size):
     part = 2 ** max(0, int(most * len(clusters)).bit_length() - 61) if len(clusters) > 1 else 1
     for home, (kept, x) in zip(homes, costs, strict=True):
         clusters[home] += np.reshape(-(-x // part), [size[a] if a in kept else 1 for a in home])
-    for a in [a for _ in range(ROUNDS) for a in size] if len(clusters) > 1 else []:
+    for a in [a for _ in range(BALANCING_ROUNDS) for a in size] if len(clusters) > 1 else []:
         here = [np.moveaxis(x, home.index(a), 0) for home, x in clusters.items() if a in home]
         tops = [x.reshape(len(x), -1).max(axis=1) for x in here]
         for j, (x, top) in enumerate(zip(here, tops, strict=True)):

@@ -24,7 +24,7 @@ CLASSES = {
 VARIABLES = {"error", "kind"}
 """Names of parameters that hold a class of errors: the caller chooses the area."""
 
-COPIES = {"Refused", "Unreadable"}
+COPIES = {"Refused", "UnreadableRecords"}
 """Classes that take the code and sentences of another error."""
 
 SENTENCES = ("given", "needed", "action", "outcome")

@@ -14,8 +14,8 @@ from fitnoise.kernel.designs.margins import NOISE_VARIANCE, PureStrategy
 from fitnoise.kernel.designs.products import ProductStrategy
 from fitnoise.kernel.designs.sectors import StrategyGroup
 from fitnoise.kernel.designs.trees import TreeStrategy
-from fitnoise.mechanisms.rebuilding import Rebuilt
-from fitnoise.solving.certificates import NOBODY
+from fitnoise.mechanisms.rebuilding import RebuiltTables
+from fitnoise.solving.certificates import NO_RECORD
 
 
 def kron(factors):
@@ -200,7 +200,7 @@ def sectors_of(d):
 def rebuilt_tables(plan, answers):
     """Every table of a plan by name, from noisy answers."""
     names = plan.publication.workload.tables.names
-    stacks = Rebuilt(plan, answers).stacks()
+    stacks = RebuiltTables(plan, answers).stacks()
     found = {int(t): x for which, stack in stacks for t, x in zip(which, stack, strict=True)}
     return {name: found[i] for i, name in enumerate(names)}
 
@@ -294,7 +294,7 @@ def moment(d, p, pairs=None):
     out = np.zeros((copies * d.cells, copies * d.cells))
     for weight, (agree, first, second) in zip(p, pairs.keys(), strict=True):
         e = np.eye(d.cells)
-        if second == NOBODY:
+        if second == NO_RECORD:
             out += weight * np.diag(np.tile(e[first], copies) / copies)
             continue
         factors = [np.eye(n) if agree >> a & 1 or n == 1 else 1 - np.eye(n) for a, n in enumerate(d.sizes)]

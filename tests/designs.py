@@ -7,10 +7,10 @@ from functools import cache
 import numpy as np
 
 import fitnoise as fn
-from fitnoise.kernel.designs._base import Cells
-from fitnoise.kernel.designs.answers import Answer
+from fitnoise.kernel.designs._base import CellStructure
+from fitnoise.kernel.designs.answers import AnswerDesign
 from fitnoise.kernel.designs.margins import MeasuredMargin, PureStrategy
-from fitnoise.kernel.designs.parts import SAFE, largest_entry
+from fitnoise.kernel.designs.parts import INT64_SAFE_LIMIT, largest_entry
 from fitnoise.kernel.designs.products import Factor, ProductGroup, ProductStrategy
 from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
 from fitnoise.kernel.designs.trees import MeasuredTree, TreeStrategy
@@ -23,7 +23,7 @@ from fitnoise.planning.plan import Plan
 def over(sizes, *cells):
     """Return cells of exchangeable attributes a0, a1, … and of structured ones, o or o0, o1, …, of given sizes."""
     names = ["o"] if len(cells) == 1 else [f"o{i}" for i in range(len(cells))]
-    return Cells(tuple((f"a{i}", n) for i, n in enumerate(sizes)), tuple(zip(names, cells, strict=True)))
+    return CellStructure(tuple((f"a{i}", n) for i, n in enumerate(sizes)), tuple(zip(names, cells, strict=True)))
 
 
 def between(cells, **steps):
@@ -36,7 +36,7 @@ def group(sizes, basis, sectors):
     width = len(next(iter(sectors)))
     attributes = np.array(list(sectors), dtype=np.intp).reshape(len(sectors), width)
     mixing = np.array([m for m, _ in sectors.values()], dtype=object)
-    mixing = mixing.astype(np.int64) if largest_entry(mixing) < SAFE else mixing
+    mixing = mixing.astype(np.int64) if largest_entry(mixing) < INT64_SAFE_LIMIT else mixing
     scales = np.array([float(s) for _, s in sectors.values()])
     return StrategyGroup(attributes, np.array(sizes, dtype=np.int64)[attributes], np.array(basis), mixing, scales)
 
@@ -87,7 +87,7 @@ def answer(domain, query, make):
     """A question by adjacency, answered by what is made for its graph and its ε."""
 
     def made(of):
-        return Answer(query, domain, make(query.graph(domain, of), query.record_epsilon(of)))
+        return AnswerDesign(query, domain, make(query.graph(domain, of), query.record_epsilon(of)))
 
     return made
 
@@ -96,7 +96,7 @@ def ranked(domain, query):
     """A median or a quantile by adjacency, answered by ranks."""
 
     def made(of):
-        return Answer(query, domain, by_ranks(query.graph(domain, of), query.record_epsilon(of), query.ranks(of)))
+        return AnswerDesign(query, domain, by_ranks(query.graph(domain, of), query.record_epsilon(of), query.ranks(of)))
 
     return made
 
@@ -106,7 +106,7 @@ def domain_of(design):
 
     An amount has a value for every step, and one for each cell without a knot.
     """
-    if isinstance(design, Answer):
+    if isinstance(design, AnswerDesign):
         return design.domain
     return _shown((*design.over.exchangeable, *design.over.structured), design.over.steps)
 
@@ -120,7 +120,7 @@ def _shown(attributes, steps):
 
 def steps_of(design):
     """K_s of the amounts of a design, by name."""
-    return {} if isinstance(design, Answer) else dict(design.over.steps)
+    return {} if isinstance(design, AnswerDesign) else dict(design.over.steps)
 
 
 def cells_beside(design, names, place):

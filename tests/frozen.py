@@ -51,16 +51,16 @@ import fitnoise as fn
 from fitnoise.kernel import noise
 from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.counting import duck, files, frames, sources
-from fitnoise.kernel.dates import Part as DatePart
-from fitnoise.kernel.dates import Read
+from fitnoise.kernel.dates import DateField
+from fitnoise.kernel.dates import DatePart as DatePart
 from fitnoise.kernel.designs._base import Design
-from fitnoise.kernel.designs.answers import Answer
+from fitnoise.kernel.designs.answers import AnswerDesign
 from fitnoise.kernel.designs.choices import FiniteMechanism
 from fitnoise.kernel.designs.clamped import ClampedMechanism
-from fitnoise.kernel.designs.lazy import LazyMechanism
+from fitnoise.kernel.designs.lazy import ImplicitMechanism
 from fitnoise.kernel.designs.margins import PureStrategy
 from fitnoise.kernel.designs.products import ProductStrategy
-from fitnoise.kernel.designs.questions import Aim, Question
+from fitnoise.kernel.designs.questions import Aim, QuestionKind
 from fitnoise.kernel.designs.ranks import RankMechanism
 from fitnoise.kernel.designs.sectors import Strategy
 from fitnoise.kernel.designs.trees import TreeStrategy
@@ -71,7 +71,7 @@ from fitnoise.kernel.units import Region
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.examples import examples
 from fitnoise.request.publication import Variant
-from fitnoise.request.targets import BySize
+from fitnoise.request.targets import ByTableSize
 
 FOLDER = Path(__file__).parent / "data" / "frozen"
 INPUTS, EXPECTED = FOLDER / "publications.json", FOLDER / "numbers.json"
@@ -129,12 +129,12 @@ WEIGHTS = {
     "inverse-std-error": fn.ErrorWeights.INVERSE_STD_ERROR,
 }
 QUESTIONS = {
-    "count": Question.COUNT,
-    "counts": Question.COUNTS,
-    "sum": Question.SUM,
-    "median": Question.MEDIAN,
-    "quantile": Question.QUANTILE,
-    "left_out": Question.LEFT_OUT,
+    "count": QuestionKind.COUNT,
+    "counts": QuestionKind.COUNTS,
+    "sum": QuestionKind.SUM,
+    "median": QuestionKind.MEDIAN,
+    "quantile": QuestionKind.QUANTILE,
+    "left_out": QuestionKind.LEFT_OUT,
 }
 AIMS = {
     "hit-rate": Aim.HIT_RATE,
@@ -144,7 +144,7 @@ AIMS = {
 REGIONS = {"at-most": Region.AT_MOST, "exactly": Region.EXACTLY}
 VARIANTS = {"full": Variant.FULL, "paper": Variant.PAPER}
 OUTSIDE = {"refuse": fn.OutsideDomain.REFUSE, "drop": fn.OutsideDomain.DROP}
-COUNTED = {"records": fn.Counted.RECORDS, "shares": fn.Counted.SHARES}
+COUNTED = {"records": fn.CountBasis.RECORDS, "shares": fn.CountBasis.SHARES}
 """Words of the file, and what they stand for."""
 
 
@@ -152,16 +152,16 @@ def rule(x: Any) -> Any:
     """Return a target or the end of a range: a number, or a rule for it."""
     if isinstance(x, dict):
         if "by" in x:
-            return fn.By(x["by"], x["values"], x.get("default"))
-        return BySize(x["coefficient"], x["power"], x.get("least"), x.get("most"))
+            return fn.ByAttribute(x["by"], x["values"], x.get("default"))
+        return ByTableSize(x["coefficient"], x["power"], x.get("least"), x.get("most"))
     return x
 
 
-def read(x: Any) -> Read | None:
+def read(x: Any) -> DateField | None:
     """Return the number to read off a date."""
     if isinstance(x, dict):
-        return Read(DatePart.AGE, date.fromisoformat(x["age_on"]))
-    return None if x is None else Read(DATES[x])
+        return DateField(DatePart.AGE, date.fromisoformat(x["age_on"]))
+    return None if x is None else DateField(DATES[x])
 
 
 def attribute(x: Document) -> Attribute:
@@ -449,7 +449,7 @@ def plan(name: str) -> fn.Plan:
     if x.get("free"):
         domain = fn.Domain({a: attribute(d) for a, d in x["domain"].items()})
         workload = fn.Workload(domain, [requested_table(t, domain) for t in x["tables"]])
-        return fn.free(workload, [plan(other) for other in x["free"]])
+        return fn.plan_free(workload, [plan(other) for other in x["free"]])
     return fn.plan(publication(x), refine=x.get("refine", False))
 
 
@@ -491,7 +491,7 @@ def of_weights(mechanism: FiniteMechanism) -> Measured:
     return "weights", [w.values, w.codes, w.columns, w.residual, w.at, mechanism.answers], []
 
 
-def of_kernel(mechanism: LazyMechanism) -> Measured:
+def of_kernel(mechanism: ImplicitMechanism) -> Measured:
     """Return the weights of a mechanism without a table."""
     return "kernel", [*mechanism.alpha.as_integer_ratio(), mechanism.weights], []
 
@@ -512,7 +512,7 @@ FORMS: dict[type, Any] = {
     TreeStrategy: of_trees,
     PureStrategy: of_margins,
     FiniteMechanism: of_weights,
-    LazyMechanism: of_kernel,
+    ImplicitMechanism: of_kernel,
     ClampedMechanism: of_staircase,
     RankMechanism: of_ranks,
 }
@@ -520,7 +520,7 @@ FORMS: dict[type, Any] = {
 
 def integers(design: Design) -> dict[str, Any]:
     """Return the form of a design, its integers and its noise scales."""
-    measured: Any = design.mechanism if isinstance(design, Answer) else design
+    measured: Any = design.mechanism if isinstance(design, AnswerDesign) else design
     form, arrays, scales = FORMS[type(measured)](measured)
     flat = [int(n) for x in arrays for n in np.asarray(x, dtype=object).ravel()]
     return {

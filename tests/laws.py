@@ -43,10 +43,10 @@ from fitnoise.interfaces.pages import fragments
 from fitnoise.interfaces.pages import words as languages
 from fitnoise.interfaces.render import document, lines, readable
 from fitnoise.kernel import measure as measuring
-from fitnoise.kernel.codings import DROPPED, OUTSIDE, place, without_cell
+from fitnoise.kernel.codings import DROPPED, OUTSIDE, cell_of, without_cell
 from fitnoise.kernel.counting import Counter, HistogramCounter, Tally, maximal, open_counter
 from fitnoise.kernel.designs import linear
-from fitnoise.kernel.designs.answers import Answer
+from fitnoise.kernel.designs.answers import AnswerDesign
 from fitnoise.kernel.designs.margins import NOISE_VARIANCE, PureStrategy
 from fitnoise.kernel.designs.products import ProductStrategy
 from fitnoise.kernel.designs.trees import TreeStrategy
@@ -54,11 +54,11 @@ from fitnoise.kernel.domain import attribute_document
 from fitnoise.kernel.exact import exp_below
 from fitnoise.kernel.units import DataSource, OutsideDomain
 from fitnoise.mechanisms import rebuilding as reconstruct
-from fitnoise.mechanisms._base import UNBIASED
+from fitnoise.mechanisms._base import UNBIASED_TEXT
 from fitnoise.mechanisms.laplace import planning as pure_planning
 from fitnoise.planning.plan import Plan
 from fitnoise.request.publication import Goal
-from fitnoise.request.targets import Kind
+from fitnoise.request.targets import TargetKind
 from fitnoise.solving import p_identity
 from fitnoise.solving.certificates import lower_bound
 from headed import html_tables
@@ -235,7 +235,7 @@ def check_accuracy(plan):
         assert omega @ stated == pytest.approx(omega @ c * plan.relaxation, rel=EXACT)
     else:
         assert (stated <= c * plan.relaxation * (1 + 1e-12)).all()
-        asked = [t.target.kind in (Kind.MARGIN, Kind.MAX_DEVIATION) for t in publication.workload.tables]
+        asked = [t.target.kind in (TargetKind.MARGIN, TargetKind.MAX_DEVIATION) for t in publication.workload.tables]
         if pure and any(asked):
             assert (stated / c).max() <= plan.relaxation * (1 + EXACT)
         else:
@@ -405,7 +405,7 @@ def check_mechanism(plan, rng):
     # biased numbers come in addition to the unbiased ones, and are declared as biased
     biased = plan.only.mechanism.biased(plan.only, noisy.answers[0])
     says = plan.only.mechanism.words(plan.only)
-    assert plan.only.mechanism.unbiased == (biased is None) == (says == UNBIASED) == ("biased" not in says.split())
+    assert plan.only.mechanism.unbiased == (biased is None) == (says == UNBIASED_TEXT) == ("biased" not in says.split())
 
 
 def check_part(part):
@@ -479,7 +479,7 @@ def check_report(report):
     check_headings(report)
 
 
-ENGLISH = languages.words("en")
+ENGLISH = languages.translator("en")
 
 
 def check_headings(report):
@@ -558,7 +558,7 @@ def check_design(design, adjacency, rng, *, exact=True):
     assert same(replayed(fresh, adjacency, table)[0], answers)
 
     # for no other domain, and serialised without floats
-    steps, more = steps_of(design), {} if isinstance(design, Answer) else dict(design.over.structured)
+    steps, more = steps_of(design), {} if isinstance(design, AnswerDesign) else dict(design.over.structured)
     sizes = {a: x.size for a, x in domain.items()} | more
     design.check(sizes, steps)
     for a in set(sizes) - {"unused"}:
@@ -682,7 +682,7 @@ def index_in(shape, place):
 def databases(design, adjacency, rng):
     """All tables of a few records, (count, cells), or some of them; of a question as many as it is for."""
     cells = domain_of(design).size
-    people = design.query.people if isinstance(design, Answer) else None
+    people = design.query.people if isinstance(design, AnswerDesign) else None
     most = people or adjacency.records
     numbers = [most] if adjacency.fixes_size else list(range(most + 1))
     if math.comb(cells + most, most) <= DATABASES:
@@ -784,7 +784,7 @@ def check_attribute(sample):
 def in_cells(records):
     """The cell of every record by attribute, below 0 where it has none, in plain Python."""
     codings = {a: records.domain[a].coding for a in records.values}
-    return {a: np.array([place(codings[a], v) for v in records.values[a]], dtype=int) for a in codings}
+    return {a: np.array([cell_of(codings[a], v) for v in records.values[a]], dtype=int) for a in codings}
 
 
 def counted(domain, cells, margins):

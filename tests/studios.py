@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from fitnoise.interfaces.studio import planner, state, workers
 from fitnoise.interfaces.studio.app import application
 from fitnoise.interfaces.studio.folder import Folder, digest
-from fitnoise.interfaces.studio.guard import Guard, Session
+from fitnoise.interfaces.studio.guard import Guard, StudioSession
 from people import AREAS, DATA
 
 SPEC = f"""title = "People"
@@ -123,7 +123,7 @@ def opened(folder, monkeypatch=None, clock=None, **given):
         monkeypatch.setattr(state, "Worker", Here)
         monkeypatch.setattr(workers, "Worker", Here)
     timed = {} if clock is None else {"clock": clock}
-    studio = state.Studio(Folder(folder, given.pop("others", ())), Session(1234, **timed), **timed, **given)
+    studio = state.Studio(Folder(folder, given.pop("others", ())), StudioSession(1234, **timed), **timed, **given)
     try:
         yield Client(studio)
     finally:

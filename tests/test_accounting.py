@@ -17,24 +17,24 @@ import fitnoise as fn
 from designs import of_margins, over
 from fitnoise.kernel import privacy
 from fitnoise.kernel.designs import margins
-from fitnoise.kernel.designs.questions import FiniteQuery, Question
-from fitnoise.kernel.ledger import Group, Ledger
+from fitnoise.kernel.designs.questions import FiniteQuery, QuestionKind
+from fitnoise.kernel.ledger import ChargeGroup, Ledger
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import Account, Adjacency
 from fitnoise.planning import accounting
-from fitnoise.planning.accounting import Curve, Released, curve
+from fitnoise.planning.accounting import Curve, ReleasedCharge, curve
 from laws import planned_quickly
 from refused import refused
 
 RECORD = Account("default", fn.PrivacyUnit())
 
-DEMO = Released(2 * Fraction(356209, 10**7) / (1 - 4 * privacy.FINEST))
-TEN = Released(tables=((((Fraction(1, 20), 10),),),))
-TENTH = Released(answers=(Fraction(1, 10),))
+DEMO = ReleasedCharge(2 * Fraction(356209, 10**7) / (1 - 4 * privacy.MAX_PRECISION))
+TEN = ReleasedCharge(tables=((((Fraction(1, 20), 10),),),))
+TENTH = ReleasedCharge(answers=(Fraction(1, 10),))
 
 
 def table(*laws):
-    return Released(tables=(tuple(tuple((Fraction(e), n) for e, n in law) for law in laws),))
+    return ReleasedCharge(tables=(tuple(tuple((Fraction(e), n) for e, n in law) for law in laws),))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_it_is_near_what_another_accountant_says(seed):
 
     above, below = other(pessimistic=True), other(pessimistic=False)
     law = tuple((Fraction(e), n) for e, n in zip(each, counts, strict=True))
-    ours = Curve((Released(Fraction(mu) ** 2, ((law,),), tuple(map(Fraction, answers))),))
+    ours = Curve((ReleasedCharge(Fraction(mu) ** 2, ((law,),), tuple(map(Fraction, answers))),))
     for epsilon in (0.0, 0.3, 1.0, 2.0, 4.0):
         most, least = (x.get_delta_for_epsilon(epsilon) for x in (above, below))
         assert least * (1 - 1e-6) - 1e-14 <= ours.delta(epsilon) <= most * 1.001 + 1e-14
@@ -101,7 +101,7 @@ def test_of_answers_it_is_above_every_outcome_added_up(epsilons, at):
             p = mpmath.fprod(t if x else 1 - t for t, x in zip(truths, outcome, strict=True))
             q = mpmath.fprod(1 - t if x else t for t, x in zip(truths, outcome, strict=True))
             delta += max(p - mpmath.exp(at) * q, 0)
-        found = Curve((Released(answers=tuple(epsilons)),)).delta(at)
+        found = Curve((ReleasedCharge(answers=tuple(epsilons)),)).delta(at)
         assert delta <= found <= delta + mpmath.mpf("5e-4")  # of a grid of 2⁻¹⁰
 
 
@@ -110,7 +110,7 @@ def test_of_numbers_on_integers_it_is_above_their_exact_law(scale, moves):
     """Discrete Laplace noise, all outcomes that matter: the stored law is of continuous noise that costs no less."""
     rate = Fraction(1) / Fraction(scale)
     law = tuple((s * rate + rate**2 / 4, 1) for s in moves)
-    whole = Curve((Released(tables=((law,),)),))
+    whole = Curve((ReleasedCharge(tables=((law,),)),))
     k = np.arange(-int(40 * scale), int(40 * scale) + 1)
     exact = [math.tanh(0.5 / scale) * np.exp(-np.abs(k - s) / scale) for s in (0, *moves)]
     losses, chances = np.zeros(1), np.ones(1)
@@ -203,7 +203,7 @@ def test_every_cell_is_below_one_of_the_laws(rows):
 def test_many_laws_become_one_that_is_above_all(monkeypatch):
     design = of_margins(over((), 3), 8.0, ((), [[3, 1, 2], [0, 2, 2]]))
     assert len(design.laws(ADD)) == 2
-    monkeypatch.setattr(margins, "MOST_LAWS", 3)
+    monkeypatch.setattr(margins, "MAX_LEDGER_LAWS", 3)
     more = Fraction(1, 256)
     assert design.laws(ADD) == [[(2 * Fraction(1, 8) + more, 1), (3 * Fraction(1, 8) + more, 1)]]
     monkeypatch.setattr(margins, "MOST_ENTRIES", 6)
@@ -218,13 +218,13 @@ def test_as_many_laws_are_told_as_may_be(monkeypatch):
     rows = np.array([[*range(1, 17)], [0, *range(1, 15), 17]]).T
     design = of_margins(over((), 2), 8.0, ((), rows))
     for most, told in ((32, 2), (31, 1)):
-        monkeypatch.setattr(margins, "MOST_LAWS", most)
+        monkeypatch.setattr(margins, "MAX_LEDGER_LAWS", most)
         assert len(design.laws(ADD)) == told
 
 
 def test_where_there_are_more_laws_than_may_be_no_cell_is_left_out(monkeypatch):
     """No cell is below another. Of 17 cells, 17 laws are kept; of 18, one law above all, and not 17."""
-    monkeypatch.setattr(margins, "MOST_LAWS", 16 * 17)
+    monkeypatch.setattr(margins, "MAX_LEDGER_LAWS", 16 * 17)
     for cells, told in ((17, 17), (18, 1)):
         rows = np.array([[40 - k, k] for k in range(1, cells + 1)]).T
         assert len(check_laws(of_margins(over((), cells), 8.0, ((), rows)))) == told
@@ -240,7 +240,7 @@ def test_of_several_records_no_law_is_told(unit):
 DOMAIN = fn.Domain(sex=fn.Categorical(["f", "m"]), age=fn.Ordered(0, 7))
 COUNTS = np.arange(16).reshape(2, 8)
 TABLES = fn.Workload(DOMAIN, [fn.table("sex", margin=9), fn.table(prefix="age", margin=12)])
-ASKED = FiniteQuery("women", Question.COUNT, people=200, epsilon=Fraction(1, 2), where=((("sex", ("f",)),),))
+ASKED = FiniteQuery("women", QuestionKind.COUNT, people=200, epsilon=Fraction(1, 2), where=((("sex", ("f",)),),))
 
 
 @pytest.fixture(scope="module")
@@ -262,14 +262,14 @@ def charged(tmp_path, *plans):
 
 
 def apart(entries):
-    return [Group((entry,)) for entry in entries]
+    return [ChargeGroup((entry,)) for entry in entries]
 
 
 @pytest.mark.no_cover
 def test_what_the_ledger_keeps_is_what_was_released(plans, tmp_path):
     made = [plans[name] for name in ("gaussian", "pure", "both", "question")]
     entries = charged(tmp_path, *made)
-    gaussian, pure, both, question = (Released.of(e, RECORD) for e in entries)
+    gaussian, pure, both, question = (ReleasedCharge.of(e, RECORD) for e in entries)
     assert [x.whole for x in (gaussian, pure)] == [(e.mu_squared, e.rho) for e in entries[:2]]
     gaussian, pure, both, question = (replace(x, whole=None) for x in (gaussian, pure, both, question))
     own = plans["gaussian"].loss.gaussian_mu_squared
@@ -293,19 +293,23 @@ def test_other_units_pay_what_is_known_of_them(plans, tmp_path):
     """The bound uses μ², or ε if that is lower; for persons nothing is known number by number."""
     entries = charged(tmp_path, plans["pure"], plans["gaussian"])
     household = Account("default", fn.PrivacyUnit("household", 3))
-    pure, gaussian = (Released.of(e, household) for e in entries)
+    pure, gaussian = (ReleasedCharge.of(e, household) for e in entries)
     assert gaussian.mu_squared == entries[1].price(household).mu_squared == 9 * entries[1].mu_squared
     price = entries[0].price(household)
-    assert pure == Released(price.mu_squared, whole=(price.mu_squared, price.rho))
+    assert pure == ReleasedCharge(price.mu_squared, whole=(price.mu_squared, price.rho))
     (entry,) = charged(tmp_path / "..", plans["persons"])
     assert entry.detail["numbers"] == [None]
-    assert Released.of(entry, entry.account) == Released(entry.mu_squared, whole=(entry.mu_squared, entry.rho))
+    assert ReleasedCharge.of(entry, entry.account) == ReleasedCharge(
+        entry.mu_squared, whole=(entry.mu_squared, entry.rho)
+    )
 
 
 def test_one_number_that_is_pure_is_known_by_its_epsilon(tmp_path):
     with Ledger(tmp_path / "ledger.db") as ledger:
         entry = ledger.charge(RECORD, Loss.of_epsilon(Fraction(2), by_cell=True), {})
-    assert Released.of(entry, RECORD) == Released(answers=(Fraction(2),), whole=(entry.mu_squared, entry.rho))
+    assert ReleasedCharge.of(entry, RECORD) == ReleasedCharge(
+        answers=(Fraction(2),), whole=(entry.mu_squared, entry.rho)
+    )
     assert curve(apart([entry]), RECORD).delta(0.0) == pytest.approx(math.tanh(1), rel=1e-6)
     assert curve(apart([entry]), RECORD).epsilon(1e-12) <= 2 + 1e-3
 
@@ -324,7 +328,7 @@ def test_what_says_only_rho_has_no_curve(plans, tmp_path):
 def test_what_is_on_the_same_records_is_added_up_by_cell(plans, tmp_path):
     """A free plan adds no cost to the curve and to ρ, also with a pure plan; on other records it does."""
     dear = fn.plan(fn.Workload(DOMAIN, [fn.table(recode={"sex": {"f": ["f"]}}, margin=4)]))
-    free = fn.free(fn.Workload(DOMAIN, [fn.table(recode={"sex": {"m": ["m"]}}, margin=9)]), dear)
+    free = fn.plan_free(fn.Workload(DOMAIN, [fn.table(recode={"sex": {"m": ["m"]}}, margin=9)]), dear)
     with Ledger(tmp_path / "ledger.db") as ledger:
         fn.release(plans["gaussian"], COUNTS, ledger=ledger)
         fn.release(dear, COUNTS, ledger=ledger)

@@ -23,23 +23,23 @@ from designs import of_sectors
 from door import Replay
 from fitnoise import data
 from fitnoise.interfaces.pages import fragments, notebook
-from fitnoise.interfaces.pages.words import words
+from fitnoise.interfaces.pages.words import translator
 from fitnoise.interfaces.render import document
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel import noise
-from fitnoise.kernel.codings import DROPPED, OUTSIDE, REFUSED, Steps, place
+from fitnoise.kernel.codings import DROPPED, OUTSIDE, REFUSED, Steps, cell_of
 from fitnoise.kernel.counting import Counter, Tally, open_counter, statements, trial
-from fitnoise.kernel.counting._base import Gauge
-from fitnoise.kernel.counting.dialects import Dialect, Kind
-from fitnoise.kernel.designs._base import Cells
-from fitnoise.kernel.designs.answers import Answer
-from fitnoise.kernel.designs.margins import LARGEST_SCALE, MeasuredMargin, PureStrategy
+from fitnoise.kernel.counting._base import ProgressFilter
+from fitnoise.kernel.counting.dialects import ColumnKind, Dialect
+from fitnoise.kernel.designs._base import CellStructure
+from fitnoise.kernel.designs.answers import AnswerDesign
+from fitnoise.kernel.designs.margins import MAX_NOISE_SCALE, MeasuredMargin, PureStrategy
 from fitnoise.kernel.designs.products import Factor, ProductStrategy
 from fitnoise.kernel.domain import attribute_document
 from fitnoise.kernel.order import ENOUGH, Order
 from fitnoise.kernel.units import Adjacency, DataSource, Neighbours, OutsideDomain, Pattern, PrivacyUnit
-from fitnoise.planning.accounting import Curve, Released
+from fitnoise.planning.accounting import Curve, ReleasedCharge
 from fitnoise.reading import expressions
 from fitnoise.reading.combining import check_tables
 from fitnoise.reading.layouts import layout
@@ -205,7 +205,7 @@ def test_every_source_sums_up_amounts_as_declared(source, amount, tmp_path, one_
 
 
 def check_moments(counter, domain, values):
-    cells = {a: np.array([place(domain[a].coding, v) for v in values[a]]) for a in values}
+    cells = {a: np.array([cell_of(domain[a].coding, v) for v in values[a]]) for a in values}
     kept = np.all([~np.isin(c, [DROPPED, OUTSIDE, REFUSED]) for c in cells.values()], axis=0)
     inside = {a: c[kept] for a, c in cells.items()}
     names = list(domain)
@@ -262,11 +262,11 @@ def test_statements_of_databases_sum_amounts_as_declared(sets, persons, monkeypa
     rows = enumerate(FRAME.itertuples(index=False))
     told = ", ".join(f"({'NULL' if x != x else x}, {y}, '{sex}', 'p{i}')" for i, (x, y, sex) in rows)  # noqa: PLR0124
     relation = f"(SELECT * FROM (VALUES {told}) AS t(x, y, sex, who))"
-    kinds = {"sex": Kind.TEXT, "x": Kind.DECIMAL, "y": Kind.DOUBLE}
+    kinds = {"sex": ColumnKind.TEXT, "x": ColumnKind.DECIMAL, "y": ColumnKind.DOUBLE}
     fields = {a: statements.Field(TWO[a].coding, k, f"source.{a}") for a, k in kinds.items()}
-    person = statements.Person(Kind.TEXT, "source.who", list(TWO), 1) if persons else None
+    person = statements.PersonColumn(ColumnKind.TEXT, "source.who", list(TWO), 1) if persons else None
     if persons:
-        monkeypatch.setattr(statements, "MOST_CELLS", 5)
+        monkeypatch.setattr(statements, "MAX_RANGE_CELLS", 5)
 
     class Asked(Counter):
         drops = False
@@ -275,7 +275,9 @@ def test_statements_of_databases_sum_amounts_as_declared(sets, persons, monkeypa
             pass
 
         def count(self, margins, progress=None):
-            found = statements.count(in_duckdb(), d, relation, fields, margins, Gauge(None), drop=True, person=person)
+            found = statements.count(
+                in_duckdb(), d, relation, fields, margins, ProgressFilter(None), drop=True, person=person
+            )
             return found[0]
 
     check_moments(Asked(), TWO, {a: FRAME[a].where(FRAME[a].notna(), None).tolist() for a in TWO})
@@ -285,9 +287,9 @@ def test_amounts_of_whole_numbers_are_read_in_statements():
     domain = fn.Domain(n=fn.Amount(-3, 7, step=2.5, valid=(-4, 100), missing={"none": [-9]}, outside="none"))
     values = [-9, -4, -3, -2, -1, 0, 1, 2, 3, 6, 7, 99, 101]
     relation = f"(SELECT * FROM (VALUES {', '.join(f'({n})' for n in values)}) AS t(n))"
-    fields = {"n": statements.Field(domain["n"].coding, Kind.WHOLE, "source.n")}
-    counts, _ = statements.count(in_duckdb(), DUCKDB, relation, fields, [("n",)], Gauge(None), drop=True)
-    cells = {"n": np.array([place(domain["n"].coding, v) for v in values])}
+    fields = {"n": statements.Field(domain["n"].coding, ColumnKind.WHOLE, "source.n")}
+    counts, _ = statements.count(in_duckdb(), DUCKDB, relation, fields, [("n",)], ProgressFilter(None), drop=True)
+    cells = {"n": np.array([cell_of(domain["n"].coding, v) for v in values])}
     assert np.array_equal(counts["n",], moments(domain, cells, ("n",)))
 
 
@@ -348,7 +350,7 @@ def made(rng, steps, extra=0, sizes=(2, 3)):
             row = row + along.reshape([-1 if i == axis else 1 for i in range(len(steps))])
         basis.append(row.ravel())
     k = len(basis)
-    cells = Cells(
+    cells = CellStructure(
         tuple((f"a{i}", n) for i, n in enumerate(sizes)),
         tuple(zip(names, width, strict=True)),
         tuple(zip(names, steps, strict=True)),
@@ -446,23 +448,23 @@ def test_several_releases_cost_together_no_more_than_their_knots(steps, rng):
 
 
 def test_designs_that_are_not_whole_between_the_ends_are_refused(rng):
-    cells = Cells((), (("p", 2),), (("p", (3,)),))
+    cells = CellStructure((), (("p", 2),), (("p", (3,)),))
     of_sectors(cells, ([[1, 4]], {(): ([[1]], 1.0)}))
     with refused("plan.sector-misfits-domain"):
         of_sectors(cells, ([[1, 4, 7]], {(): ([[1]], 1.0)}))
     for row in ([0, 1], [1, 3], [0, 2]):
         with refused("plan.amount-rows-not-whole"):
             of_sectors(cells, ([row], {(): ([[1]], 1.0)}))
-    knots = Cells((), (("p", 4),), (("p", (3, 2)),))  # and a cell without a knot
+    knots = CellStructure((), (("p", 4),), (("p", (3, 2)),))  # and a cell without a knot
     of_sectors(knots, ([[1, 4, 2, 5]], {(): ([[1]], 1.0)}))
     for row in ([1, 3, 5, 0], [1, 4, 5, 0], [1, 5, 6, 0]):
         with refused("plan.amount-rows-not-whole"):
             of_sectors(knots, ([row], {(): ([[1]], 1.0)}))
-    halves = Cells((), (("p", 2), ("q", 2)), (("p", (2,)), ("q", (2,))))
+    halves = CellStructure((), (("p", 2), ("q", 2)), (("p", (2,)), ("q", (2,))))
     with refused("plan.amount-rows-not-whole"):
         of_sectors(halves, ([[0, 0, 0, 2]], {(): ([[1]], 1.0)}))  # ½ where both are half-way
     of_sectors(halves, ([[0, 0, 0, 4]], {(): ([[1]], 1.0)}))
-    single = Cells((), (("p", 3),), (("p", (1, 1)),))
+    single = CellStructure((), (("p", 3),), (("p", (1, 1)),))
     with refused("plan.amount-rows-too-large"):
         of_sectors(single, ([[-(2**61), 2**61, -(2**61)]], {(): ([[1]], 1.0)}))  # J_2 times −3 · 2⁶¹
 
@@ -473,13 +475,13 @@ def test_designs_are_for_the_steps_of_the_domain_and_no_others(rng):
     for steps in ({}, {"p0": (2,)}, {"p0": (2, 2)}, {"p0": (4,), "a0": (1,)}):
         with refused("plan.made-for-another-domain"):
             design.check(sizes, steps)
-    plain = of_sectors(Cells((), (("p0", 2),)), ([[1, 5]], {(): ([[1]], 1.0)}))
+    plain = of_sectors(CellStructure((), (("p0", 2),)), ([[1, 5]], {(): ([[1]], 1.0)}))
     with refused("plan.made-for-another-domain"):
         plain.check(sizes, domain.steps)
     wrong = ((("p0", (0,)),), (("p0", ()),), (("p0", (1, 2)),), (("a", (3,)),), (("p0", (3,)),) * 2, (("z", (3,)),))
     for steps in wrong:
         with refused("plan.design-amounts-misfit"):
-            Cells((("a", 2),), (("p0", 2),), steps)
+            CellStructure((("a", 2),), (("p0", 2),), steps)
     with refused("plan.amounts-not-supported"):
         ProductStrategy(design.over, (Factor(None),) * 3, ())
     pure = PureStrategy(design.over, (MeasuredMargin((), np.ones((1, 2), dtype=np.int64)),), 1.0)
@@ -569,12 +571,12 @@ def test_several_pure_releases_cost_together_no_more_than_their_knots(rng):
 
 @pytest.mark.parametrize("row", [[0, 1, 0], [1, 3, 7], [2, 0, 0]])
 def test_margins_that_are_not_whole_between_the_ends_are_refused_when_they_are_made(row):
-    cells = Cells((("a", 2),), (("p", 3),), (("p", (3,)),))
+    cells = CellStructure((("a", 2),), (("p", 3),), (("p", (3,)),))
     for rows in ([[1, 4, 2]], [[1, 4, 2], [5, 5, 1], [3, 0, 0]]):
         PureStrategy(cells, (MeasuredMargin((), np.array(rows)),), 1.0)
         with refused("plan.amount-rows-not-whole"):
             PureStrategy(cells, (MeasuredMargin((), np.array(rows)), MeasuredMargin((0,), np.array([row]))), 1.0)
-    halves = Cells((), (("p", 2), ("q", 2)), (("p", (2,)), ("q", (2,))))
+    halves = CellStructure((), (("p", 2), ("q", 2)), (("p", (2,)), ("q", (2,))))
     with refused("plan.amount-rows-not-whole"):
         PureStrategy(halves, (MeasuredMargin((), np.array([[0, 0, 0, 2]])),), 1.0)
     PureStrategy(halves, (MeasuredMargin((), np.array([[0, 0, 0, 4]])),), 1.0)
@@ -587,7 +589,7 @@ def test_pure_answers_are_the_same_in_wide_and_in_narrow_integers(rng):
     records = [(int(rng.integers(2)), int(rng.integers(3)), *(int(rng.choice(c)) for c in codes)) for _ in range(40)]
     assert np.array_equal(answers(design, domain, records), answers(design, domain, records, declared=2**62))
     most, many = 2**20, 100
-    large = Cells((), (("p0", 2),), (("p0", (most,)),))
+    large = CellStructure((), (("p0", 2),), (("p0", (most,)),))
     wide = PureStrategy(large, (MeasuredMargin((), np.array([[2**39, 0], [-(2**39), 2**39]])),), 2.0**20)
     domain, own = fn.Domain(p0=fn.Amount(0, most)), [(most - 1,)] * many
     assert many * 2**39 * most > 2**64
@@ -621,11 +623,11 @@ def exact_delta(moves, scale, epsilon):
 )
 def test_every_record_between_the_knots_is_below_the_laws(steps, rows):
     """Detects a curve that is above the one of records at knots, and not above that of all others."""
-    scale, over = 4.0, Cells((), tuple((a, len(k) + 1) for a, k in steps), steps)
+    scale, over = 4.0, CellStructure((), tuple((a, len(k) + 1) for a, k in steps), steps)
     design = PureStrategy(over, (MeasuredMargin((), np.array(rows)),), scale)
     domain = fn.Domain({a: fn.Amount(0, sum(k), ceilings=np.cumsum(k)[:-1].tolist()) for a, k in steps})
     laws = design.laws(Adjacency())
-    told = Curve((Released(tables=(tuple(map(tuple, laws)),)),))
+    told = Curve((ReleasedCharge(tables=(tuple(map(tuple, laws)),)),))
     assert {sum(n for _, n in law) for law in laws} == {len(rows)}  # also those that do not move at the knot
     for record in itertools.product(*(range(sum(k) + 1) for _, k in steps)):
         moves = moved(design, domain, [record])
@@ -647,7 +649,7 @@ def test_between_two_knots_no_delta_is_above_that_of_the_dearer_one(rng):
 
 def test_both_ends_of_a_range_are_told_as_one_number_that_moves():
     """Noise on each of them costs the same as noise on one count, except in cells that change nothing."""
-    over = Cells((("a", 3),), (("p", 3),), (("p", (5,)),))
+    over = CellStructure((("a", 3),), (("p", 3),), (("p", (5,)),))
     design = PureStrategy(over, (MeasuredMargin((0,), np.array([[5, 0, 0], [0, 5, 0], [0, 0, 5], [2, 2, 0]])),), 8.0)
     more = Fraction(1, 256)
     told = [(more, 2), (Fraction(2, 8) + more, 1), (Fraction(5, 8) + more, 1)]
@@ -657,7 +659,7 @@ def test_both_ends_of_a_range_are_told_as_one_number_that_moves():
 
 def test_questions_with_finitely_many_answers_are_of_other_attributes():
     for where, good in (({"sex": ["f"]}, True), ({"pay": ["none"]}, False)):
-        asked = Answer(fn.FiniteQuery.count("q", people=3, epsilon=1, where=where), DOMAIN, None)
+        asked = AnswerDesign(fn.FiniteQuery.count("q", people=3, epsilon=1, where=where), DOMAIN, None)
         with contextlib.nullcontext() if good else refused("plan.question-about-amount"):
             asked.check(DOMAIN.sizes, DOMAIN.steps)
     with refused("plan.made-for-another-domain"):
@@ -888,7 +890,7 @@ def test_ranges_by_class_are_prepared_and_cost_as_one_class_does():
     size = fn.Categorical(["small", "middle", "large", "huge"])
     own = planned(fn.Domain(size=size, part=fn.Amount(0, 1, step=0.001)), fn.table("size", sum="part", variance=1))
     assert float(own.cost_squared) == pytest.approx(1, rel=1e-5)
-    targets = fn.By("size", [1, 100, 10_000, 10**6])
+    targets = fn.ByAttribute("size", [1, 100, 10_000, 10**6])
     one = planned(fn.Domain(size=size, turnover=fn.Amount(0, 1000)), fn.table("size", sum="turnover", variance=targets))
     assert float(one.cost_squared) == pytest.approx(10**6, rel=1e-5)
 
@@ -1017,7 +1019,7 @@ def plan():
         fn.table("state", sum="pay", margin=5000),
         fn.table("state", sum="hours", margin=300),
         fn.table("state", mean="pay", margin=100, reference=200),
-        fn.table(prefix="age", sum="pay", margin=fn.By("age", [5000, 5000, 5000, 9000])),
+        fn.table(prefix="age", sum="pay", margin=fn.ByAttribute("age", [5000, 5000, 5000, 9000])),
     ]
     return planned(domain, *tables)
 
@@ -1047,7 +1049,7 @@ def test_a_record_that_is_replaced_moves_no_more_than_is_charged():
 def test_what_an_amount_leaves_over_is_free_beside_it():
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]), pay=fn.Amount(0, 8, missing={"unknown": []}, absent="unknown"))
     plan = planned(domain, fn.table("sex", sum="pay", margin=100))
-    beside = fn.free(fn.Workload(domain, [fn.table(recode={"pay": {"unknown": ["unknown"]}}, margin=10)]), plan)
+    beside = fn.plan_free(fn.Workload(domain, [fn.table(recode={"pay": {"unknown": ["unknown"]}}, margin=10)]), plan)
     together = plan.order.loss + beside.order.loss
     assert beside.rho > 0
     assert together.rho == plan.order.loss.rho
@@ -1125,7 +1127,7 @@ def test_small_costs_leave_fewer_bits_and_the_noise_can_be_drawn(more):
     domain = fn.Domain(state=fn.Categorical(range(5)), pay=fn.Amount(0, 2**20))
     plan = planned_pure(domain, fn.table("state", margin=10**6), fn.table("state", sum="pay", margin=2.0**40), **more)
     check_price(plan)
-    assert plan.only.strategy.scale <= LARGEST_SCALE
+    assert plan.only.strategy.scale <= MAX_NOISE_SCALE
     assert plan.ratio < 2
 
 
@@ -1188,7 +1190,7 @@ def pure_plan():
         fn.table("state", margin=20),
         fn.table("state", sum="pay", margin=5000),
         fn.table("state", mean="pay", margin=100, reference=200),
-        fn.table(prefix="age", sum="pay", margin=fn.By("age", [5000, 5000, 5000, 9000])),
+        fn.table(prefix="age", sum="pay", margin=fn.ByAttribute("age", [5000, 5000, 5000, 9000])),
     ]
     return planned_quickly(fn.Workload(domain, tables))
 
@@ -1222,7 +1224,7 @@ def test_without_noise_a_pure_release_says_the_truth_and_charges_its_epsilon(pur
     with fn.Ledger(tmp_path / "ledger.sqlite") as book:
         entry, _ = book.entries()
         assert entry.epsilon == pure_plan.exact_epsilon
-        told = Released.of(entry, entry.account)
+        told = ReleasedCharge.of(entry, entry.account)
         assert told.tables == (tuple(tuple(law) for law in pure_plan.only.design.laws(Adjacency())),)
 
 
@@ -1443,7 +1445,7 @@ def test_intervals_of_sums_and_means_hold(plan, people, releases, least):
 def test_attributes_say_whether_a_range_cuts_numbers_off():
     """Not where `valid` is the range itself: numbers beyond are outside then."""
     capped, exact = fn.Amount(0, 1000, step=100, valid=(-5, 2000)), fn.Amount(0, 1000, step=100, valid=(0, 1000))
-    by_class = fn.Amount(0, fn.By("size", [1, 10]), step=1, valid=(0, 10))
+    by_class = fn.Amount(0, fn.ByAttribute("size", [1, 10]), step=1, valid=(0, 10))
     assert (capped.is_capped, exact.is_capped, by_class.is_capped, fn.Amount(0, 5).is_capped) == (
         True,
         False,
@@ -1502,7 +1504,7 @@ def test_readers_are_shown_sums_as_sums_and_means_as_means(plan, people, tmp_pat
         text = fn.report(release, tmp_path / f"{language}.html", language=language, totals=True).read_text("utf-8")
         assert all(x in text for x in told)
         assert not re.search(r"<th[^>]*>\s*1000\s*</th>", text)  # an end of the range
-    low, high = (float(x.replace(",", "")) for x in fragments.beside(found, words("en"), 0, 0).split("–"))
+    low, high = (float(x.replace(",", "")) for x in fragments.margin_text(found, translator("en"), 0, 0).split("–"))
     assert low <= found.ends[0][0, 0] < found.ends[1][0, 0] <= high
     folder = fn.export(release, tmp_path / "package")
     resources = json.loads((folder / "datapackage.json").read_text("utf-8"))["resources"]
@@ -1528,7 +1530,7 @@ def test_means_are_in_a_notebook_where_they_are_too_many(monkeypatch):
     tables = [fn.table("at", mean="pay", margin=5, reference=9)]
     release = released(planned(domain, *tables), pd.DataFrame({"at": ["a"], "pay": [1]}))
     assert "Estimated means of pay" in release._repr_html_()
-    monkeypatch.setattr(notebook, "NUMBERS", 0)
+    monkeypatch.setattr(notebook, "MAX_NUMBERS", 0)
     said = "Estimates and their intervals at 95\u202f% confidence: mean of pay; values of pay count below 0 as 0"
     assert said in release._repr_html_()
 

@@ -16,7 +16,7 @@ import pytest
 
 import fitnoise as fn
 from fitnoise.errors import FitnoiseError, ReleaseError, SpecError
-from fitnoise.kernel.arguments import checked, fits, refuse_unless_fields_fit, shown
+from fitnoise.kernel.arguments import checked, describe_value, matches_hint, refuse_unless_fields_fit
 from refused import refused
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ class Told(Protocol):
     ids=lambda x: None if isinstance(x, list) else str(x),
 )
 def test_what_fits(hint, good, bad):
-    assert [x for x in good if not fits(x, hint)] == []
-    assert [x for x in bad if fits(x, hint)] == []
+    assert [x for x in good if not matches_hint(x, hint)] == []
+    assert [x for x in bad if matches_hint(x, hint)] == []
 
 
 @checked(SpecError, "Nothing was done.")
@@ -138,7 +138,7 @@ def test_a_seed_is_refused_with_the_reason_and_the_way_to_test(name, tmp_path):
     ledger = tmp_path / "l.sqlite"
     for call in (
         lambda: fn.release(plan, pa.table({"a": ["x", "y"]}), ledger=ledger, **{name: 1}),
-        lambda: fn.period(plan, 1, ledger=ledger, series=tmp_path, **{name: 1}),
+        lambda: fn.read_period(plan, 1, ledger=ledger, series=tmp_path, **{name: 1}),
     ):
         with refused("release.absent-argument") as caught:
             call()
@@ -181,13 +181,13 @@ def test_kinds_are_said_in_words(hint, words):
 def test_only_texts_and_numbers_are_shown():
     """A value given in a wrong place may be data."""
     plain = {None: "None", True: "True", "x": "'x'", 1.5: "1.5", Fraction(1, 3): "Fraction(1, 3)"}
-    assert {x: shown(x) for x in plain} == plain
-    assert shown("x" * 100) == "'" + "x" * 39 + "…"
-    assert shown(10**5000) == "a number of too many digits"
+    assert {x: describe_value(x) for x in plain} == plain
+    assert describe_value("x" * 100) == "'" + "x" * 39 + "…"
+    assert describe_value(10**5000) == "a number of too many digits"
     table = pa.table({"a": ["secret"]})
     for x in (table, ["secret"], {"secret": "secret"}, np.array(["secret"]), np.float64(41)):
-        assert "secret" not in shown(x)
-        assert "41" not in shown(x)
+        assert "secret" not in describe_value(x)
+        assert "41" not in describe_value(x)
 
 
 # --- every public function --------------------------------------------------------------------------------------
@@ -249,10 +249,10 @@ MADE = {
     ),
     "matrix_workload": (fn.matrix_workload, {"matrix": np.eye(2), "variances": [1, 1]}),
     "By": (
-        lambda **x: fn.plan(fn.Workload(domain(), [fn.table("b", margin=fn.By(**x))])),
+        lambda **x: fn.plan(fn.Workload(domain(), [fn.table("b", margin=fn.ByAttribute(**x))])),
         {"attribute": "b", "values": {"x": 5}, "default": 3},
     ),
-    "BySize": (fn.BySize, {"coefficient": 1.0, "power": 0.5}),
+    "BySize": (fn.ByTableSize, {"coefficient": 1.0, "power": 0.5}),
     "PublicTotal": (fn.PublicTotal, {"total": 100}),
     "a median": (fn.FiniteQuery.median, {"name": "q", "attribute": "a", "epsilon": 1.0, "people": 2}),
     "a count": (fn.FiniteQuery.count, {"name": "q", "where": {"a": [1]}, "epsilon": 1.0, "people": 2}),
@@ -320,9 +320,9 @@ def finished(tmp_path_factory):
         *(("release", x) for x in ("plan", "ledger", "directory", "tables", "table", "private_key", "progress")),
         *(("count", x) for x in ("plan", "file", "public_key", "plain", "table")),
         *(("plan", x) for x in ("workload", "epsilon", "start", "max_iterations", "refine", "gap")),
-        *(("free", x) for x in ("workload", "beside", "gap")),
+        *(("plan_free", x) for x in ("workload", "beside", "gap")),
         *(("combine", x) for x in ("first", "same_records")),
-        *(("whole", x) for x in ("release", "tables", "simulations")),
+        *(("make_integer_tables", x) for x in ("release", "tables", "simulations")),
         *((f, x) for f in ("report", "export") for x in ("path", "language", "bands", "totals", "tables")),
         ("report", "what"),
         ("export", "what"),
@@ -335,9 +335,9 @@ def test_what_is_no_plan_no_release_no_file_is_told(name, argument, finished, tm
         "release": {"plan": plan, "data": data, "ledger": "ledger.db"},
         "count": {"plan": plan, "data": data, "file": "counts", "plain": True},
         "plan": {"workload": workload()},
-        "free": {"workload": workload(), "beside": plan},
+        "plan_free": {"workload": workload(), "beside": plan},
         "combine": {"first": release},
-        "whole": {"release": release},
+        "make_integer_tables": {"release": release},
         "report": {"what": release, "path": "report.html"},
         "export": {"what": release, "path": "tables"},
     }[name]

@@ -21,11 +21,11 @@ from fitnoise.mechanisms.gaussian import planning
 from fitnoise.reading import comparisons
 from fitnoise.reading import forms as reading_forms
 from fitnoise.reading.areas import read_areas
-from fitnoise.reading.estimates import Estimates, Rows, inverted
+from fitnoise.reading.estimates import Estimates, RowLabels, inverted
 from fitnoise.reading.expressions import ask
-from fitnoise.reading.forms import Forms, Source, joined
+from fitnoise.reading.forms import AnswerSource, Forms, joined
 from fitnoise.reading.laws import LaplaceSums, Normal, law
-from fitnoise.reporting import Kind
+from fitnoise.reporting import ValueKind
 from fitnoise.request.targets import z_score
 from headed import terminal_columns
 from laws import answered, planned_quickly, released
@@ -87,15 +87,21 @@ def random_form(source, table, rng, count=3):
 
 def check_covariances(plan, rng, monkeypatch):
     for place, part in enumerate(plan.groups):
-        source = Source("", place, rebuilding.Rebuilt(part, [np.zeros(n, np.int64) for n in part.estimation.lengths]))
+        source = AnswerSource(
+            "", place, rebuilding.RebuiltTables(part, [np.zeros(n, np.int64) for n in part.estimation.lengths])
+        )
         tables = min(len(part.publication.workload.tables), 6)
         for t, u in itertools.product(range(tables), repeat=2):
             f, h = random_form(source, t, rng), random_form(source, u, rng)
             pairs = f.covariances(h)
-            monkeypatch.setattr(reading_forms, "HEAVY", 0)  # by all numbers of the tables, as for one combination
+            monkeypatch.setattr(
+                reading_forms, "MAX_PAIRS_SPARSE", 0
+            )  # by all numbers of the tables, as for one combination
             whole = f.covariances(h)
             monkeypatch.undo()
-            monkeypatch.setattr(reading_forms, "MANY", 0)  # by what they have in common, where that is known
+            monkeypatch.setattr(
+                reading_forms, "MAX_PAIRS_DIRECT", 0
+            )  # by what they have in common, where that is known
             common = f.covariances(h)
             monkeypatch.undo()
             limit = math.sqrt(f.covariances(f)[0] * h.covariances(h)[0])
@@ -113,8 +119,8 @@ def test_covariances_of_pairs_are_those_of_whole_combinations(rng, monkeypatch):
 def test_covariances_of_pairs_along_axes_and_down_trees(rng, monkeypatch):
     """Tables with several views of an axis, and places that part at every level."""
     with monkeypatch.context() as here:
-        here.setattr(planning, "DENSE", 0)
-        here.setattr(planning, "WORTH", 0)
+        here.setattr(planning, "MAX_DENSE_CELLS", 0)
+        here.setattr(planning, "MAX_DENSE_CELLS_SLOW", 0)
         domain = fn.Domain(a=fn.Ordered(0, 4), b=fn.Ordered(0, 1), c=fn.Ordered(0, 3), d=fn.Ordered(0, 2))
         tables = [
             fn.table("a", "b", prefix="c", margin=3),
@@ -136,13 +142,15 @@ def test_covariances_of_pairs_along_axes_and_down_trees(rng, monkeypatch):
 def test_covariances_are_the_same_however_many_numbers_are_held_at_once(rng, monkeypatch):
     for some in map(zoo_plan, ("marginals", "crossed", "uneven tree", "patterns")):
         part = some.groups[0]
-        source = Source("", 0, rebuilding.Rebuilt(part, [np.zeros(n, np.int64) for n in part.estimation.lengths]))
+        source = AnswerSource(
+            "", 0, rebuilding.RebuiltTables(part, [np.zeros(n, np.int64) for n in part.estimation.lengths])
+        )
         f, h = (joined([random_form(source, t, rng) for _ in range(11)]) for t in (0, 1))
-        for many in (reading_forms.MANY, 0):
-            monkeypatch.setattr(reading_forms, "MANY", many)
+        for many in (reading_forms.MAX_PAIRS_DIRECT, 0):
+            monkeypatch.setattr(reading_forms, "MAX_PAIRS_DIRECT", many)
             at_once = f.covariances(h)
             with monkeypatch.context() as here:
-                here.setattr(reading_forms, "HELD", 20)
+                here.setattr(reading_forms, "NUMBERS_PER_BATCH", 20)
                 np.testing.assert_allclose(f.covariances(h), at_once, rtol=1e-12, atol=1e-12 * np.abs(at_once).max())
         monkeypatch.undo()
 
@@ -442,7 +450,7 @@ def test_numbers_are_printed_with_their_margins(monkeypatch):
     for summary, number in compared.items():
         low, high = number.interval()
         assert (number.summary, len(str(number).splitlines())) == (summary, 1)
-        assert f" from {Kind.NUMBER.words(low)} to {Kind.NUMBER.words(high)} at 95 %>" in str(number)
+        assert f" from {ValueKind.NUMBER.words(low)} to {ValueKind.NUMBER.words(high)} at 95 %>" in str(number)
     head, *rows = str(release.count(by=("sex", "age"))).splitlines()
     assert head == f"{len(rows) - 1} estimates by sex, age, each interval at 95 %:"
     frame = release.count(by=("sex", "age")).frame()
@@ -484,7 +492,7 @@ def test_covariances_are_those_of_estimates_of_sums():
     assert (one - other).std_error ** 2 == pytest.approx(matrix[0, 0] + matrix[3, 3] - 2 * matrix[0, 3])
     assert (one - one).std_error == 0
     with refused("release.too-many-covariances"):
-        Estimates(Forms(2500, {}), Rows({"x": tuple(range(2500))}, {"x": "x"}), 0.95).covariance()
+        Estimates(Forms(2500, {}), RowLabels({"x": tuple(range(2500))}, {"x": "x"}), 0.95).covariance()
 
 
 def test_estimates_are_added_and_multiplied():

@@ -217,7 +217,7 @@ def test_total_error_on_pl94_costs_4_57_times_the_optimum():
 )
 def test_what_meeting_every_target_costs_in_total_error(make, printed, found):
     """The paper says it of SM-II; of the certified optimum it is less, or more, than printed."""
-    beside = baselines.beside_optimum(make(), 1.0, baselines.total_error(make(), 1.0))
+    beside = baselines.optimality_gap(make(), 1.0, baselines.total_error(make(), 1.0))
     assert 1 / beside.total == pytest.approx(found, abs=1e-3)
     assert abs(found / printed - 1) > 0.015
 
@@ -233,24 +233,24 @@ def test_your_own_strategy_beside_the_optimum():
     """A tree of your own over 16 prefixes, its scale without meaning; the optimum of 16 prefixes is 2.905253."""
     w = gallery.prefix(16)
     tree = np.concatenate([np.eye(16), np.kron(np.eye(4), np.ones(4)), np.ones((1, 16))])
-    own, again = (baselines.measured(w, 1.0, x * tree) for x in (1, 7))
+    own, again = (baselines.least_squares(w, 1.0, x * tree) for x in (1, 7))
     assert own.cost == pytest.approx(again.cost, rel=EXACT)
-    beside = baselines.beside_optimum(w, 1.0, own)
+    beside = baselines.optimality_gap(w, 1.0, own)
     assert beside.bound <= beside.optimum == pytest.approx(2.905253, rel=1e-6)
     assert beside.ratio == own.cost / beside.optimum > 1.2
     twice = baselines.Mechanism(2 * own.recovery, own.strategy / 2)
-    assert baselines.beside_optimum(w, 1.0, twice).ratio == pytest.approx(beside.ratio, rel=EXACT)
+    assert baselines.optimality_gap(w, 1.0, twice).ratio == pytest.approx(beside.ratio, rel=EXACT)
     with refused("workload.query-outside-strategy"):
-        baselines.measured(w, 1.0, tree[:15])
+        baselines.least_squares(w, 1.0, tree[:15])
     with refused("workload.strategy-columns"):
-        baselines.measured(w, 1.0, np.ones(16))
+        baselines.least_squares(w, 1.0, np.ones(16))
     with refused("workload.mechanism-of-other-queries"):
-        baselines.beside_optimum(2 * w, 1.0, own)
+        baselines.optimality_gap(2 * w, 1.0, own)
     for c in (0.0, np.ones(3), np.nan):
         with refused("workload.target-variances"):
-            baselines.measured(w, c, tree)
+            baselines.least_squares(w, c, tree)
     with refused("workload.queries-not-matrix"):
-        baselines.measured(np.ones(16), 1.0, tree)
+        baselines.least_squares(np.ones(16), 1.0, tree)
 
 
 def test_plans_are_compared_in_the_refined_order():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import fitnoise as fn
 from fitnoise.errors import DomainError, FitnoiseError
 from fitnoise.request import attributes
-from fitnoise.request.beginning import KINDS, MARK, begun
+from fitnoise.request.beginning import FILL_IN_MARK, KINDS, begun
 from fitnoise.request.documents import load_spec
 from laws import by_command
 
@@ -19,7 +19,7 @@ PLACES = "state,county,tract\nn,n1,t1\nn,n2,t2\ns,s1,t3\n"
 
 
 def is_marked(line):
-    return f"# {MARK}" in line
+    return f"# {FILL_IN_MARK}" in line
 
 
 def is_example(line):

@@ -25,7 +25,7 @@ from fitnoise.planning.plan import Plan
 from fitnoise.reading.release import Release
 from fitnoise.solving import cores, joint_bases
 from fitnoise.solving.certificates import Evidence
-from fitnoise.solving.products import Search, Weights
+from fitnoise.solving.products import DualWeights, ProductSearch
 from fitnoise.solving.sectors import decompose_by_axis
 from laws import check_accuracy, check_mechanism, check_part, released
 from refused import refused
@@ -54,8 +54,8 @@ TOTAL = fn.Objective("total-error")
 @pytest.fixture
 def always(monkeypatch):
     """Product form wherever it is possible, however far from the bound."""
-    monkeypatch.setattr(planning, "DENSE", 0)
-    monkeypatch.setattr(planning, "WORTH", 0)
+    monkeypatch.setattr(planning, "MAX_DENSE_CELLS", 0)
+    monkeypatch.setattr(planning, "MAX_DENSE_CELLS_SLOW", 0)
 
 
 @st.composite
@@ -84,7 +84,7 @@ def workloads(draw, varying=True):
         by = draw(st.sampled_from([None, *sorted(shown)])) if varying else None
         rows = 1 if by is None else made.view(by).operator(domain[by]).shape[0]
         wanted = [draw(targets) for _ in range(rows)]
-        variance = wanted[0] if by is None else fn.By(by, wanted)
+        variance = wanted[0] if by is None else fn.ByAttribute(by, wanted)
         tables.append(fn.table(*plain, name=f"t{i}", variance=variance, **{k: v for k, v in asked.items() if v}))
     return fn.Workload(domain, tables)
 
@@ -170,13 +170,13 @@ def test_any_weights_prove_a_bound_below_the_dense_one(replaced, workload, seed)
     if x is None:
         return
     x = replace(x, replaced=replaced)
-    given = Weights.uniform(x).evidence(x)
+    given = DualWeights.uniform(x).evidence(x)
     evidence = Evidence(given.cells * rng.uniform(0.2, 1, given.cells.shape), rng.uniform(0.2, 1, x.tables))
-    weights, truth = Weights.read(x, evidence), None
+    weights, truth = DualWeights.read(x, evidence), None
     found = []
     for room in (0, 30, 10**6):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(cores, "ROOM", room)
+            patch.setattr(cores, "MAX_STACK", room)
             patch.setattr(cores, "MORE_ROOM", room)
             found.append(cores.lower_bound(x, evidence))
     truth = dense_norm(workload, x, weights) ** 2
@@ -217,7 +217,7 @@ def dense_norm(workload, x, weights):
         for a in table.attributes:
             m = len(table.view(a).labels(domain[a]))
             each = np.full(m, 1 / m)
-            if isinstance(table.target.number, fn.By) and domain[a].size == 1:
+            if isinstance(table.target.number, fn.ByAttribute) and domain[a].size == 1:
                 each = np.eye(m)[np.argmin(table.target.number.values)] if table.target.number.attribute == a else each
             if axes.index(a) in row:
                 slot = f.slots[row.index(axes.index(a))]
@@ -300,7 +300,7 @@ def test_joint_bases_may_have_products_of_rows_that_no_table_asks(rng):
 def test_beyond_the_cells_that_are_looked_at_joint_bases_are_priced_by_a_bound(monkeypatch):
     """Costs evened out between sets are 2 % too high here, and 4 % otherwise."""
     exact = planned(values_by_prefix(3, 4))
-    monkeypatch.setattr(kernel, "CELLS", 60)
+    monkeypatch.setattr(kernel, "MAX_JOINT_CELLS", 60)
     monkeypatch.setattr(joint_bases, "CELLS", 60)
     plan = planned(values_by_prefix(3, 4))
     assert plan.strategy.joint
@@ -310,25 +310,25 @@ def test_beyond_the_cells_that_are_looked_at_joint_bases_are_priced_by_a_bound(m
 
 def test_joint_bases_are_for_several_views_that_can_be_held(monkeypatch):
     x = problem(values_by_prefix(3, 3))
-    assert joint_bases.suits(x)
-    assert not joint_bases.suits(replace(x, replaced=True))
-    assert not joint_bases.suits(problem(by_prefix(3, 3)))
+    assert joint_bases.is_supported(x)
+    assert not joint_bases.is_supported(replace(x, replaced=True))
+    assert not joint_bases.is_supported(problem(by_prefix(3, 3)))
     domain = attributes(2, 3)
     beside = [fn.table("a00", variance=1), fn.table(prefix="a00", variance=1), fn.table(prefix="a01", variance=1)]
-    assert not joint_bases.suits(problem(fn.Workload(domain, beside)))
+    assert not joint_bases.is_supported(problem(fn.Workload(domain, beside)))
     for name, most in (("MOST_NUMBERS", 54), ("MOST_SCALES", 3 * 4 + 3 * 2 + 1), ("MOST_CELLS", 9)):
         with monkeypatch.context() as patch:
             patch.setattr(joint_bases, name, most)
-            assert joint_bases.suits(x) == (name != "MOST_SCALES")
+            assert joint_bases.is_supported(x) == (name != "MOST_SCALES")
             patch.setattr(joint_bases, name, most - 1)
-            assert not joint_bases.suits(x)
+            assert not joint_bases.is_supported(x)
 
 
 def test_what_joint_bases_measure_is_released_and_verified(always, tmp_path, rng):
     """With an attribute that every table shows, and one that is shown value by value."""
     domain = fn.Domain(o=fn.Ordered(0, 4), u=fn.Ordered(0, 5), x=fn.Ordered(0, 2))
     tables = [
-        fn.table("x", prefix=["o", "u"], variance=fn.By("o", [4, 4, 4, 5, 6])),
+        fn.table("x", prefix=["o", "u"], variance=fn.ByAttribute("o", [4, 4, 4, 5, 6])),
         fn.table("u", prefix="o", variance=2),
         fn.table("o", "x", variance=1),
     ]
@@ -444,11 +444,11 @@ def test_too_many_places_of_different_numbers_are_refused_with_a_way_out():
 def test_with_many_tables_cores_still_have_the_columns_they_need():
     """Without, forty attributes of 10 by pairs are proven 8 % less: here the same of fewer rooms."""
     x = problem(by_prefix(8, 6))
-    evidence = Weights.uniform(x).evidence(x)
+    evidence = DualWeights.uniform(x).evidence(x)
     found = []
     for more in (200, 16):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(cores, "ROOM", 40)
+            patch.setattr(cores, "MAX_STACK", 40)
             patch.setattr(cores, "MORE_ROOM", more)
             found.append(cores.lower_bound(x, evidence))
     assert cores.ranks(x, 40) == [2]
@@ -509,12 +509,12 @@ def test_where_product_form_loses_much_some_are_planned_together(monkeypatch):
     mixed = fn.Workload(
         domain, [fn.table(prefix=["o", "u"], variance=4), fn.table(prefix="o", variance=2), fn.table("u", variance=1)]
     )
-    monkeypatch.setattr(planning, "DENSE", 0)
+    monkeypatch.setattr(planning, "MAX_DENSE_CELLS", 0)
     monkeypatch.setattr(planning, "PRODUCT_GAP", 0.01)
     assert planned(mixed).gap > planning.PRODUCT_GAP
     assert fn.plan(mixed).mechanism == "fit-for-use"
     assert fn.plan(mixed, gap=0.2).mechanism == "fit-for-use by axis"
-    monkeypatch.setattr(planning, "WORTH", 0)
+    monkeypatch.setattr(planning, "MAX_DENSE_CELLS_SLOW", 0)
     assert fn.plan(mixed).mechanism == "fit-for-use by axis"
 
 
@@ -541,7 +541,7 @@ WIDE = fn.Domain(o=fn.Ordered(1, 200), u=fn.Ordered(1, 200), x=fn.Ordered(1, 300
     ("tables", "more", "message"),
     [
         (
-            [fn.table("u", prefix="o", variance=fn.By("u", {5: 2.0}, default=1.0))],
+            [fn.table("u", prefix="o", variance=fn.ByAttribute("u", {5: 2.0}, default=1.0))],
             {"objective": TOTAL},
             "targets that vary by value, and their sum",
         ),
@@ -608,7 +608,7 @@ def test_one_set_stands_for_others_only_where_tables_stay_the_same():
     x = problem(ring())
     assert len(x.kinds) == 1
     assert not x.symmetric
-    weights = Weights.uniform(x)
+    weights = DualWeights.uniform(x)
     assert all(count == 1 for _, count in cores.classes(x, weights))
     plan = planned(ring())
     assert plan.bound <= fn.plan(ring(), gap=1e-4).cost_squared
@@ -619,7 +619,7 @@ def test_one_set_stands_for_others_only_where_tables_weigh_the_same():
     workload = by_prefix(3, 3)
     x = problem(workload)
     assert x.symmetric
-    even, uneven = Weights.uniform(x), Weights.uniform(x)
+    even, uneven = DualWeights.uniform(x), DualWeights.uniform(x)
     uneven.theta = [np.array([0.6, 0.39, 0.01])]
     assert len(cores.classes(x, even)) < len(cores.classes(x, uneven)) == 7
     true = dense_norm(workload, x, uneven) ** 2
@@ -701,7 +701,7 @@ def test_weights_that_prove_nothing_are_refused(plan, change):
 
 def test_a_factor_that_cannot_be_inverted_is_refused():
     with refused("plan.singular-product-factor"):
-        by_axis.Inverse.of(np.array([[1.0, 1.0, 1.0], [0.0, 1.0, 2.0]]), np.arange(3), always=False)
+        by_axis.FactorInverse.of(np.array([[1.0, 1.0, 1.0], [0.0, 1.0, 2.0]]), np.arange(3), always=False)
 
 
 def test_a_factor_may_not_tell_apart_what_tables_do_not(always):
@@ -722,7 +722,9 @@ def test_searches_improve_and_say_so(always):
     assert [step for step, _ in told] == list(range(1, len(told) + 1))
     assert told[-1][1] < 0.1
     x = problem(by_prefix(3, 5))
-    assert Search(x, 4).run(200).value < Search(x).run(100).value  # one product of row weights is not enough
+    assert (
+        ProductSearch(x, 4).run(200).value < ProductSearch(x).run(100).value
+    )  # one product of row weights is not enough
 
 
 # --- from a specification to a verified directory ----------------------------------------------------------

@@ -20,14 +20,22 @@ from designs import of_sectors
 from fitnoise.interfaces.render import document
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel.by_value import ByValue
-from fitnoise.kernel.codings import FURTHEST, MOST_RANGES, Beside, Steps, ranges_of, uncut, within
+from fitnoise.kernel.codings import (
+    MAX_STEPS_FROM_ZERO,
+    MOST_RANGES,
+    CodingWithMissing,
+    Steps,
+    class_coding,
+    ranges_of,
+    uncut,
+)
 from fitnoise.kernel.counting import open_counter, statements, trial
-from fitnoise.kernel.counting._base import Gauge
-from fitnoise.kernel.counting.dialects import Dialect, Kind
-from fitnoise.kernel.designs._base import Cells
+from fitnoise.kernel.counting._base import ProgressFilter
+from fitnoise.kernel.counting.dialects import ColumnKind, Dialect
+from fitnoise.kernel.designs._base import CellStructure
 from fitnoise.kernel.domain import attribute_document
 from fitnoise.kernel.order import Order, axis_key
-from fitnoise.kernel.units import ANY, Bound, DataSource, OutsideDomain, PrivacyUnit
+from fitnoise.kernel.units import NO_PATTERN, DataSource, OutsideDomain, PrivacyUnit, RecordBound
 from fitnoise.planning.examples import examples
 from fitnoise.reading.registry import registry_record
 from laws import leaks_nothing, released
@@ -40,7 +48,7 @@ DROP = OutsideDomain.DROP
 
 HIGHS = {"small": 2, "middle": 20, "large": 100, "none": 4}
 SIZE = fn.Categorical(["small", "middle", "large"], missing={"none": ["?"]}, outside="drop")
-SALES = fn.Amount(0, fn.By("size", HIGHS), missing={"gone": [-9]}, absent="gone", valid=(-500, 500))
+SALES = fn.Amount(0, fn.ByAttribute("size", HIGHS), missing={"gone": [-9]}, absent="gone", valid=(-500, 500))
 DOMAIN = fn.Domain(sales=SALES, size=SIZE, sex=fn.Categorical(["f", "m"]))
 SOURCES = [name for name in zoo.COUNTERS if not name.startswith("histogram") and name != "csv lake"]
 """All except one that has the first column in names of folders, which hold texts."""
@@ -74,15 +82,19 @@ def test_a_number_is_read_in_the_range_of_its_class():
 
 
 def test_of_ranges_in_order_and_by_name_the_documents_are_the_same():
-    named = fn.Domain(a=fn.Amount(fn.By("b", {2: -3, 1: -1}), fn.By("b", [2, 6], None)), b=fn.Ordered(1, 2))
-    listed = fn.Domain(a=fn.Amount(fn.By("b", [-1, -3]), fn.By("b", {"1": 2}, default=6)), b=fn.Ordered(1, 2))
+    named = fn.Domain(
+        a=fn.Amount(fn.ByAttribute("b", {2: -3, 1: -1}), fn.ByAttribute("b", [2, 6], None)), b=fn.Ordered(1, 2)
+    )
+    listed = fn.Domain(
+        a=fn.Amount(fn.ByAttribute("b", [-1, -3]), fn.ByAttribute("b", {"1": 2}, default=6)), b=fn.Ordered(1, 2)
+    )
     assert named == listed
     assert named["a"].exact == listed["a"].exact
     told = attribute_document(named["a"])
     assert told["low"] == {"by": "b", "values": [-1.0, -3.0]}
     assert told["high"] == {"by": "b", "values": [2.0, 6.0]}
     assert named["a"].own_values == (-1, 2)
-    other = fn.Domain(a=fn.Amount(fn.By("b", [-1, -3]), fn.By("b", [3, 9])), b=fn.Ordered(1, 2))
+    other = fn.Domain(a=fn.Amount(fn.ByAttribute("b", [-1, -3]), fn.ByAttribute("b", [3, 9])), b=fn.Ordered(1, 2))
     assert attribute_document(other["a"]) != told
 
 
@@ -94,26 +106,26 @@ def test_of_ranges_in_order_and_by_name_the_documents_are_the_same():
         (lambda: fn.Domain(size=SALES), "domain.range-attribute-invalid"),
         (lambda: fn.Domain(a=SALES, size=fn.Categorical(["small"])), "domain.by-value-unknown"),
         (
-            lambda: fn.Domain(a=fn.Amount(0, fn.By("b", {"1": 3})), b=fn.Ordered(1, 3)),
+            lambda: fn.Domain(a=fn.Amount(0, fn.ByAttribute("b", {"1": 3})), b=fn.Ordered(1, 3)),
             "domain.by-value-incomplete",
         ),
         (
-            lambda: fn.Domain(a=fn.Amount(0, fn.By("b", [3])), b=fn.Ordered(1, 3)),
+            lambda: fn.Domain(a=fn.Amount(0, fn.ByAttribute("b", [3])), b=fn.Ordered(1, 3)),
             "domain.by-value-count",
         ),
-        (lambda: fn.Amount(fn.By("a", [1]), fn.By("b", [3])), "domain.range-by-two-attributes"),
-        (lambda: fn.Amount(0, fn.By("a", [3, 6]), ceilings=[1]), "domain.ceilings-with-classes"),
-        (lambda: fn.Amount(0, fn.By("a", [3, 0])), "domain.class-range-empty"),
-        (lambda: fn.Amount(0, fn.By("a", [3, 6]), step=-1), "domain.class-range-empty"),
-        (lambda: fn.Amount(0, fn.By("a", [3, "x"])), "domain.amount-number-invalid"),
-        (lambda: fn.Amount(0, fn.By("a", [3, 10])), "domain.class-steps-invalid"),
-        (lambda: fn.Amount(0, fn.By("a", [3, 5]), step=2), "domain.class-steps-invalid"),
-        (lambda: fn.Amount(1, fn.By("a", [3, 5])), "domain.class-starts-differ"),
-        (lambda: fn.Amount(fn.By("a", [0.5, 1]), fn.By("a", [2.5, 5])), "domain.class-starts-differ"),
-        (lambda: fn.Amount(0, fn.By("a", [3, 600]), valid=(0, 500)), "domain.class-steps-invalid"),
-        (lambda: fn.Amount(0, fn.By("a", [*range(1, MOST_RANGES + 2)])), "domain.too-many-ranges"),
+        (lambda: fn.Amount(fn.ByAttribute("a", [1]), fn.ByAttribute("b", [3])), "domain.range-by-two-attributes"),
+        (lambda: fn.Amount(0, fn.ByAttribute("a", [3, 6]), ceilings=[1]), "domain.ceilings-with-classes"),
+        (lambda: fn.Amount(0, fn.ByAttribute("a", [3, 0])), "domain.class-range-empty"),
+        (lambda: fn.Amount(0, fn.ByAttribute("a", [3, 6]), step=-1), "domain.class-range-empty"),
+        (lambda: fn.Amount(0, fn.ByAttribute("a", [3, "x"])), "domain.amount-number-invalid"),
+        (lambda: fn.Amount(0, fn.ByAttribute("a", [3, 10])), "domain.class-steps-invalid"),
+        (lambda: fn.Amount(0, fn.ByAttribute("a", [3, 5]), step=2), "domain.class-steps-invalid"),
+        (lambda: fn.Amount(1, fn.ByAttribute("a", [3, 5])), "domain.class-starts-differ"),
+        (lambda: fn.Amount(fn.ByAttribute("a", [0.5, 1]), fn.ByAttribute("a", [2.5, 5])), "domain.class-starts-differ"),
+        (lambda: fn.Amount(0, fn.ByAttribute("a", [3, 600]), valid=(0, 500)), "domain.class-steps-invalid"),
+        (lambda: fn.Amount(0, fn.ByAttribute("a", [*range(1, MOST_RANGES + 2)])), "domain.too-many-ranges"),
         (
-            lambda: fn.Amount(0, fn.By("a", [3, 600]), missing={"none": [300]}),
+            lambda: fn.Amount(0, fn.ByAttribute("a", [3, 600]), missing={"none": [300]}),
             "domain.missing-code-is-value",
         ),
         (
@@ -129,7 +141,7 @@ def test_of_ranges_in_order_and_by_name_the_documents_are_the_same():
             "domain.class-range-invalid",
         ),
         (lambda: DOMAIN["sales"].top(2), "domain.ceiling-not-declared"),
-        (lambda: fn.By("a", {1: 2, "1": 3}), "workload.by-value-repeated"),
+        (lambda: fn.ByAttribute("a", {1: 2, "1": 3}), "workload.by-value-repeated"),
     ],
 )
 def test_ranges_that_cannot_be_are_refused(make, why):
@@ -142,7 +154,7 @@ def one_range(most, ceilings=()):
 
 
 def test_a_hundred_different_ranges_may_be():
-    several = fn.Domain(a=fn.Amount(0, fn.By("b", [*range(1, 101)] * 2)), b=fn.Ordered(1, 200))
+    several = fn.Domain(a=fn.Amount(0, fn.ByAttribute("b", [*range(1, 101)] * 2)), b=fn.Ordered(1, 200))
     assert len(ranges_of(several["a"].coding)) == MOST_RANGES
     assert sorted(c for _, cells in ranges_of(several["a"].coding) for c in cells) == list(range(200))
 
@@ -150,7 +162,7 @@ def test_a_hundred_different_ranges_may_be():
 def test_codes_of_missing_values_beside_ends_that_no_double_is():
     """0.3 and 0.1 differ from the doubles that stand for them; a code is compared with the decimals."""
     domain = fn.Domain(
-        a=fn.Amount(0, fn.By("b", [0.3, 0.6]), step=0.1, missing={"gone": [-9, 1]}, absent="gone"),
+        a=fn.Amount(0, fn.ByAttribute("b", [0.3, 0.6]), step=0.1, missing={"gone": [-9, 1]}, absent="gone"),
         b=fn.Ordered(0, 1),
         c=fn.Amount(0.1, 10.1, missing={"gone": [0, 11]}),
     )
@@ -163,9 +175,9 @@ def test_codes_of_missing_values_beside_ends_that_no_double_is():
 
 
 def test_before_it_is_in_a_domain_an_amount_has_its_cells_and_no_ranges():
-    alone = fn.Amount(0, fn.By("size", {"small": 1}), missing={"gone": [-9]})
+    alone = fn.Amount(0, fn.ByAttribute("size", {"small": 1}), missing={"gone": [-9]})
     assert (alone.size, alone.by, alone.values) == (3, "size", (0, 1, "gone"))
-    assert within(fn.Ordered(0, 3).coding, 7) == fn.Ordered(0, 3).coding
+    assert class_coding(fn.Ordered(0, 3).coding, 7) == fn.Ordered(0, 3).coding
 
 
 # --- counting -------------------------------------------------------------------------------------------------------
@@ -234,7 +246,9 @@ CLASSES = {
 @pytest.mark.parametrize(("source", "name"), [*itertools.product(["frame", "csv", "sqlite"], CLASSES)])
 def test_classes_of_every_kind(name, source, tmp_path, one_engine):
     attribute, held, highs = CLASSES[name]
-    domain = fn.Domain(size=attribute, sales=fn.Amount(0, fn.By("size", highs), missing={"gone": [-9]}, absent="gone"))
+    domain = fn.Domain(
+        size=attribute, sales=fn.Amount(0, fn.ByAttribute("size", highs), missing={"gone": [-9]}, absent="gone")
+    )
     if held is None:
         values = {"sales": [x for x in VALUES if x is not None]}
         values["size"] = values["sales"]
@@ -263,7 +277,7 @@ def test_classes_that_are_looked_up_here_are_looked_at_there_where_ranges_differ
     """Detects lists of codes that the engine is given, and that no statement calls by name."""
     size = fn.Categorical(codes, missing=missing)
     own = [*highs[:1], *[highs[1]] * (size.size - 2), highs[2]]
-    domain = fn.Domain(size=size, sales=fn.Amount(0, fn.By("size", own)))
+    domain = fn.Domain(size=size, sales=fn.Amount(0, fn.ByAttribute("size", own)))
     values = {"size": [1, 2, codes[-1], -9, 99], "sales": [1.0, 2.0, 20.0, 1.0, 1.0]}
     counter = open_counter(pd.DataFrame(values), domain, DataSource(outside_domain=DROP))
     check(counter, domain, values)
@@ -278,7 +292,7 @@ def test_classes_are_read_where_no_table_shows_them(one_engine):
 
 
 def test_a_class_outside_the_domain_is_told_and_the_amount_is_not(one_engine):
-    domain = fn.Domain(sales=fn.Amount(0, fn.By("size", [2, 20])), size=fn.Categorical(["s", "m"]))
+    domain = fn.Domain(sales=fn.Amount(0, fn.ByAttribute("size", [2, 20])), size=fn.Categorical(["s", "m"]))
     frame = pd.DataFrame({"sales": [1.0, 5.0, 7.0], "size": ["s", "Xk7secret", "m"]})
     with refused("data.records-outside-domain") as caught:
         open_counter(frame, domain, DataSource()).count([("sales",)])
@@ -310,7 +324,7 @@ def test_records_of_a_person_are_chosen_and_added_up_in_steps_of_their_class(sou
         frame if source == "frame" else path,
         DOMAIN,
         DataSource(table="people", outside_domain=DROP),
-        Bound("who", most, ANY, merge),
+        RecordBound("who", most, NO_PATTERN, merge),
     )
     wanted = of_persons(frame, merge, most)
     for m in [("sales", "size", "sex"), ("sales",), ("size",), ()]:
@@ -347,11 +361,15 @@ def test_statements_of_databases_read_amounts_in_the_range_of_their_class(sets, 
     rows = enumerate(zip(*values.values(), strict=True))
     told = ", ".join(f"({'NULL' if x is None else repr(x)}, '{s}', '{sex}', 'p{i}')" for i, (x, s, sex) in rows)
     relation = f"(SELECT * FROM (VALUES {told}) AS t(sales, size, sex, who))"
-    kinds = {"sales": Kind.DOUBLE, "size": Kind.TEXT, "sex": Kind.TEXT}
+    kinds = {"sales": ColumnKind.DOUBLE, "size": ColumnKind.TEXT, "sex": ColumnKind.TEXT}
     fields = {a: statements.Field(DOMAIN[a].coding, k, f"source.{a}") for a, k in kinds.items()}
-    person = statements.Person(Kind.TEXT, "source.who", list(DOMAIN), 1, merge=("sales",)) if persons else None
+    person = (
+        statements.PersonColumn(ColumnKind.TEXT, "source.who", list(DOMAIN), 1, merge=("sales",)) if persons else None
+    )
     for m in [("sales", "size", "sex"), ("sales",)]:
-        found, _ = statements.count(in_duckdb(), d, relation, fields, [m], Gauge(None), drop=True, person=person)
+        found, _ = statements.count(
+            in_duckdb(), d, relation, fields, [m], ProgressFilter(None), drop=True, person=person
+        )
         assert np.array_equal(found[m], moments(DOMAIN, known(DOMAIN, values), m))
 
 
@@ -360,7 +378,7 @@ def test_statements_of_databases_read_amounts_in_the_range_of_their_class(sets, 
 def test_statements_read_classes_off_dates_of_records_that_meet_conditions(sets, highs, one_engine):
     """Detects a date that is none and has a class all the same, and amounts read before what is read off is."""
     domain = fn.Domain(
-        sales=fn.Amount(0, fn.By("year", highs)),
+        sales=fn.Amount(0, fn.ByAttribute("year", highs)),
         year=fn.Ordered(2020, 2021, read="year", missing={"none": []}, absent="none", column="day"),
     )
     days = (None, "2020-05-01", "2021-12-31", "1999-01-01")
@@ -372,14 +390,14 @@ def test_statements_read_classes_off_dates_of_records_that_meet_conditions(sets,
     told = ", ".join(f"({x!r}, {dates[day]}, '{sex}')" for x, day, sex in rows)
     relation = f"(SELECT * FROM (VALUES {told}) AS t(sales, day, sex))"
     fields = {
-        "sales": statements.Field(domain["sales"].coding, Kind.DOUBLE, "source.sales"),
-        "year": statements.Field(domain["year"].coding, Kind.DATE, "source.day", domain["year"].derived),
+        "sales": statements.Field(domain["sales"].coding, ColumnKind.DOUBLE, "source.sales"),
+        "year": statements.Field(domain["year"].coding, ColumnKind.DATE, "source.day", domain["year"].derived),
     }
-    conditions = [statements.Field(source.conditions[0].coding, Kind.TEXT, "source.sex")]
+    conditions = [statements.Field(source.conditions[0].coding, ColumnKind.TEXT, "source.sex")]
     d, margins = replace(DUCKDB, sets=sets), [("sales",), ("year", "sales")]
     for some, inside in ((conditions, met), ([], {a: np.repeat(x, 2) for a, x in met.items()})):
         prepared, own, _ = statements.prepared(d, relation, some, fields, None)
-        found, _ = statements.count(in_duckdb(), d, prepared, own, margins, Gauge(None), drop=True)
+        found, _ = statements.count(in_duckdb(), d, prepared, own, margins, ProgressFilter(None), drop=True)
         for m in margins:
             assert np.array_equal(found[m], moments(domain, inside, m))
     counts = open_counter(pd.DataFrame(values), domain, source).count(margins)
@@ -393,11 +411,11 @@ def test_a_statement_grows_with_the_number_of_classes_and_not_with_its_square():
     def length(classes):
         domain = fn.Domain(
             size=fn.Categorical([f"class {i:03}" for i in range(classes)]),
-            sales=fn.Amount(0, fn.By("size", [1000 + i for i in range(classes)]), step=1000),
+            sales=fn.Amount(0, fn.ByAttribute("size", [1000 + i for i in range(classes)]), step=1000),
         )
         fields = {
-            "size": statements.Field(domain["size"].coding, Kind.TEXT, "source.size"),
-            "sales": statements.Field(domain["sales"].coding, Kind.DOUBLE, "source.sales"),
+            "size": statements.Field(domain["size"].coding, ColumnKind.TEXT, "source.size"),
+            "sales": statements.Field(domain["sales"].coding, ColumnKind.DOUBLE, "source.sales"),
         }
         return len(statements.statement(DUCKDB, "people", fields, [tuple(fields)], drop=True))
 
@@ -411,7 +429,7 @@ def test_an_engine_is_tried_on_classes_before_it_sums_amounts(monkeypatch):
     tried()
     own = Dialect.key_by
     for flaw in (
-        lambda d, coding, kind, column, cell: d.key(within(coding, 0), kind, column),
+        lambda d, coding, kind, column, cell: d.key(class_coding(coding, 0), kind, column),
         lambda d, coding, kind, column, cell: own(d, coding, kind, column, f"({cell}) + 1"),
     ):
         monkeypatch.setattr(Dialect, "key_by", flaw)
@@ -422,11 +440,11 @@ def test_an_engine_is_tried_on_classes_before_it_sums_amounts(monkeypatch):
 def test_amounts_are_added_up_in_steps_of_their_class():
     coding = DOMAIN["sales"].coding
     far = uncut(coding)
-    assert isinstance(far, Beside)
+    assert isinstance(far, CodingWithMissing)
     for cell, high in enumerate(HIGHS.values()):
-        assert within(far, cell).cell(float(high)) == FURTHEST + 2
-        assert within(far, cell).cell(-9.0) == 2 * FURTHEST + 1
-        assert within(coding, cell).cell(float(high)) == 2
+        assert class_coding(far, cell).cell(float(high)) == MAX_STEPS_FROM_ZERO + 2
+        assert class_coding(far, cell).cell(-9.0) == 2 * MAX_STEPS_FROM_ZERO + 1
+        assert class_coding(coding, cell).cell(float(high)) == 2
     assert [cells for _, cells in ranges_of(far)] == [[0], [1], [2], [3]]
 
 
@@ -441,7 +459,7 @@ def test_no_record_of_any_class_costs_more_than_its_ends():
     """Detects a price that holds at the ends of one class only: every step of every class, by replay."""
     plan = planned(
         [
-            fn.table("size", sum="sales", std_error=fn.By("size", HIGHS)),
+            fn.table("size", sum="sales", std_error=fn.ByAttribute("size", HIGHS)),
             fn.table("sex", sum="sales", std_error=90),
             fn.table("size", margin=3),
         ]
@@ -458,8 +476,8 @@ def test_records_at_different_ends_by_the_classes_of_two_releases_pay_for_both()
     """Detects ranges that are taken for the same where their classes are others, in what releases cost together."""
 
     def order(sizes, row):
-        domain = fn.Domain(sales=fn.Amount(0, fn.By("size", [2, 20])), size=sizes)
-        cells = Cells((), (("sales", 2), ("size", 2)), (("sales", (2,)),))
+        domain = fn.Domain(sales=fn.Amount(0, fn.ByAttribute("size", [2, 20])), size=sizes)
+        cells = CellStructure((), (("sales", 2), ("size", 2)), (("sales", (2,)),))
         strategy = of_sectors(cells, ([np.repeat(row, 2).tolist()], {(): ([[1]], 1)}))
         return Order(domain, DataSource(), PrivacyUnit(), (strategy,), "0" * 64, "gaussian")
 
@@ -492,18 +510,18 @@ def firms(high):
 
 def test_each_class_pays_for_its_own_range():
     """Four classes, each to one record at its own high: Δ² = 1; with one range 10⁶."""
-    asked = fn.table("size", sum="turnover", std_error=fn.By("size", CLASSES_OF_FIRMS))
-    own = planned([asked], firms(fn.By("size", CLASSES_OF_FIRMS)))
+    asked = fn.table("size", sum="turnover", std_error=fn.ByAttribute("size", CLASSES_OF_FIRMS))
+    own = planned([asked], firms(fn.ByAttribute("size", CLASSES_OF_FIRMS)))
     assert float(own.exact_cost) == pytest.approx(1, abs=1e-4)
     one = planned([asked], firms(1000))
     assert float(one.exact_cost) == pytest.approx(1e6, rel=1e-4)
-    whole = planned([fn.table(sum="turnover", std_error=1000)], firms(fn.By("size", CLASSES_OF_FIRMS)))
+    whole = planned([fn.table(sum="turnover", std_error=1000)], firms(fn.ByAttribute("size", CLASSES_OF_FIRMS)))
     assert float(whole.exact_cost) == pytest.approx(1, abs=1e-4)
 
 
 def test_classes_that_are_alike_cost_what_one_range_costs():
     sums = [fn.table("size", sum="turnover", margin=20), fn.table(sum="turnover", margin=9)]
-    one, same = (planned([*sums, fn.table("size", margin=5)], firms(x)) for x in (50, fn.By("size", [50] * 4)))
+    one, same = (planned([*sums, fn.table("size", margin=5)], firms(x)) for x in (50, fn.ByAttribute("size", [50] * 4)))
     assert float(same.exact_cost) == pytest.approx(float(one.exact_cost), rel=1e-5)
 
 
@@ -589,7 +607,7 @@ def test_means_as_tables_are_refused_and_how_to_have_them_is_said():
 
 def test_a_series_whose_periods_are_the_classes_of_an_amount_is_refused_before_anything_is_drawn():
     """Detects one that is planned and drawn, and cannot be shown: of the first periods there are other ranges."""
-    domain = fn.Domain(month=fn.Ordered(1, 3), sales=fn.Amount(0, fn.By("month", [2, 2, 20]), absent="drop"))
+    domain = fn.Domain(month=fn.Ordered(1, 3), sales=fn.Amount(0, fn.ByAttribute("month", [2, 2, 20]), absent="drop"))
     workload = fn.Workload(domain, [fn.table("month", margin=9)])
     with refused("spec.series-unsupported"):
         fn.plan(workload, series="month")
@@ -598,7 +616,7 @@ def test_a_series_whose_periods_are_the_classes_of_an_amount_is_refused_before_a
 @pytest.mark.parametrize("highs", [[0.000007, 9_999_999_999_991, 1.000003], [0.000007, 99_999_999_991, 1]])
 def test_ranges_too_far_apart_are_refused(highs):
     """Detects a bound that is above what a matrix of queries may hold, which says nothing of ranges."""
-    domain = fn.Domain(a=fn.Amount(0, fn.By("b", highs), step=0.000007), b=fn.Ordered(0, 2))
+    domain = fn.Domain(a=fn.Amount(0, fn.ByAttribute("b", highs), step=0.000007), b=fn.Ordered(0, 2))
     with refused("workload.class-ranges-too-far-apart"):
         fn.plan(fn.Workload(domain, [fn.table(prefix="b", sum="a", margin=9)]))
 
@@ -609,9 +627,9 @@ def test_intervals_of_sums_and_means_hold(releases, least):
     """Detects coverage of 95 % intervals below `least`, at 1e-6, and steps that are mistaken for one another."""
     rng = np.random.default_rng(5)
     highs = {"s": 100, "l": 10_000}
-    domain = fn.Domain(x=fn.Amount(0, fn.By("c", highs)), c=fn.Categorical(list(highs)))
+    domain = fn.Domain(x=fn.Amount(0, fn.ByAttribute("c", highs)), c=fn.Categorical(list(highs)))
     plan = planned(
-        [fn.table("c", sum="x", margin=fn.By("c", {"s": 400, "l": 40_000})), fn.table("c", margin=9)], domain
+        [fn.table("c", sum="x", margin=fn.ByAttribute("c", {"s": 400, "l": 40_000})), fn.table("c", margin=9)], domain
     )
     frame = pd.DataFrame({"c": np.repeat(["s", "l"], [300, 60]), "x": rng.integers(0, 101, 360)})
     frame.loc[frame["c"] == "l", "x"] *= 100

@@ -14,7 +14,7 @@ import fitnoise as fn
 from fitnoise.interfaces.exports import latex
 from fitnoise.interfaces.pages import report
 from fitnoise.interfaces.pages.fragments import caption
-from fitnoise.interfaces.pages.words import words
+from fitnoise.interfaces.pages.words import translator
 from fitnoise.interfaces.render import document, lines
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.planning import ranges
@@ -74,9 +74,9 @@ def test_everything_that_shows_a_capped_amount_says_what_its_intervals_are_for(r
         "de": "(Werte von income zählen unter 0 als 0, über 200000 als 200000, in Schritten von 100; was der Bereich "
         "abschneidet, ist in keiner Fehlerspanne und keinem Intervall enthalten)",
     }.items():
-        assert caption(found, words(language)).endswith(told)
+        assert caption(found, translator(language)).endswith(told)
         assert told in report.page(release, language=language)
-        assert told in latex.latex(release, [found], words(language), None).decode().replace("\n", " ")
+        assert told in latex.latex(release, [found], translator(language), None).decode().replace("\n", " ")
     statistic = f"{'mean' if 'mean' in name else 'sum'} of income; {CUT}; {NOT_INCLUDED}"
     assert release[name].attrs["statistic"] == statistic
     assert release[name].attrs["confidence"] == 0.95
@@ -204,8 +204,8 @@ def test_no_warning_where_nothing_is_cut_off_or_where_the_cut_is_what_was_asked_
     assert not any(kappa.warned for kappa in ranges.kappas(exact))
     found = layout(released(exact, pd.DataFrame({"area": ["A"], "income": [100.0]})), "area by income sum")
     assert found.counted == ({"income": "in steps of 100"}, False)
-    assert NOT_INCLUDED not in caption(found, words("en"))
-    assert "Werte von income zählen in Schritten von 100" in caption(found, words("de"))
+    assert NOT_INCLUDED not in caption(found, translator("en"))
+    assert "Werte von income zählen in Schritten von 100" in caption(found, translator("de"))
     up_to = planned(fn.table("area", sum="income", ceiling=50_000, margin=50_000), ceilings=[50_000])
     assert not any(kappa.warned for kappa in ranges.kappas(up_to))
     counted = fn.Domain(age=fn.Ordered(0, 85))
@@ -217,8 +217,8 @@ def test_no_warning_where_nothing_is_cut_off_or_where_the_cut_is_what_was_asked_
 
 def test_the_warning_of_ranges_by_class_names_the_class_that_is_nearest():
     highs = {"small": 1, "large": 100}
-    own = fn.Domain(size=fn.Categorical(list(highs)), sales=fn.Amount(0, fn.By("size", highs), step=0.01))
-    margins = fn.By("size", {"small": 20, "large": 500})
+    own = fn.Domain(size=fn.Categorical(list(highs)), sales=fn.Amount(0, fn.ByAttribute("size", highs), step=0.01))
+    margins = fn.ByAttribute("size", {"small": 20, "large": 500})
     plan = fn.plan(fn.Workload(own, [fn.table("size", sum="sales", margin=margins)]))
     assert [k.label for k in ranges.kappas(plan)] == ["small", "large"]
     (section,) = ranges.warnings(plan)

@@ -21,7 +21,7 @@ from fitnoise.interfaces.render import document, lines
 from fitnoise.interfaces.reports.ledgers import ledger_report
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import periods_report, release_report
-from fitnoise.mechanisms.gaussian.series import Past, refuse_out_of_time
+from fitnoise.mechanisms.gaussian.series import PartialSeries, refuse_out_of_time
 from fitnoise.planning.plan import Plan
 from fitnoise.reading import estimates
 from fitnoise.reading.expressions import ask
@@ -127,7 +127,7 @@ def test_what_must_hold_between_the_draws_is_said_wherever_promises_are(name, tm
     assert document(shown)["series"] == [{"entries": [1], "assumption": said}]
     assert any(line.endswith(f"entry 1: {said}") for line in lines(shown))
     assert "Buchung 1: Von Ziehung zu Ziehung einer Reihe" in " ".join(
-        told.text for section in shown.sections for told in languages.words("de").section(section)
+        told.text for section in shown.sections for told in languages.translator("de").section(section)
     )
     check_report(shown)
 
@@ -152,7 +152,7 @@ def test_what_is_known_of_a_period_never_gets_better_nor_worse(domain):
         part = whole.through(t)
         assert (part.hash, part.exact_rho, part.to_json()) == (whole.hash, whole.exact_rho, whole.to_json())
         assert part.periods == whole.periods[:t]
-        assert isinstance(part.only.mechanism, Past)
+        assert isinstance(part.only.mechanism, PartialSeries)
         assert part.only.certificate == whole.only.certificate
         for name in whole.publication.workload.tables.names:
             axis = whole.publication.workload[name].attributes.index("month")
@@ -179,7 +179,7 @@ def test_a_plan_out_of_time_is_refused():
         with refused("plan.series-out-of-order"):
             Plan.of(plan(ORDERED).publication, [replace(part, strategy=strategy)])
     with refused("plan.series-without-sectors"):
-        refuse_out_of_time(replace(part, mechanism=Past(part)))
+        refuse_out_of_time(replace(part, mechanism=PartialSeries(part)))
     free = fn.plan(fn.Workload(ORDERED, TO_DATE), unit=UNIT).to_json()
     with refused("plan.series-out-of-order"):
         Plan.from_json(free.replace('"domain":', '"series":{"attribute":"month"},"domain":', 1))
@@ -266,7 +266,7 @@ def asking(*tables, domain=DOMAIN, **more):
             lambda: asking(fn.table("month", recode={"month": {"x": MONTHS[:2]}}, margin=3)),
             "spec.series-view-unsupported",
         ),
-        (lambda: asking(fn.table("month", margin=fn.By("month", [1, 2, 3]))), "spec.series-target-varies"),
+        (lambda: asking(fn.table("month", margin=fn.ByAttribute("month", [1, 2, 3]))), "spec.series-target-varies"),
         (lambda: asking(fn.table("month", max_deviation=9)), "spec.series-target-varies"),
     ],
 )
@@ -309,7 +309,7 @@ def test_changes_averages_and_seasons_are_released_when_their_periods_are_and_ne
         for column in ("value", "moe"):
             np.testing.assert_allclose(found[name][column], same[column], rtol=1e-6, atol=1e-6)
     with refused("release.integer-table-of-changes"):
-        fn.whole(found)
+        fn.make_integer_tables(found)
 
 
 @pytest.mark.parametrize("shown", [[], [fn.table("month", margin=99)]], ids=["alone", "beside totals"])
@@ -462,7 +462,7 @@ def test_steps_along_what_numbers_are_not_told_apart_by_are_refused(year, wrong,
 
 
 def test_sums_of_more_than_anybody_adds_up_are_refused(year, monkeypatch):
-    monkeypatch.setattr(estimates, "MOST", 8)
+    monkeypatch.setattr(estimates, "MAX_NUMBERS", 8)
     with refused("release.too-many-sums"):
         year[1][-1].count(by="month").to_date("month")
 
@@ -512,11 +512,11 @@ def test_a_series_is_released_by_period_and_no_other_plan_is(tmp_path):
     with refused("plan.plan-without-periods"):
         fn.release(ordinary, records(), **where, period="2026-01")
     with refused("plan.plan-without-periods"):
-        fn.period(ordinary, "2026-01", ledger=tmp_path / "l.db", series=tmp_path)
+        fn.read_period(ordinary, "2026-01", ledger=tmp_path / "l.db", series=tmp_path)
     with refused("plan.plan-without-periods"):
-        fn.periods(ordinary, ledger=tmp_path / "l.db", series=tmp_path)
+        fn.list_periods(ordinary, ledger=tmp_path / "l.db", series=tmp_path)
     with refused("ledger.file-missing"):
-        fn.periods(plan(), ledger=tmp_path / "l.db", series=tmp_path)
+        fn.list_periods(plan(), ledger=tmp_path / "l.db", series=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -532,13 +532,13 @@ def test_a_period_that_was_not_written_is_written_from_what_is_kept(tmp_path, mo
     with refused("ledger.period-drawn-before"):
         fn.release(plan(), records([2]), **ways(tmp_path), period="2026-02")
     with refused("ledger.period-not-released"):
-        fn.period(plan(), "2026-03", **ways(tmp_path))
-    written = fn.period(plan(), "2026-02", **ways(tmp_path), directory=tmp_path / "2")
+        fn.read_period(plan(), "2026-03", **ways(tmp_path))
+    written = fn.read_period(plan(), "2026-02", **ways(tmp_path), directory=tmp_path / "2")
     with fn.Ledger(tmp_path / "ledger.db") as ledger:
         assert fn.verify(tmp_path / "2", ledger=ledger).ok
         assert [e.kind for e in ledger.entries()] == ["charge", "answers", "period", "answers"]
     assert fn.Release.read(tmp_path / "2") == written
-    assert [p.kept for p in fn.periods(plan(), **ways(tmp_path))] == [True, True, False]
+    assert [p.kept for p in fn.list_periods(plan(), **ways(tmp_path))] == [True, True, False]
 
 
 def test_a_wrong_name_of_the_folder_is_no_loss(tmp_path):
@@ -546,8 +546,8 @@ def test_a_wrong_name_of_the_folder_is_no_loss(tmp_path):
     released(tmp_path, 1)
     wrong = {**ways(tmp_path), "series": tmp_path / "stat"}
     for call in (
-        lambda: fn.periods(plan(), **wrong),
-        lambda: fn.period(plan(), "2026-01", **wrong),
+        lambda: fn.list_periods(plan(), **wrong),
+        lambda: fn.read_period(plan(), "2026-01", **wrong),
         lambda: fn.release(plan(), records([2]), **wrong, period="2026-02"),
     ):
         with refused("data.drawn-series-folder-missing"):
@@ -560,7 +560,7 @@ def test_a_folder_of_another_owner_is_refused_in_words(tmp_path, monkeypatch):
     real = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "state" and real(path, mode))
     for call in (
-        lambda: fn.periods(plan(), **ways(tmp_path)),
+        lambda: fn.list_periods(plan(), **ways(tmp_path)),
         lambda: fn.release(plan(), records([2]), **ways(tmp_path), period="2026-02"),
         lambda: fn.release(plan(), records([1]), **ways(tmp_path) | {"ledger": tmp_path / "new.db"}, period="2026-01"),
     ):
@@ -577,7 +577,7 @@ def test_frozen_counts_that_are_not_as_they_were_are_named(tmp_path, what):
         path.unlink()
     else:
         path.write_bytes(path.read_bytes()[:-1] + b"?")
-    found = fn.periods(plan(), **ways(tmp_path))
+    found = fn.list_periods(plan(), **ways(tmp_path))
     assert [(one.kept, one.frozen) for one in found] == [(True, True), (True, False), (False, True)]
     words = " ".join(periods_report(plan(), found).sections[0].words)
     assert "the frozen counts of 2026-02 are not as they were" in words
@@ -588,7 +588,7 @@ def test_of_a_series_that_was_not_begun_nothing_is_said_to_be_charged(tmp_path):
     with fn.Ledger(tmp_path / "ledger.db"):
         pass
     (words,) = {
-        s for x in periods_report(plan(), fn.periods(plan(), **ways(tmp_path))).sections for s in x.sentences[:1]
+        s for x in periods_report(plan(), fn.list_periods(plan(), **ways(tmp_path))).sections for s in x.sentences[:1]
     }
     assert words.startswith("none of {all} periods was drawn")
 
@@ -605,19 +605,19 @@ def failing(real):
 def test_lost_answers_are_drawn_again_only_when_asked_and_at_a_price(tmp_path):
     released(tmp_path, 2)
     next(iter(sorted((tmp_path / "state").glob("0002*.drawn")))).unlink()
-    assert [p.kept for p in fn.periods(plan(), **ways(tmp_path))] == [True, False, False]
+    assert [p.kept for p in fn.list_periods(plan(), **ways(tmp_path))] == [True, False, False]
     for call in (
-        lambda: fn.period(plan(), "2026-02", **ways(tmp_path)),
+        lambda: fn.read_period(plan(), "2026-02", **ways(tmp_path)),
         lambda: fn.release(plan(), records([3]), **ways(tmp_path), period="2026-03"),
     ):
         with refused("ledger.answers-of-period-lost"):
             call()
     with refused("ledger.period-not-lost"):
-        fn.period(plan(), "2026-01", **ways(tmp_path), again=True)
-    price = fn.periods(plan(), **ways(tmp_path))[1].price
+        fn.read_period(plan(), "2026-01", **ways(tmp_path), again=True)
+    price = fn.list_periods(plan(), **ways(tmp_path))[1].price
     with fn.Ledger(tmp_path / "ledger.db") as ledger:
         before = ledger.balance(plan().order.account).spent
-        fn.period(plan(), "2026-02", ledger=ledger, series=tmp_path / "state", again=True)
+        fn.read_period(plan(), "2026-02", ledger=ledger, series=tmp_path / "state", again=True)
         rise = ledger.balance(plan().order.account).spent - before
     assert float(rise) == pytest.approx(price)
     assert drawn(tmp_path, 3)["month"]["month"].tolist() == MONTHS
@@ -665,7 +665,7 @@ def test_a_series_on_the_command_line(tmp_path, monkeypatch, capsys):
     assert end.value.code == LedgerError.exit_code
     capsys.readouterr()
     main(["series", "write", "plan.json", "--period", "2026-02", *kept, "-o", "once more", "--again"])
-    price = fn.periods(Plan.from_json(Path("plan.json").read_text("utf-8")), ledger="ledger.db", series="state")[
+    price = fn.list_periods(Plan.from_json(Path("plan.json").read_text("utf-8")), ledger="ledger.db", series="state")[
         1
     ].price
     assert f"charged rho = {price:.7f}, for drawing 2026-02 once more" in capsys.readouterr().err

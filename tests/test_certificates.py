@@ -11,7 +11,7 @@ from conftest import zoo_plan
 from dense import dense_bound
 from designs import remade
 from fitnoise.solving import sectors
-from fitnoise.solving.certificates import NOBODY, Certificate, Evidence, Pairs, Terms, lower_bound
+from fitnoise.solving.certificates import NO_RECORD, Certificate, Evidence, ObjectiveTerms, RecordPairs, lower_bound
 from fitnoise.solving.sectors import decompose
 from refused import refused
 from tolerances import EXACT
@@ -33,16 +33,18 @@ def random_pairs(d, rng, *, alone):
     """Some kinds of pairs, and weights for them."""
     n = int(rng.integers(1, 9))
     first, second = rng.integers(0, d.cells, n), rng.integers(-1 if alone else 0, d.cells, n)
-    return Pairs.of(zip(rng.integers(0, 2 ** len(d.sizes), n), first, second, strict=True)), rng.dirichlet(np.ones(n))
+    return RecordPairs.of(zip(rng.integers(0, 2 ** len(d.sizes), n), first, second, strict=True)), rng.dirichlet(
+        np.ones(n)
+    )
 
 
 def random_terms(d, goal, rng):
     omega = rng.random(len(d.variances)) + 0.1
     if goal == "total error":
-        return Terms(weights=omega, factor=int(rng.integers(1, 4)) ** 2, alone=True)
+        return ObjectiveTerms(weights=omega, factor=int(rng.integers(1, 4)) ** 2, alone=True)
     if goal == "hybrid":
-        return Terms(weights=omega / d.variances, trade=float(rng.uniform(0.01, 3)), factor=4, alone=True)
-    return Terms(relative=rng.uniform(0.1, 1, d.cells) if goal == "budgets" else None, alone=True)
+        return ObjectiveTerms(weights=omega / d.variances, trade=float(rng.uniform(0.01, 3)), factor=4, alone=True)
+    return ObjectiveTerms(relative=rng.uniform(0.1, 1, d.cells) if goal == "budgets" else None, alone=True)
 
 
 GOALS = ("targets", "budgets", "total error", "hybrid")
@@ -93,9 +95,11 @@ def test_the_bound_can_be_weak_but_the_best_weights_are_not():
     plan = zoo_plan("prefix")
     p, q = plan.evidence.cells, plan.evidence.numbers
     n = len(p)
-    uniform = lower_bound(plan.decomposition, Evidence(np.full(n, 1 / n), np.full(len(q), 1 / len(q))), Terms())
+    uniform = lower_bound(
+        plan.decomposition, Evidence(np.full(n, 1 / n), np.full(len(q), 1 / len(q))), ObjectiveTerms()
+    )
     assert uniform < 0.999 * plan.cost_squared
-    assert lower_bound(plan.decomposition, plan.evidence, Terms()) > (1 - 1e-6) * plan.cost_squared
+    assert lower_bound(plan.decomposition, plan.evidence, ObjectiveTerms()) > (1 - 1e-6) * plan.cost_squared
 
 
 @pytest.mark.parametrize("goal", GOALS)
@@ -128,7 +132,7 @@ def test_the_bound_is_one_for_the_queries_that_were_asked(over, rng):
         c = (asked**2).sum(axis=1)
         d = decompose(fn.matrix_workload(asked, variances=c))
         pairs, p = (None, rng.random(5)) if over == "cells" else random_pairs(d, rng, alone=True)
-        evidence, terms = Evidence(p, rng.random(6), pairs), Terms(alone=True)
+        evidence, terms = Evidence(p, rng.random(6), pairs), ObjectiveTerms(alone=True)
         w, p = evidence.numbers / evidence.numbers.sum() / c, p / p.sum()
         moment = np.diag(p) if pairs is None else pairs.moment(p, pairs.chi((), ()), 5)
         own, axes = np.linalg.eigh(moment)
@@ -153,7 +157,7 @@ def test_a_gap_below_what_queries_were_moved_by_is_refused(rng):
 
 def test_budgets_that_leave_double_precision_prove_nothing():
     d = zoo_plan("zero and equal columns").decomposition
-    terms = Terms(relative=np.array([1, 1e-320, 1, 1, 1]))
+    terms = ObjectiveTerms(relative=np.array([1, 1e-320, 1, 1, 1]))
     with refused("plan.bound-not-finite"):
         lower_bound(d, Evidence(np.ones(5), np.ones(len(d.variances))), terms)
 
@@ -163,7 +167,9 @@ def test_a_budget_of_0_is_no_reason_to_divide():
     d = zoo_plan("zero and equal columns").decomposition
     q = np.ones(3)
     bounds = [
-        lower_bound(d, Evidence(np.array([1, x, 1, 1, 1]) / (4 + x), q), Terms(relative=np.array([1, r, 1, 1, 1])))
+        lower_bound(
+            d, Evidence(np.array([1, x, 1, 1, 1]) / (4 + x), q), ObjectiveTerms(relative=np.array([1, r, 1, 1, 1]))
+        )
         * (4 + x)
         for x, r in ((0.0, 1.0), (0.5, 0.0), (0.5, 1.0))
     ]
@@ -175,10 +181,10 @@ def weights_of(kind):
     plan = zoo_plan("prefix")
     d, evidence = plan.decomposition, plan.evidence
     if kind == "pairs":
-        return d, dataclasses.replace(evidence, pairs=Pairs.of((0, o, 7 - o) for o in range(8))), Terms()
+        return d, dataclasses.replace(evidence, pairs=RecordPairs.of((0, o, 7 - o) for o in range(8))), ObjectiveTerms()
     if kind == "hybrid":
-        return d, evidence, Terms(np.ones(8), 0.1)
-    return d, evidence, Terms()
+        return d, evidence, ObjectiveTerms(np.ones(8), 0.1)
+    return d, evidence, ObjectiveTerms()
 
 
 @pytest.mark.parametrize("kind", ["cells", "pairs", "hybrid"])
@@ -204,18 +210,18 @@ def test_weights_that_are_no_weights_prove_nothing(which, bad, kind):
 def test_total_error_has_no_weights_of_numbers():
     plan = zoo_plan("prefix")
     with refused("plan.dual-weights-unusable"):
-        lower_bound(plan.decomposition, plan.evidence, Terms(np.ones(8)))
+        lower_bound(plan.decomposition, plan.evidence, ObjectiveTerms(np.ones(8)))
 
 
 @pytest.mark.parametrize("pair", [(0, 8, 0), (0, -1, 0), (0, 0, 8), (0, 0, -2)])
 def test_pairs_of_cells_that_do_not_exist_prove_nothing(pair):
     d, evidence, terms = weights_of("pairs")
-    evidence = Evidence(np.ones(2), evidence.numbers, Pairs.of([(0, 0, 1), pair]))
+    evidence = Evidence(np.ones(2), evidence.numbers, RecordPairs.of([(0, 0, 1), pair]))
     with refused("plan.evidence-cell-missing"):
         lower_bound(d, evidence, terms)
 
 
-@pytest.mark.parametrize("pairs", [None, Pairs.of([(0, 0, 1)])])
+@pytest.mark.parametrize("pairs", [None, RecordPairs.of([(0, 0, 1)])])
 def test_evidence_is_about_the_plan_s_own_neighbours(pairs):
     unit = fn.PrivacyUnit(neighbours=REPLACE if pairs is None else fn.Neighbours.ADD_OR_REMOVE_ONE)
     plan = fn.plan(zoo.WORKLOADS["prefix"](), unit=unit)
@@ -240,8 +246,8 @@ def test_cancellation_does_not_raise_the_bound_for_replace_one():
     d = dataclasses.replace(
         d, tables=(dataclasses.replace(table, variances=w.tables[0].variances(w.domain, 0.95)[None, :]),)
     )
-    pairs = Pairs.of([(0, 0, 1), (0, 0, 2), (0, 1, 2)])
-    assert lower_bound(d, Evidence(np.ones(3), np.full(2, 0.5), pairs), Terms()) <= 1e-10
+    pairs = RecordPairs.of([(0, 0, 1), (0, 0, 2), (0, 1, 2)])
+    assert lower_bound(d, Evidence(np.ones(3), np.full(2, 0.5), pairs), ObjectiveTerms()) <= 1e-10
 
 
 def test_records_that_cannot_come_or_go_prove_nothing():
@@ -249,10 +255,10 @@ def test_records_that_cannot_come_or_go_prove_nothing():
     w = fn.matrix_workload([[1, 1, 1], [1, 0, 0], [0, 1, 0], [0, 0, 1]], variances=[1e-3, 1, 1, 1])
     plan = fn.plan(w, unit=fn.PrivacyUnit(neighbours=REPLACE))
     add = fn.plan(w)
-    forged = Evidence(add.evidence.cells, add.evidence.numbers, Pairs.of((0, o, NOBODY) for o in range(3)))
+    forged = Evidence(add.evidence.cells, add.evidence.numbers, RecordPairs.of((0, o, NO_RECORD) for o in range(3)))
     with refused("plan.evidence-single-record"):
         lower_bound(plan.decomposition, forged, plan.terms)
-    assert lower_bound(plan.decomposition, forged, Terms(alone=True)) > 100 * plan.cost_squared
+    assert lower_bound(plan.decomposition, forged, ObjectiveTerms(alone=True)) > 100 * plan.cost_squared
 
 
 def test_tiny_budgets_of_some_cells_do_not_raise_the_bound_of_tables_by_structure(monkeypatch):
@@ -261,13 +267,13 @@ def test_tiny_budgets_of_some_cells_do_not_raise_the_bound_of_tables_by_structur
     bounds = [(i, j) for i in range(n) for j in range(i, n)]
     w = fn.Workload(fn.Domain(o=fn.Ordered(0, n - 1)), [fn.table(ranges={"o": bounds}, variance=1)])
     tall = decompose(w)
-    monkeypatch.setattr(sectors, "TALL", 10**9)
+    monkeypatch.setattr(sectors, "MAX_ROWS_PER_CELL", 10**9)
     flat = decompose(w)
     rng = np.random.default_rng(1)
     for share in (1e-2, 1e-4, 1e-6):
         r = np.where(np.arange(n) < n // 2, share, 1.0)
         p, q = rng.dirichlet(np.ones(n)), rng.dirichlet(np.ones(len(bounds)))
         q *= np.where([i < n // 2 for i, _ in bounds], share, 1.0)
-        by_structure = lower_bound(tall, Evidence(p, q), Terms(relative=r))
-        by_matrix = lower_bound(flat, Evidence(p, q), Terms(relative=r))
+        by_structure = lower_bound(tall, Evidence(p, q), ObjectiveTerms(relative=r))
+        by_matrix = lower_bound(flat, Evidence(p, q), ObjectiveTerms(relative=r))
         assert by_matrix * (1 - 1e-5) <= by_structure <= by_matrix * (1 + EXACT)

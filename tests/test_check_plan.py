@@ -17,7 +17,7 @@ import zoo
 from designs import domain_of, of_products, over
 from fitnoise.errors import FitnoiseError
 from fitnoise.kernel.designs import products
-from fitnoise.kernel.designs.answers import Answer
+from fitnoise.kernel.designs.answers import AnswerDesign
 from fitnoise.kernel.designs.margins import PureStrategy
 from fitnoise.kernel.designs.products import ProductStrategy
 from fitnoise.kernel.designs.sectors import Strategy
@@ -136,7 +136,7 @@ def test_plans_of_every_mechanism_are_right(said, any_request):
 
 def test_plans_of_joint_bases_are_right(said, monkeypatch):
     """Two attributes by value and by prefix; detects a scale that is not charged."""
-    monkeypatch.setattr(planning, "DENSE", 0)
+    monkeypatch.setattr(planning, "MAX_DENSE_CELLS", 0)
     domain = fn.Domain(o=fn.Ordered(0, 4), u=fn.Ordered(0, 3))
     tables = [fn.table("o", prefix="u", margin=3), fn.table("u", prefix="o", margin=4)]
     plan = fn.plan(fn.Workload(domain, tables))
@@ -253,13 +253,13 @@ def test_plans_of_places_by_numbers_are_right_whatever_their_number(said, checke
     [
         [fn.table("state", prefix="age", margin=4), fn.table("county", "age", margin=3)],
         [fn.table(recode={"county": {"some": ["101", "210"], "one": ["105"]}}, margin=3)],
-        [fn.table("county", margin=fn.By("county", {"101": 2.0}, default=9.0))],
+        [fn.table("county", margin=fn.ByAttribute("county", {"101": 2.0}, default=9.0))],
     ],
     ids=["beside structure", "recoded", "by place"],
 )
 @pytest.mark.parametrize("most", [128, 0], ids=["together", "by level"])
 def test_plans_that_name_places_by_numbers_are_right(said, tables, most, monkeypatch):
-    monkeypatch.setattr(planning, "TOGETHER", most)
+    monkeypatch.setattr(planning, "MAX_DENSE_LEAVES", most)
     domain = fn.Domain(geo=fn.Hierarchy.regular(state=2, county=10), age=fn.Ordered(0, 2))
     status, lines = said(fn.plan(fn.Workload(domain, tables)).to_json())
     assert status == RIGHT, lines
@@ -278,7 +278,7 @@ def tables_of_amounts():
         fn.table("sex", sum=["hours", "pay"], margin=90),
         fn.table("sex", mean="pay", margin=2, reference=40),
         *(fn.table("sex", sum="pay", ceiling=t, margin=t) for t in (8, 20, 30)),
-        fn.table(prefix="kids", sum="hours", margin=fn.By("kids", [9, 8, 7])),
+        fn.table(prefix="kids", sum="hours", margin=fn.ByAttribute("kids", [9, 8, 7])),
         fn.table(sum="kids", std_error=3),
     ]
     return fn.Workload(domain, tables)
@@ -364,8 +364,8 @@ def test_designs_cost_what_the_kernel_says(checker, name):
 def test_products_with_a_scale_for_every_row_cost_what_the_kernel_says(checker, monkeypatch, design, cells, rounds):
     """All joint cells, or a bound that is evened out in as many steps; of one cluster it is the largest of all."""
     for where in (products, importlib.import_module("check_products")):
-        monkeypatch.setattr(where, "CELLS", cells)
-        monkeypatch.setattr(where, "ROUNDS", rounds)
+        monkeypatch.setattr(where, "MAX_JOINT_CELLS", cells)
+        monkeypatch.setattr(where, "BALANCING_ROUNDS", rounds)
     design = replace(design)
     strategy = json.loads(json.dumps(products_document(design)))
     unit = SimpleNamespace(replaces=False, alone=True, records=2)
@@ -418,7 +418,7 @@ def test_answers_are_private_and_no_more_so_than_they_are(checker, name, kind):
         design = ANSWERS[name](adjacency)
     except FitnoiseError:  # its family has none for neighbours of this kind
         return
-    assert isinstance(design, Answer)
+    assert isinstance(design, AnswerDesign)
     check = importlib.import_module("check_answers").check
     publication = fn.Publication(fn.Workload(design.domain, []), adjacency.unit, finite=(design.query,))
     spec = json.loads(json.dumps(Spec.of(publication).document()))

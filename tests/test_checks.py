@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fitnoise.kernel.checks import checked_positive, checked_whole, is_name, is_plain, is_real, is_whole, look_alike
 from fitnoise.kernel.units import Account, DataSource, Neighbours, PrivacyUnit
 from fitnoise.request.publication import Budget, SmallDatabase
-from fitnoise.request.targets import Kind, Target
+from fitnoise.request.targets import Target, TargetKind
 from refused import refused
 
 WHOLE = [0, -3, 10**30, np.int8(5), np.uint64(2**63)]
@@ -42,7 +42,7 @@ def test_plain_numbers_are_those_that_documents_hold():
             SmallDatabase(wrong)
     with refused("spec.temperature-out-of-range"):
         SmallDatabase(50, temperature=np.float32(0.01))
-    assert type(Target(Kind.MARGIN, 3, np.float32(0.5)).confidence) is float
+    assert type(Target(TargetKind.MARGIN, 3, np.float32(0.5)).confidence) is float
 
 
 @pytest.mark.parametrize("wrong", [*NEITHER, *REAL[len(WHOLE) :], 1, 0, -3])

@@ -32,7 +32,7 @@ from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.planning.accounting import FIXED_IN_ADVANCE, curve
 from fitnoise.reading import release as releases
 from fitnoise.reading.files import csv_text, staged
-from fitnoise.reporting import Column, Kind, Report, Section, Table
+from fitnoise.reporting import Report, ReportColumn, ReportTable, Section, ValueKind
 from fitnoise.request.documents import json_schema
 from fitnoise.request.workloads import slug
 from people import AREAS, DATA
@@ -1027,9 +1027,9 @@ def test_labels_cannot_command_the_terminal(run, here):
 def test_columns_line_up_for_wide_letters_and_are_never_cut(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "10")
 
-    def shown(*rows, name=Kind.TEXT, n=Kind.COUNT):
-        columns = (Column("name", "name", name), Column("n", "n", n))
-        console.show(Report("", (Section("", tables=(Table("rows", columns, rows),)),)))
+    def shown(*rows, name=ValueKind.TEXT, n=ValueKind.COUNT):
+        columns = (ReportColumn("name", "name", name), ReportColumn("n", "n", n))
+        console.show(Report("", (Section("", tables=(ReportTable("rows", columns, rows),)),)))
         return capsys.readouterr().out.splitlines()
 
     width = len("a long name " * 5)
@@ -1038,8 +1038,8 @@ def test_columns_line_up_for_wide_letters_and_are_never_cut(capsys, monkeypatch)
         "東京" + " " * (width - 4) + "      1",
         "a long name " * 5 + "  1,000",
     ]
-    assert shown(("東京", "1"), n=Kind.TEXT) == ["name  n", "東京  1"]
-    assert shown(("東京都", "1"), name=Kind.COUNT, n=Kind.TEXT) == ["  name  n", "東京都  1"]
+    assert shown(("東京", "1"), n=ValueKind.TEXT) == ["name  n", "東京  1"]
+    assert shown(("東京都", "1"), name=ValueKind.COUNT, n=ValueKind.TEXT) == ["  name  n", "東京都  1"]
 
 
 def test_progress_is_plain_and_rare_away_from_a_terminal(capsys, monkeypatch):
@@ -1650,7 +1650,7 @@ def test_a_line_names_the_first_of_many_tables():
 def promised(here, monkeypatch):
     """Specifications with a first line of their own, searched for as little as can be."""
     monkeypatch.setattr(matrix, "STARTS", 2)
-    monkeypatch.setattr(matrix, "ROUNDS", 1)
+    monkeypatch.setattr(matrix, "ALTERNATING_ROUNDS", 1)
     monkeypatch.setattr(matrix, "BRANCHES", (2, 3))
 
     def write(head, name="spec.toml"):

@@ -34,7 +34,7 @@ TABLES = {
     "one": [fn.table("sex", "job", margin=3), fn.table("state", "sex", margin=5), fn.table("sex", "age", margin=4)],
     "two": [fn.table("job", "county", margin=4), fn.table("job", "sex", margin=7), fn.table("sex", "job", margin=7)],
     "at most": [fn.table("sex", prefix="age", margin=4), fn.table("state", margin=3)],
-    "by value": [fn.table("sex", "job", margin=fn.By("job", {"none": 2.0, "some": 3.0, "many": 9.0}))],
+    "by value": [fn.table("sex", "job", margin=fn.ByAttribute("job", {"none": 2.0, "some": 3.0, "many": 9.0}))],
     "family": [fn.all_tables(2, ["sex", "job", "county"], margin=4)],
 }
 
@@ -112,8 +112,8 @@ def test_releases_planned_by_axis_and_by_level_are_combined(monkeypatch):
     domain = fn.Domain(a=fn.Ordered(0, 3), b=fn.Ordered(0, 1), c=fn.Ordered(0, 2))
     shown = [fn.table("a", "b", prefix="c", margin=3), fn.table(prefix=["a", "c"], margin=4)]
     with monkeypatch.context() as here:
-        here.setattr(planning, "DENSE", 0)
-        here.setattr(planning, "WORTH", 0)
+        here.setattr(planning, "MAX_DENSE_CELLS", 0)
+        here.setattr(planning, "MAX_DENSE_CELLS_SLOW", 0)
         axes = fn.plan(fn.Workload(domain, shown))
     other = fn.plan(fn.Workload(domain, [fn.table("a", "c", margin=5)]))
     assert axes.mechanism == "fit-for-use by axis"
@@ -121,8 +121,8 @@ def test_releases_planned_by_axis_and_by_level_are_combined(monkeypatch):
     places = fn.Hierarchy(["state", "county"], [("A", "A1"), ("B", "B1"), ("B", "B2"), ("C", "C1")])
     domain = fn.Domain(geo=places, b=fn.Ordered(0, 1))
     with monkeypatch.context() as here:
-        here.setattr(planning, "TOGETHER", 0)
-        here.setattr(planning, "PATIENT", 0)
+        here.setattr(planning, "MAX_DENSE_LEAVES", 0)
+        here.setattr(planning, "MAX_DENSE_LEAVES_SLOW", 0)
         tree = fn.plan(fn.Workload(domain, [fn.table("state", "b", margin=3), fn.table("county", margin=4)]))
     other = fn.plan(fn.Workload(domain, [fn.table("county", "b", margin=6)]))
     assert tree.mechanism == "fit-for-use by level"
@@ -154,7 +154,7 @@ def test_free_answers_are_combined_with_what_they_stand_beside(tmp_path):
     domain = fn.Domain(a=fn.Ordered(0, 3), b=fn.Ordered(0, 2))
     first = fn.plan(fn.Workload(domain, [fn.table("a", recode={"b": {"low": 0}}, margin=3)]))
     recode = {"b": {"one": 1, "high": [1, 2]}}
-    more = fn.free(fn.Workload(domain, [fn.table("a", recode=recode, margin=3)]), first)
+    more = fn.plan_free(fn.Workload(domain, [fn.table("a", recode=recode, margin=3)]), first)
     releases = [fn.release(p, np.ones(domain.shape, int), ledger=tmp_path / "ledger.db") for p in (first, more)]
     found = check(*releases)
     assert found.count(a=2, b=0).std_error == pytest.approx(releases[0].count(a=2, b=0).std_error)

@@ -11,7 +11,7 @@ import fitnoise as fn
 from fitnoise.reading import expressions
 from fitnoise.reading.comparisons import CombinedRatios, ComparedRatios
 from fitnoise.reading.estimates import Ratios, inverted
-from fitnoise.reading.similar import SPARED, difference, product, quotient, ranges
+from fitnoise.reading.similar import BOX_ERROR_SHARE, difference, product, quotient, ranges
 from fitnoise.request.targets import z_score
 from laws import planned_quickly, released
 from refused import refused
@@ -108,7 +108,7 @@ def accepted(values, whole, p, r, divided):
     return np.abs((weights * residuals).sum(axis=-1)) <= Z * np.sqrt(varied)
 
 
-def boxes(values, confidence=(1 - 0.05 * SPARED) ** 0.5):
+def boxes(values, confidence=(1 - 0.05 * BOX_ERROR_SHARE) ** 0.5):
     class Normal:
         normal, slack = True, 0.0
         covariances = np.broadcast_to(COVARIANCE, (len(values), 2, 2))
@@ -173,7 +173,7 @@ def test_what_takes_too_many_rectangles_is_a_little_too_wide(monkeypatch, rng):
     whole = np.broadcast_to(np.kron(np.eye(2), COVARIANCE), (1, 4, 4))
     draws = rng.multivariate_normal([60, 200, 20, 100], whole[0], 1)
     low, high = ranges(draws, whole, boxes(draws), Z, divided=False)
-    monkeypatch.setattr("fitnoise.reading.similar.MOST", 8)
+    monkeypatch.setattr("fitnoise.reading.similar.MAX_RECTANGLES", 8)
     wide = ranges(draws, whole, boxes(draws), Z, divided=False)
     assert wide[0] < low < high < wide[1]
 

@@ -21,15 +21,15 @@ from engines import ENGINES, POSTGRESQL
 from fitnoise.errors import SpecError
 from fitnoise.interfaces.render import lines
 from fitnoise.interfaces.reports.plans import plan_report
-from fitnoise.kernel.codings import Interval, place
+from fitnoise.kernel.codings import Interval, cell_of
 from fitnoise.kernel.conditions import Condition, conditions
 from fitnoise.kernel.counting import Dropped, HistogramCounter, open_counter, sql
-from fitnoise.kernel.counting.dialects import DIALECTS, Kind
-from fitnoise.kernel.counting.statements import Field, Person, _real, prepared
+from fitnoise.kernel.counting.dialects import DIALECTS, ColumnKind
+from fitnoise.kernel.counting.statements import Field, PersonColumn, _real, prepared
 from fitnoise.kernel.counting.trial import refuse_unless_right
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.measure import measure
-from fitnoise.kernel.units import Account, Adjacency, Bound, DataSource
+from fitnoise.kernel.units import Account, Adjacency, DataSource, RecordBound
 from fitnoise.request.documents import Spec
 from laws import DROP, REFUSE, by_command, counted, leaks_nothing, same_counts
 from records import SECRET, Records, Sample
@@ -166,7 +166,7 @@ def test_every_source_counts_the_records_that_meet_a_condition(source, asked, tm
     made = zoo.COUNTERS[source]
     records, domain, where, met = trapped(source, asked, made)
     margins = [("trap",), *MARGINS]
-    cells = {a: np.array([place(domain[a].coding, v) for v in records.values[a]], dtype=int)[met] for a in domain}
+    cells = {a: np.array([cell_of(domain[a].coding, v) for v in records.values[a]], dtype=int)[met] for a in domain}
     data = made.make(records, tmp_path)
     dropping = open_counter(data, domain, DataSource(table=made.table, outside_domain=DROP, where=where))
     dropping.check(["x"])
@@ -188,7 +188,7 @@ def test_every_source_counts_the_records_that_meet_a_condition(source, asked, tm
         alone = open_counter(data, domain, DataSource(table=made.table, outside_domain=DROP, where={one: where[one]}))
         (condition,) = alone.where
         kept = [condition.coding.cell(v) is not None for v in records.columns[one]]
-        everything = {a: np.array([place(domain[a].coding, v) for v in records.values[a]])[kept] for a in domain}
+        everything = {a: np.array([cell_of(domain[a].coding, v) for v in records.values[a]])[kept] for a in domain}
         same_counts(alone.count(margins), counted(domain, everything, margins))
 
 
@@ -266,7 +266,7 @@ def visits(source, rows, folder, where, most=None):
     kinds = {"p": "string", "x": "int64", "y": "string", "year": "int64"}
     data = made.make(Records(domain, {a: list(c) for a, c in zip(domain, columns, strict=True)}, kinds), folder)
     known = DataSource(table=made.table, outside_domain=DROP, where=where)
-    bound = None if most is None else Bound(PERSON, most)
+    bound = None if most is None else RecordBound(PERSON, most)
     return open_counter(data, DOMAIN, known, bound).count(MARGINS)
 
 
@@ -370,18 +370,18 @@ def golden(name):
     """Conditions of every kind, in the words of an engine."""
     d = DIALECTS[name]
     asked = {
-        "sex": (["f", "é'"], Kind.TEXT),
-        "state": ("a", Kind.FIXED),
-        "year": ({"at_least": 2020, "below": 2025}, Kind.WHOLE),
-        "income": ({"above": 0.5}, Kind.DOUBLE),
-        "wealth": ({"at_most": 1e6}, Kind.DECIMAL),
-        "owner": (True, Kind.TRUTH),
-        "size": ({"values": [1, -7]}, Kind.WHOLE),
-        "far": ({"below": 1e300}, Kind.WHOLE),
+        "sex": (["f", "é'"], ColumnKind.TEXT),
+        "state": ("a", ColumnKind.FIXED),
+        "year": ({"at_least": 2020, "below": 2025}, ColumnKind.WHOLE),
+        "income": ({"above": 0.5}, ColumnKind.DOUBLE),
+        "wealth": ({"at_most": 1e6}, ColumnKind.DECIMAL),
+        "owner": (True, ColumnKind.TRUTH),
+        "size": ({"values": [1, -7]}, ColumnKind.WHOLE),
+        "far": ({"below": 1e300}, ColumnKind.WHOLE),
     }
     where = [Field(conditions({a: x})[0].coding, k, f"source.{d.quoted(a)}") for a, (x, k) in asked.items()]
-    fields = {"age": Field(Interval(0), Kind.WHOLE, f"source.{d.quoted('age')}")}
-    person = Person(Kind.TEXT, f"source.{d.quoted('id')}", ["age"], 1)
+    fields = {"age": Field(Interval(0), ColumnKind.WHOLE, f"source.{d.quoted('age')}")}
+    person = PersonColumn(ColumnKind.TEXT, f"source.{d.quoted('id')}", ["age"], 1)
     relation = ".".join(d.quoted(part) for part in ("census", f"the {d.marks[1]} people"))
     return prepared(d, relation, where, fields, person)[0].replace(" AND ", "\nAND ") + "\n"
 
@@ -395,7 +395,7 @@ def test_conditions_are_those_that_were_read_by_a_person(name):
 def test_without_conditions_the_table_is_the_relation():
     d = DIALECTS["postgresql"]
     assert prepared(d, "people", [], {}, None) == ("people", {}, None)
-    where = [Field(Interval(0), Kind.WHOLE, "source.a")]
+    where = [Field(Interval(0), ColumnKind.WHOLE, "source.a")]
     sql = "(SELECT 0 AS v0 FROM people source WHERE source.a >= 0)"
     assert prepared(d, "people", where, {}, None) == (sql, {}, None)
 
@@ -608,7 +608,7 @@ def test_free_is_only_what_is_of_the_very_same_records():
     plan = fn.plan(recode, source=source)
     other = fn.Publication(recode, fn.PrivacyUnit(), DataSource("s", where={"c": 2}))
     with refused("plan.free-of-another-source"):
-        fn.free(other, [plan])
+        fn.plan_free(other, [plan])
 
 
 if __name__ == "__main__":

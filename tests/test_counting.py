@@ -208,8 +208,8 @@ def test_every_counter_counts_attributes_together(counter, way, tmp_path, monkey
     """And two of them alone, others with each counter."""
     source = zoo.COUNTERS[counter]
     if way != "as it is":
-        monkeypatch.setattr(duck, "_LISTED", 0)
-        monkeypatch.setattr(tables, "BATCH", 7 * 2 * len(NAMES))
+        monkeypatch.setattr(duck, "_MAX_CODES_IN_CASE", 0)
+        monkeypatch.setattr(tables, "BATCH_BYTES", 7 * 2 * len(NAMES))
     first = 2 * [*zoo.COUNTERS].index(counter)
     alone = [[*NAMES][i % len(NAMES)] for i in (first, first + 1)] if way == "as it is" and counter not in SLOW else []
     check_counter(source, people(source=source), tmp_path, alone=alone)
@@ -993,7 +993,13 @@ TYPES = {
 def test_the_engine_for_files_is_tried_with_known_values_of_every_type(name, csv, kind, monkeypatch):
     if kind not in TYPES[name] or (csv and name not in {"VARCHAR", "untyped"}):
         return
-    held = duck._Held.UNTYPED if name == "untyped" else duck._Held.WHOLE if name in duck._WORDS else duck._Held.ELSE
+    held = (
+        duck._ColumnContents.UNTYPED
+        if name == "untyped"
+        else duck._ColumnContents.WHOLE
+        if name in duck._WORDS
+        else duck._ColumnContents.ELSE
+    )
     tried = ("VARCHAR" if name == "untyped" else name, held, csv, kind, None)
     with duck.engine() as connection:
         monkeypatch.setattr(duck, "_RIGHT", set())
@@ -1011,7 +1017,7 @@ def test_the_engine_for_files_is_tried_with_known_values_of_every_type(name, csv
 
 def test_an_engine_that_reads_grouped_digits_is_refused(monkeypatch):
     """DuckDB itself does so."""
-    tried = "VARCHAR", duck._Held.UNTYPED, False, int, None
+    tried = "VARCHAR", duck._ColumnContents.UNTYPED, False, int, None
     with duck.engine() as connection:
         monkeypatch.setattr(duck, "_RIGHT", set())
         monkeypatch.setattr(duck, "_number", lambda column, _: f"try_cast({column} AS DOUBLE)")

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import fitnoise as fn
 import zoo
 from fitnoise.errors import DataError
-from fitnoise.kernel.codings import DROPPED, OUTSIDE, REFUSED, Beside, Codes, Cuts, Range, Steps, place
+from fitnoise.kernel.codings import DROPPED, OUTSIDE, REFUSED, Codes, CodingWithMissing, Cuts, Range, Steps, cell_of
 from fitnoise.kernel.counting import (
     DuckCounter,
     HistogramCounter,
@@ -30,7 +30,7 @@ from fitnoise.kernel.counting import (
     streams,
     tables,
 )
-from fitnoise.kernel.counting.streams import handed
+from fitnoise.kernel.counting.streams import iter_batches
 from fitnoise.kernel.counting.windows import Window
 from fitnoise.kernel.units import DataSource
 from laws import DROP, REFUSE, counted, in_cells, same_counts
@@ -62,7 +62,7 @@ def test_all_sets_of_twelve_attributes_are_counted_of_the_records_inside(seed, m
     domain, where, frame = grid(60, 12, rng, missing)
     wanted = list(itertools.combinations(domain, width))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "BATCH", batch * 2 * 12)
+        patch.setattr(tables, "BATCH_BYTES", batch * 2 * 12)
         frame = Stream(sliced(pa.Table.from_pandas(frame, preserve_index=False), batch))
         got = DuckCounter.from_frame(frame, domain, DataSource(outside_domain=DROP)).count(wanted)
     same_counts(got, counted(domain, where, wanted))
@@ -148,10 +148,10 @@ WINDOWS = {
     "codes that share cells": Codes((1, 2, 3, 9), (0, 1, 0, 1)),
     "cuts": Cuts((-2.5, 0.0, 3.0, 18.5)),
     "one cut": Cuts((0.5,)),
-    "range, missing": Beside(Range(0, 3), ((-9, 99), (-8,)), absent=5, outside=REFUSED),
-    "clipped, missing": Beside(Range(0, 120, clip=True), ((999, -1),), absent=DROPPED, outside=121),
-    "codes, missing": Beside(Codes((1, 2)), ((), (-7,)), absent=2, outside=OUTSIDE),
-    "cuts, missing": Beside(Cuts((18.0, 65.0)), ((-1, 999, "x"),), absent=3),
+    "range, missing": CodingWithMissing(Range(0, 3), ((-9, 99), (-8,)), absent=5, outside=REFUSED),
+    "clipped, missing": CodingWithMissing(Range(0, 120, clip=True), ((999, -1),), absent=DROPPED, outside=121),
+    "codes, missing": CodingWithMissing(Codes((1, 2)), ((), (-7,)), absent=2, outside=OUTSIDE),
+    "cuts, missing": CodingWithMissing(Cuts((18.0, 65.0)), ((-1, 999, "x"),), absent=3),
 }
 
 
@@ -164,10 +164,10 @@ def test_whole_numbers_are_looked_up_as_they_are_declared(name, kind, rng):
     window = Window.of(coding)
     near = [x for x in range(-320, 1010) if ends.min <= x <= ends.max]
     numbers = np.array([*near, ends.min, ends.min + 1, ends.max - 1, ends.max], dtype=kind)
-    wanted = np.array([place(coding, x) for x in numbers])
+    wanted = np.array([cell_of(coding, x) for x in numbers])
     np.testing.assert_array_equal(window.places(numbers, None), wanted)
     missing = rng.random(len(numbers)) < 0.3
-    np.testing.assert_array_equal(window.places(numbers, missing), np.where(missing, place(coding, None), wanted))
+    np.testing.assert_array_equal(window.places(numbers, missing), np.where(missing, cell_of(coding, None), wanted))
     inside = numbers[wanted >= 0]
     np.testing.assert_array_equal(window.places(inside, None), wanted[wanted >= 0])
     assert len(window.places(numbers[:0], None)) == 0
@@ -181,7 +181,7 @@ def test_whole_numbers_are_looked_up_as_they_are_declared(name, kind, rng):
         Range(0, 2**20),
         Cuts((0.0, 1e18)),
         Codes((0, 2**40)),
-        Beside(Range(0, 9), ((2**40,),)),
+        CodingWithMissing(Range(0, 9), ((2**40,),)),
         Steps(Fraction(0), Fraction(10), Fraction(1)),
     ],
 )
@@ -209,7 +209,7 @@ def test_columns_are_handed_over_as_they_are(kind):
         rows = ", ".join(f"({i}, {'NULL' if x is None else x})" for i, x in enumerate(values))
         relation = db.sql(f"SELECT v::{kind} AS v, i::SMALLINT AS i FROM (VALUES {rows}) t(i, v) ORDER BY i")
         got, many, numbers = [], [], []
-        for ((v, missing), (i, none)), n in handed(relation, 3):
+        for ((v, missing), (i, none)), n in iter_batches(relation, 3):
             assert (none, v.dtype.str[1:]) == (None, WORDS[kind])
             got += [None if m else int(x) for x, m in zip(v, missing, strict=True)]
             many.append(n)
@@ -217,7 +217,7 @@ def test_columns_are_handed_over_as_they_are(kind):
             with pytest.raises(ValueError, match="read-only"):
                 v[0] = 0
         assert (got, many, numbers) == (values, [3, 3, 1], list(range(7)))
-        assert list(handed(db.sql(f"SELECT 1::{kind} AS v WHERE false"), 3)) == []
+        assert list(iter_batches(db.sql(f"SELECT 1::{kind} AS v WHERE false"), 3)) == []
     assert len(streams._view(None, 0)) == 0  # a stream may report no numbers
 
 
@@ -225,7 +225,7 @@ def test_what_fails_while_columns_are_handed_over_is_told_by_its_name():
     with duckdb.connect() as db:
         relation = db.sql("SELECT (CASE WHEN i < 299999 THEN 1 ELSE error('no') END)::INT AS v FROM range(300000) t(i)")
         with pytest.raises(duckdb.Error, match="no"):
-            list(handed(relation, 1000))
+            list(iter_batches(relation, 1000))
     assert type(streams._error(b"Out of Memory Error: x")) is duckdb.OutOfMemoryException
     assert type(streams._error(b"Input/output error")) is duckdb.Error
 
@@ -233,7 +233,7 @@ def test_what_fails_while_columns_are_handed_over_is_told_by_its_name():
 @pytest.mark.parametrize("wide", [0, 64])
 @pytest.mark.parametrize("policy", [DROP, REFUSE])
 def test_wide_records_come_in_frames_with_the_same_counts(wide, policy, monkeypatch, rng):
-    monkeypatch.setattr(duck, "_WIDE", wide)
+    monkeypatch.setattr(duck, "_MAX_ARRAY_COLUMNS", wide)
     domain, where, frame = grid(5000, 6, rng, 0.1 if policy is DROP else 0)
     wanted = list(itertools.combinations(domain, 2))
     counter = DuckCounter.from_frame(frame, domain, DataSource(outside_domain=policy))
@@ -248,8 +248,8 @@ def test_wide_records_come_in_frames_with_the_same_counts(wide, policy, monkeypa
 @pytest.mark.parametrize("form", FORMS)
 def test_how_far_the_counting_is_rises_to_one(form, policy, tmp_path, monkeypatch, rng):
     """Detects a fraction that falls, exceeds 1, claims the end early or never, or changes the counts."""
-    monkeypatch.setattr(duck, "_HANDED", 1)
-    monkeypatch.setattr(tables, "BATCH", 2**16)
+    monkeypatch.setattr(duck, "_BATCH_BYTES", 1)
+    monkeypatch.setattr(tables, "BATCH_BYTES", 2**16)
     domain, where, frame = grid(30_000, 8, rng, 0.1 if policy is DROP else 0)
     wanted = list(itertools.combinations(domain, 2))
     counter = open_counter(FORMS[form](frame, tmp_path), domain, DataSource(table="t", outside_domain=policy))

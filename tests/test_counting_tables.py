@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fitnoise.kernel.counting import tables
-from fitnoise.kernel.counting._base import Gauge
-from fitnoise.kernel.counting.tables import Tables, joint_tables
+from fitnoise.kernel.counting._base import ProgressFilter
+from fitnoise.kernel.counting.tables import MarginCounts, joint_tables
 
 
 def plain(cells, sizes, margins, records):
@@ -26,7 +26,7 @@ def plain(cells, sizes, margins, records):
 
 
 def tabulated(cells, sizes, margins, records, chunks, told=None):
-    made = Tables(margins, sizes, Gauge(told))
+    made = MarginCounts(margins, sizes, ProgressFilter(told))
     start = 0
     for n in chunks:
         stop = min(start + n, records)
@@ -68,7 +68,7 @@ def test_any_margins_are_counted_as_one_by_one(question, batch, block, seed):
     """
     sizes, margins, chunks = question
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "BATCH", 2 * batch * len(sizes))
+        patch.setattr(tables, "BATCH_BYTES", 2 * batch * len(sizes))
         patch.setattr(tables, "_BLOCK", block)
         check(sizes, margins, sum(chunks), np.random.default_rng(seed), chunks)
 
@@ -78,7 +78,7 @@ def test_any_margins_are_counted_as_one_by_one(question, batch, block, seed):
 @pytest.mark.parametrize("records", [0, 40, 3000])
 def test_all_pairs_and_triples_of_twelve_attributes(width, batch, records, monkeypatch, rng):
     """As above for as many margins as people ask for; records that come alone, by sevens and together."""
-    monkeypatch.setattr(tables, "BATCH", 2 * 12 * batch)
+    monkeypatch.setattr(tables, "BATCH_BYTES", 2 * 12 * batch)
     sizes = {f"q{i}": 1 + i % 5 for i in range(12)}
     records = min(records, 40 * batch)
     check(sizes, list(itertools.combinations(sizes, width)), records, rng, [batch] * (records // batch + 1))
@@ -156,12 +156,12 @@ def test_how_much_is_done_rises_by_hundredths_to_one():
     assert 0 < told[0] < 0.2
     assert told[-1] < 1  # 1 is left to the caller that finishes
 
-    gauge = Gauge(told.append)
+    gauge = ProgressFilter(told.append)
     told.clear()
     for x in (-0.01, 0, 0.001, 0.5, 0.2, 0.504, 0.51, 1, 7, 1):
         gauge(x)
     gauge.finish()
     assert told == [0.5, 0.51, 0.99, 1]
-    quiet = Gauge(None)
+    quiet = ProgressFilter(None)
     quiet(0.5)
     quiet.finish()

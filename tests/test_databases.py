@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 
 import fitnoise as fn
 from engines import ENGINES, POSTGRESQL, Embedded, connected, in_clickhouse, mariadb_table, postgresql
-from fitnoise.kernel.codings import Beside, Interval
+from fitnoise.kernel.codings import CodingWithMissing, Interval
 from fitnoise.kernel.counting import databases, open_counter, sql, statements, trial
-from fitnoise.kernel.counting._base import Gauge
-from fitnoise.kernel.counting.dialects import DIALECTS, SQLITE, Dialect, Kind
-from fitnoise.kernel.counting.persons import PERSON
-from fitnoise.kernel.dates import Part, Read
-from fitnoise.kernel.units import ANY, Bound, DataSource, Pattern
+from fitnoise.kernel.counting._base import ProgressFilter
+from fitnoise.kernel.counting.dialects import DIALECTS, SQLITE, ColumnKind, Dialect
+from fitnoise.kernel.counting.persons import ID_KEY
+from fitnoise.kernel.dates import DateField, DatePart
+from fitnoise.kernel.units import NO_PATTERN, DataSource, Pattern, RecordBound
 from laws import DROP, REFUSE, by_command, counted, in_cells, leaks_nothing, same_counts
 from records import SECRET
 from refused import refused
@@ -131,13 +131,13 @@ FEW = fn.Domain(
 )
 def test_a_statement_counts_any_margins(rows, margins, drop, sets, together):
     used = [a for a in SIZES if any(a in m for m in margins)]
-    fields = fields_of(FEW, dict.fromkeys(used, Kind.WHOLE))
+    fields = fields_of(FEW, dict.fromkeys(used, ColumnKind.WHOLE))
     values = ", ".join(str(r) for r in rows) or f"({', '.join(['NULL'] * 5)})"
     relation = f"(SELECT * FROM (VALUES {values}) AS v({', '.join(SIZES)}) WHERE {str(bool(rows)).lower()})"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(statements, "_TOGETHER", together)
+        patch.setattr(statements, "_MAX_ATTRIBUTES_PER_SCAN", together)
         d = replace(DUCKDB, sets=sets)
-        got, outside = statements.count(in_duckdb(), d, relation, fields, margins, Gauge(None), drop=drop)
+        got, outside = statements.count(in_duckdb(), d, relation, fields, margins, ProgressFilter(None), drop=drop)
     cells = {
         a: np.array([n if 0 <= (n := r[i]) < SIZES[a] else -1 for r in rows], dtype=int) for i, a in enumerate(SIZES)
     }
@@ -162,9 +162,9 @@ def test_every_record_is_in_one_piece(rows, pages, sets, together, pieces):
     stored = ["CREATE TABLE people (x TEXT, y INTEGER, day DATE)"]
     stored += [f"INSERT INTO people VALUES ('{x}', {y}, '{day}')" for x, y, day in rows]
     domain = fn.Domain(x=fn.Categorical(["a", "b"]), y=fn.Ordered(0, 2), month=fn.Ordered(1, 6))
-    fields = fields_of(domain, {"x": Kind.TEXT, "y": Kind.WHOLE})
-    fields["month"] = statements.Field(domain["month"].coding, Kind.DATE, "source.day", Read(Part.MONTH))
-    met = [statements.Field(Interval(low=0.0), Kind.WHOLE, "source.y")]
+    fields = fields_of(domain, {"x": ColumnKind.TEXT, "y": ColumnKind.WHOLE})
+    fields["month"] = statements.Field(domain["month"].coding, ColumnKind.DATE, "source.day", DateField(DatePart.MONTH))
+    met = [statements.Field(Interval(low=0.0), ColumnKind.WHOLE, "source.y")]
     margins = [("x",), ("y", "month"), ("x", "y"), ()]
     asked = []
 
@@ -173,7 +173,12 @@ def test_every_record_is_in_one_piece(rows, pages, sets, together, pieces):
         return in_duckdb(stored)(statement)
 
     with pytest.MonkeyPatch.context() as patch:
-        for limit, value in {"_TOGETHER": together, "_PIECES": pieces, "_PAGES": 1, "_PLACES": 2**20}.items():
+        for limit, value in {
+            "_MAX_ATTRIBUTES_PER_SCAN": together,
+            "_PIECES": pieces,
+            "_PAGES": 1,
+            "_PLACES": 2**20,
+        }.items():
             patch.setattr(statements, limit, value)
         d = replace(DUCKDB, sets=sets, located="rowid")
         for conditions, used in ([], {a: fields[a] for a in "xy"}), (met, fields):
@@ -181,7 +186,9 @@ def test_every_record_is_in_one_piece(rows, pages, sets, together, pieces):
             counts = []
             for n in (0, pages):
                 relation, now, _ = statements.prepared(d, "people", conditions, used, None, n)
-                counts.append(statements.count(fetch, d, relation, now, wanted, Gauge(None), drop=True, pages=n)[0])
+                counts.append(
+                    statements.count(fetch, d, relation, now, wanted, ProgressFilter(None), drop=True, pages=n)[0]
+                )
             same_counts(*counts)
     for whole, cut in zip(asked[::2], asked[1::2], strict=True):
         scans = whole.count("UNION ALL") + 1
@@ -194,12 +201,12 @@ def test_attributes_of_one_column_are_told_apart():
     domain = fn.Domain(
         sharp=fn.Categorical([0, 1, 2], column="x"), rough=fn.Categorical([2, 0], column="x"), y=fn.Ordered(0, 1)
     )
-    fields = fields_of(domain, dict.fromkeys(domain, Kind.WHOLE))
+    fields = fields_of(domain, dict.fromkeys(domain, ColumnKind.WHOLE))
     relation = "(SELECT * FROM (VALUES (0, 0), (1, 1), (2, 1), (2, 0)) AS v(x, y))"
     margins = [("sharp",), ("rough",), ("rough", "y"), ("sharp", "rough"), ("y",)]
     for sets, cell in itertools.product([True, False], [1.0, 1e12]):
         d = replace(DUCKDB, sets=sets, prices=replace(DUCKDB.prices, cell=cell))
-        got, outside = statements.count(in_duckdb(), d, relation, fields, margins, Gauge(None), drop=True)
+        got, outside = statements.count(in_duckdb(), d, relation, fields, margins, ProgressFilter(None), drop=True)
         assert got["sharp",].tolist() == [1, 0, 2]
         assert got["rough",].tolist() == [2, 1]
         assert got["rough", "y"].tolist() == [[1, 1], [1, 0]]
@@ -209,24 +216,26 @@ def test_attributes_of_one_column_are_told_apart():
 
 def test_what_does_not_fit_into_one_statement_is_refused():
     domain = fn.Domain({f"q{i}": fn.Ordered(1, 1) for i in range(64)})
-    fields = fields_of(domain, dict.fromkeys(domain, Kind.WHOLE))
+    fields = fields_of(domain, dict.fromkeys(domain, ColumnKind.WHOLE))
     d = replace(DUCKDB, prices=replace(DUCKDB.prices, cell=1e12))
     closed = pytest.fail
     for margins in ([tuple(domain)], list(itertools.combinations(domain, 2))):
         with refused("data.too-many-joint-tables"):
-            statements.count(closed, d, "t", fields, margins, Gauge(None), drop=True)
+            statements.count(closed, d, "t", fields, margins, ProgressFilter(None), drop=True)
 
 
 def test_codes_that_a_column_cannot_hold_are_nowhere():
     domain = fn.Domain(
         words=fn.Categorical(["a", "01", str(2**64)], column="x"), mixed=fn.Categorical(["a", "1"], column="x")
     )
-    fields = fields_of(domain, dict.fromkeys(domain, Kind.WHOLE))
+    fields = fields_of(domain, dict.fromkeys(domain, ColumnKind.WHOLE))
     relation = "(SELECT * FROM (VALUES (1), (2)) AS v(x))"
     for used, told in ({"mixed": fields["mixed"]}, {"mixed": 1}), (fields, {"words": 2, "mixed": 1}):
-        _, outside = statements.count(in_duckdb(), DUCKDB, relation, used, [tuple(used)], Gauge(None), drop=False)
+        _, outside = statements.count(
+            in_duckdb(), DUCKDB, relation, used, [tuple(used)], ProgressFilter(None), drop=False
+        )
         assert outside == told
-    got, _ = statements.count(in_duckdb(), DUCKDB, relation, fields, [("mixed",)], Gauge(None), drop=True)
+    got, _ = statements.count(in_duckdb(), DUCKDB, relation, fields, [("mixed",)], ProgressFilter(None), drop=True)
     assert got["mixed",].tolist() == [0, 0]
 
 
@@ -240,7 +249,13 @@ GOLDEN = fn.Domain(
     owner=fn.Categorical([True, False]),
     size=fn.Categorical([1, -7]),
 )
-GOLDEN_KINDS = {"sex": Kind.TEXT, "age": Kind.WHOLE, "income": Kind.DOUBLE, "owner": Kind.TRUTH, "size": Kind.DECIMAL}
+GOLDEN_KINDS = {
+    "sex": ColumnKind.TEXT,
+    "age": ColumnKind.WHOLE,
+    "income": ColumnKind.DOUBLE,
+    "owner": ColumnKind.TRUTH,
+    "size": ColumnKind.DECIMAL,
+}
 GOLDEN_FILES = Path(__file__).parent / "data" / "statements"
 
 
@@ -254,7 +269,9 @@ LARGE = 4100
 """Pages of a table that is counted in pieces."""
 
 
-def golden(name, *, drop=False, by_id=False, pattern=ANY, domain=GOLDEN, uncounted=False, most=3, pages=0, merge=()):
+def golden(
+    name, *, drop=False, by_id=False, pattern=NO_PATTERN, domain=GOLDEN, uncounted=False, most=3, pages=0, merge=()
+):
     """Three tables of four attributes, in the words of an engine, a line each layer; of persons by an id.
 
     pages: so many, of which records are counted in pieces. uncounted: or how many persons have more records than are
@@ -265,10 +282,10 @@ def golden(name, *, drop=False, by_id=False, pattern=ANY, domain=GOLDEN, uncount
     joint = [("sex", "age"), ("age", "income", "owner"), ("size",)]
     relation = ".".join(d.quoted(part) for part in ("census", f"the {d.marks[1]} people"))
     column = f"source.{d.quoted('id')}"
-    person = statements.Person(Kind.TEXT, column, list(GOLDEN), most, pattern, merge) if by_id else None
+    person = statements.PersonColumn(ColumnKind.TEXT, column, list(GOLDEN), most, pattern, merge) if by_id else None
     if person is not None:
-        fields[PERSON] = person.field(d)
-        joint += [(PERSON,)]
+        fields[ID_KEY] = person.field(d)
+        joint += [(ID_KEY,)]
     sql = (
         statements._uncounted(d, relation, fields, person, drop=drop)
         if uncounted
@@ -355,10 +372,10 @@ def few(*names, every=1, first=0):
     The complete trial admits nothing that this one refuses, because it includes these codings.
     """
     with pytest.MonkeyPatch.context() as patch:
-        for part in ("_CODINGS", "_BESIDE"):
+        for part in ("_CODINGS", "_MISSING_CODINGS"):
             known = list(getattr(trial, part).items())
             patch.setattr(trial, part, {a: c for a, c in known[first::every] if a in names or not names})
-        assert {*names} <= {*trial._CODINGS, *trial._BESIDE}
+        assert {*names} <= {*trial._CODINGS, *trial._MISSING_CODINGS}
         yield
 
 
@@ -378,15 +395,20 @@ def test_an_engine_without_sets_that_counts_as_declared_is_admitted(first):
 
 def test_the_trial_tries_every_coding_and_every_kind():
     """Detects a record of the trial that would be dropped for what is plain in it, and so would try nothing."""
-    codings = {**trial._CODINGS, **trial._BESIDE}
+    codings = {**trial._CODINGS, **trial._MISSING_CODINGS}
     fields = trial._fields(DIALECTS["postgresql"], codings)
-    assert {f.kind for f in fields.values()} == set(Kind) - {Kind.ANY, Kind.DATE, Kind.STAMP, Kind.DERIVED}
+    assert {f.kind for f in fields.values()} == set(ColumnKind) - {
+        ColumnKind.ANY,
+        ColumnKind.DATE,
+        ColumnKind.STAMP,
+        ColumnKind.DERIVED,
+    }
     assert {id(f.coding) for f in fields.values()} == {id(c) for c in codings.values()}
     records = [values for _, values in trial._records(DIALECTS["postgresql"])]
     for a, f in fields.items():
         inside = [f.coding.cell(v[f.kind]) for v in records]
-        assert None in inside or isinstance(f.coding, Beside), a
-        assert set(inside) >= {*range(f.coding.size)} or f.kind is not Kind.DOUBLE or a.startswith("far"), a
+        assert None in inside or isinstance(f.coding, CodingWithMissing), a
+        assert set(inside) >= {*range(f.coding.size)} or f.kind is not ColumnKind.DOUBLE or a.startswith("far"), a
 
 
 @pytest.mark.parametrize("engine", ["sqlite", pytest.param("postgresql", marks=needs_postgresql)])
@@ -421,16 +443,18 @@ def test_levels_of_nested_places_are_counted_by_the_codes_of_leaves(tmp_path, en
     "row", [(0, None, 1), (0, -1, 1), (0, 4, 1), (1, 0, 1), (0, 0, -1), (0, 0), ("x", 0, 1), (0, 2**70, 1), (-1, 0, 1)]
 )
 def test_rows_that_no_right_engine_gives_are_refused(row):
-    d, field = DIALECTS["postgresql"], statements.Field(fn.Ordered(0, 2).coding, Kind.WHOLE, "source.x")
+    d, field = DIALECTS["postgresql"], statements.Field(fn.Ordered(0, 2).coding, ColumnKind.WHOLE, "source.x")
     with refused("data.database-answer-invalid"):
-        statements.count(lambda _: [[row]], d, "people", {"x": field}, [("x",)], Gauge(None), drop=True)
-    counts, _ = statements.count(lambda _: [[(0, 3, 7)]], d, "people", {"x": field}, [("x",)], Gauge(None), drop=True)
+        statements.count(lambda _: [[row]], d, "people", {"x": field}, [("x",)], ProgressFilter(None), drop=True)
+    counts, _ = statements.count(
+        lambda _: [[(0, 3, 7)]], d, "people", {"x": field}, [("x",)], ProgressFilter(None), drop=True
+    )
     assert counts["x",].tolist() == [0, 0, 7]
 
 
 def test_what_mysql_calls_a_boolean_is_one():
     """A whole number that is shown one digit wide."""
-    for width, kind in ((1, Kind.TRUTH), (11, Kind.WHOLE)):
+    for width, kind in ((1, ColumnKind.TRUTH), (11, ColumnKind.WHOLE)):
         column = sa.Integer()
         column.display_width = width
         assert databases._kind(DIALECTS["mysql"], column) == (kind, "Integer")
@@ -841,7 +865,7 @@ def test_settings_by_which_damaged_pages_have_no_records_are_refused(post, setti
 def test_a_table_that_changes_between_two_states_is_refused(lite, monkeypatch):
     """Engines without transactions state in which state they are, for any count."""
     path = lite("CREATE TABLE people (x INTEGER, p TEXT)", "INSERT INTO people VALUES (1, 'a'), (0, 'a')")
-    domain, bound = fn.Domain(x=fn.Ordered(0, 1)), Bound("p", 1)
+    domain, bound = fn.Domain(x=fn.Ordered(0, 1)), RecordBound("p", 1)
     for state, moves in {"SELECT count(*) FROM people WHERE :name = 'people'": False, "SELECT random()": True}.items():
         monkeypatch.setattr(databases, "SQLITE", replace(SQLITE, state=state))
         counter = open_counter(path, domain, SOURCE, bound)
@@ -888,8 +912,8 @@ def test_large_tables_of_postgresql_are_read_in_pieces(post, monkeypatch, most):
     with connected(url) as db:
         found = dict(db.exec_driver_sql("SELECT x, count(*) FROM people GROUP BY x").fetchall())
         size = db.exec_driver_sql("SELECT pg_relation_size('people') / 8192").scalar()
-    asked, fetch = [], databases.Session.fetch
-    monkeypatch.setattr(databases.Session, "fetch", lambda s, sql: asked.append(sql) or fetch(s, sql))
+    asked, fetch = [], databases.DatabaseSession.fetch
+    monkeypatch.setattr(databases.DatabaseSession, "fetch", lambda s, sql: asked.append(sql) or fetch(s, sql))
     monkeypatch.setattr(sql, "refuse_unless_right", lambda *_, **__: None)
     monkeypatch.setattr(statements, "_PIECES", (4, most))
     x = fn.Ordered(0, 1)
@@ -899,7 +923,7 @@ def test_large_tables_of_postgresql_are_read_in_pieces(post, monkeypatch, most):
         assert asked.pop().count("SELECT 0 AS j") == pieces
     assert count_x(url, x, table="above") == [900, 900]
     assert count_x(url, x, table="parts") == [450, 450]
-    counter = open_counter(url, fn.Domain(x=x), SOURCE, Bound("id", 3))
+    counter = open_counter(url, fn.Domain(x=x), SOURCE, RecordBound("id", 3))
     assert counter.count([("x",)])["x",].sum() == 21
     assert not any("ctid <" in s for s in asked)
 
@@ -1240,11 +1264,11 @@ def test_tables_that_are_not_of_the_same_records_are_refused():
     """Detects a writer between the scans of an engine without transactions: a person may have been in two places."""
     d, margins = DIALECTS["clickhouse"], [("x", "y"), ("y", "z")]
     attributes = {a: fn.Ordered(1, 3000) for a in "xyz"}
-    fields = {a: statements.Field(x.coding, Kind.WHOLE, f"source.{a}") for a, x in attributes.items()}
+    fields = {a: statements.Field(x.coding, ColumnKind.WHOLE, f"source.{a}") for a, x in attributes.items()}
 
     def counts(*rows):
         placed = [(j, first * 3001 + last, n) for j, first, last, n in rows]
-        return statements.count(lambda _: [placed], d, "people", fields, margins, Gauge(None), drop=False)[0]
+        return statements.count(lambda _: [placed], d, "people", fields, margins, ProgressFilter(None), drop=False)[0]
 
     assert counts((0, 1, 2, 5), (1, 2, 3, 5))["x", "y"][0, 1] == 5
     assert counts((0, 1, 2, 5), (0, 1, 3, 1), (1, 3, 3, 1), (1, 2, 7, 5))["y", "z"][1, 6] == 5
@@ -1259,7 +1283,7 @@ def test_clickhouse_is_known_by_the_package_of_its_makers():
     """Columns as clickhouse-connect 1.12 reports them to SQLAlchemy; only types that are texts there are texts."""
     d = databases._dialect("clickhousedb")
     assert d is databases._dialect("clickhouse") is DIALECTS["clickhouse"]
-    kinds = {"String": Kind.TEXT, "UUID": None, "Enum8": None}
+    kinds = {"String": ColumnKind.TEXT, "UUID": None, "Enum8": None}
     types = {name: type(name, (sa.types.UserDefinedType,), {})() for name in kinds}
     assert {name: databases._kind(d, x)[0] for name, x in types.items()} == kinds
     assert databases._kind(DIALECTS["trino"], types["String"]) == (None, "String")

@@ -23,12 +23,12 @@ from engines import ENGINES, POSTGRESQL
 from fitnoise.kernel.conditions import conditions
 from fitnoise.kernel.counting import duck, open_counter, sql, trial
 from fitnoise.kernel.counting.databases import database
-from fitnoise.kernel.counting.dialects import DIALECTS, Kind
+from fitnoise.kernel.counting.dialects import DIALECTS, ColumnKind
 from fitnoise.kernel.counting.spark import in_spark
 from fitnoise.kernel.counting.statements import Field, prepared
-from fitnoise.kernel.dates import Part, Read, read
+from fitnoise.kernel.dates import DateField, DatePart, read
 from fitnoise.kernel.order import axis_key
-from fitnoise.kernel.units import Bound, DataSource
+from fitnoise.kernel.units import DataSource, RecordBound
 from fitnoise.request.documents import Spec
 from laws import DROP, leaks_nothing, same_counts
 from records import SECRET, Records, Sample
@@ -91,7 +91,7 @@ DAYS = [
 @given(st.dates(), st.dates())
 def test_an_age_is_the_number_of_birthdays(born, on):
     """Counted one by one: a person born on 29 February has a birthday on 1 March in years without that day."""
-    got = Read(Part.AGE, on).number(born)
+    got = DateField(DatePart.AGE, on).number(born)
     if born > on:
         assert got == np.inf
         return
@@ -105,12 +105,12 @@ def test_an_age_is_the_number_of_birthdays(born, on):
 
 @given(st.dates())
 def test_parts_are_those_of_the_calendar(day):
-    assert Read(Part.YEAR).number(day) == day.year
-    assert Read(Part.MONTH).number(str(day)) == day.month
-    assert Read(Part.QUARTER).number(day) == 1 + (day.month - 1) // 3
-    assert Read(Part.WEEKDAY).number(day) == day.weekday() + 1
-    assert Read(Part.HOUR).number(f"{day} 07:59") == 7
-    assert Read(Part.HOUR).number(day) == np.inf
+    assert DateField(DatePart.YEAR).number(day) == day.year
+    assert DateField(DatePart.MONTH).number(str(day)) == day.month
+    assert DateField(DatePart.QUARTER).number(day) == 1 + (day.month - 1) // 3
+    assert DateField(DatePart.WEEKDAY).number(day) == day.weekday() + 1
+    assert DateField(DatePart.HOUR).number(f"{day} 07:59") == 7
+    assert DateField(DatePart.HOUR).number(day) == np.inf
 
 
 @pytest.mark.parametrize(
@@ -284,10 +284,10 @@ DATE_TYPES = ["DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"
 @pytest.mark.parametrize("kind", DATE_TYPES)
 def test_the_engine_for_files_is_tried_with_known_dates(kind, part, monkeypatch):
     """Also one that rounds, as the engine itself does of nanoseconds."""
-    told = Read(Part.DAY) if part == "day" else read(part)
+    told = DateField(DatePart.DAY) if part == "day" else read(part)
     if kind == "DATE" and part == "hour":
         return
-    tried = (kind, duck._Held.ELSE, False, int, told)
+    tried = (kind, duck._ColumnContents.ELSE, False, int, told)
     with duck.engine() as connection:
         monkeypatch.setattr(duck, "_RIGHT", set())
         duck._refuse_unless_right(connection, tried)
@@ -527,7 +527,7 @@ def test_persons_and_conditions_over_what_is_read(source, tmp_path, one_engine, 
         columns = {"d": pa.array(days), "person": pa.array(persons), "keep": pa.array(keep)}
         data = hold(source, columns, tmp_path)
         known = DataSource(table=made.table, outside_domain=DROP, where={"keep": 1})
-        return open_counter(data, domain, known, Bound("person", most)).count(margins)
+        return open_counter(data, domain, known, RecordBound("person", most)).count(margins)
 
     rows = [row(f"p{i % 9}") for i in range(40)]
     for person in ("p0", "p5"):
@@ -573,7 +573,7 @@ def dated(made, columns, folder):
 def golden(name):
     d = DIALECTS[name]
     column = f"source.{d.quoted('born')}"
-    fields = {str(part): Field(fn.Ordered(0, 9).coding, Kind.STAMP, column, read(part)) for part in READS}
+    fields = {str(part): Field(fn.Ordered(0, 9).coding, ColumnKind.STAMP, column, read(part)) for part in READS}
     return prepared(d, d.quoted("people"), [], fields, None)[0].replace(" AS v", " AS\nv") + "\n"
 
 
@@ -589,7 +589,7 @@ def test_every_engine_is_tried_with_known_dates(engine, tmp_path):
     where = in_spark(data) if engine == "spark" else database(data)
     with where.session(ENGINES[engine].table) as session:
         for part in [*READS, "day"]:
-            told = Read(Part.DAY) if part == "day" else read(part)
+            told = DateField(DatePart.DAY) if part == "day" else read(part)
             for timed in [True] * (engine != "clickhouse") + [False] * (part != "hour"):
                 trial.refuse_unless_dated(session.fetch, session.dialect, "the database", told, timed=timed)
 
@@ -599,7 +599,7 @@ def test_every_engine_is_tried_with_known_dates(engine, tmp_path):
 def test_engines_are_tried_with_known_dates(part, timed):
     if part == "hour" and not timed:
         return
-    told = Read(Part.DAY) if part == "day" else read(part)
+    told = DateField(DatePart.DAY) if part == "day" else read(part)
     trial.refuse_unless_dated(in_duckdb(), DUCKDB, "the database", told, timed=timed)
     flaws = [replace(DUCKDB, part="EXTRACT({p} FROM {c} + INTERVAL 1 DAY)", hour="EXTRACT(HOUR FROM {c}) + 1")]
     flaws += [] if part == "hour" else [replace(DUCKDB, part="EXTRACT({p} FROM {c}) % 28")]

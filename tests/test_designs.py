@@ -12,7 +12,7 @@ from conftest import zoo_plan
 from designs import of_margins, of_sectors, over
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.designs import linear, margins, questions, sectors
-from fitnoise.kernel.designs._base import Cells
+from fitnoise.kernel.designs._base import CellStructure
 from fitnoise.kernel.designs.graphs import Box, Complete, QueryGraph, Simplex
 from laws import check_design, check_loss
 from refused import refused
@@ -137,7 +137,7 @@ def test_a_mechanism_for_another_graph_is_refused(name, labels, structure):
 def test_an_attribute_has_one_place_in_a_design(exchangeable, structured):
     """Two would be cells in which no record lies, or a record that lies in two."""
     with refused("plan.design-attribute-twice"):
-        Cells(exchangeable, structured)
+        CellStructure(exchangeable, structured)
 
 
 def test_integers_too_large_to_be_compared_are_not_priced_for_replacing():

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 import fitnoise as fn
 import zoo
 from fitnoise.errors import DomainError
-from fitnoise.kernel.codings import Beside, Codes, Cuts, Range
+from fitnoise.kernel.codings import Codes, CodingWithMissing, Cuts, Range
 from fitnoise.kernel.counting import HistogramCounter
 from fitnoise.kernel.domain import Amount, Binned, Categorical, Domain, Ordered, attribute_document
 from fitnoise.kernel.order import axis_key
-from fitnoise.kernel.units import Bound, DataSource
+from fitnoise.kernel.units import DataSource, RecordBound
 from fitnoise.request.attributes import KINDS
 from fitnoise.request.documents import Spec
 from laws import check_attribute
@@ -60,8 +60,8 @@ def test_a_coding_is_checked_whatever_kind_of_attribute_it_is_of():
 
 def test_a_coding_that_no_counter_translates_is_refused():
     """Detects a subclass that counters would take for its base class, alone or with cells for missing values."""
-    Later, Twice = (type(x.__name__, (x,), {}) for x in (Range, Beside))
-    for coding in (Later(1, 12), Beside(Later(1, 12), ((-9,),)), Twice(Range(1, 12), ((-9,),)), None):
+    Later, Twice = (type(x.__name__, (x,), {}) for x in (Range, CodingWithMissing))
+    for coding in (Later(1, 12), CodingWithMissing(Later(1, 12), ((-9,),)), Twice(Range(1, 12), ((-9,),)), None):
         attribute = zoo.Months()
         object.__setattr__(attribute, "coding", coding)
         with refused("domain.unknown-coding"):
@@ -205,8 +205,8 @@ def test_what_leaves_records_out_goes_by_the_domain(said, dropped):
     assert (domain.drops(True), domain.drops(False)) == (dropped, own)
     dropping, refusing = DataSource(outside_domain="drop"), DataSource()
     assert domain.leaves_out(dropping, None) == bool(dropped)
-    assert domain.leaves_out(dropping, Bound("id", 1))
-    assert domain.leaves_out(refusing, Bound("id", 1)) == domain.leaves_out(refusing, None) == bool(own)
+    assert domain.leaves_out(dropping, RecordBound("id", 1))
+    assert domain.leaves_out(refusing, RecordBound("id", 1)) == domain.leaves_out(refusing, None) == bool(own)
 
 
 def test_cells_may_be_called_as_their_own_codes_and_as_numbers_that_are_no_values():

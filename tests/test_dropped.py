@@ -14,7 +14,7 @@ from engines import ENGINES
 from fitnoise.interfaces.cli import main
 from fitnoise.kernel.counting import Dropped, HistogramCounter, open_counter, sql
 from fitnoise.kernel.ledger import Ledger
-from fitnoise.kernel.units import Bound, DataSource
+from fitnoise.kernel.units import DataSource, RecordBound
 from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
 from laws import DROP
@@ -50,7 +50,7 @@ def untried(one_engine, monkeypatch):
 @pytest.mark.parametrize("source", ["csv", "parquet", "arrow table", *ENGINES])
 def test_records_without_an_id_are_dropped_and_those_beyond_a_bound_are_not(source, most, tmp_path, untried):
     """Each source reports the same records: all that meet the conditions, counted under the bound or not."""
-    counter = of(source, tmp_path, zip(*ROWS, strict=True), Bound("p", most))
+    counter = of(source, tmp_path, zip(*ROWS, strict=True), RecordBound("p", most))
     assert counter.dropped is None
     counter.count([("x",)])
     out = [(x not in (0, 1, 2), y == "w", p == "") for x, y, p in ROWS]
@@ -74,7 +74,7 @@ def test_nothing_is_told_where_nothing_can_be_dropped(source, tmp_path, untried)
 
 def test_an_attribute_that_says_it_itself_drops_and_others_refuse(tmp_path):
     frame = pd.DataFrame({"x": [0, 1, 2, 2], "y": ["u", "w", "v", None], "p": "a"})
-    counter = open_counter(frame, DOMAIN, DataSource(), Bound("p", 1))
+    counter = open_counter(frame, DOMAIN, DataSource(), RecordBound("p", 1))
     counter.count([("x",)])
     assert counter.dropped == Dropped(4, 2, {"y": 2})
     with refused("data.records-outside-domain"):

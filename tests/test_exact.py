@@ -61,7 +61,7 @@ def test_alpha_is_no_less_also_where_every_rounding_shows(monkeypatch, rng):
 
 def test_powers_fall_by_what_is_rounded_up():
     assert list(itertools.islice(exact.falling(Fraction(2, 3), 4), 6)) == [16, 11, 8, 6, 4, 3]
-    assert next(exact.falling(Fraction(1, 2))) == 2**exact.BITS
+    assert next(exact.falling(Fraction(1, 2))) == 2**exact.ALPHA_POWER_BITS
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,9 @@ def test_the_constants_cover_any_number_of_draws():
 
 
 costs = st.fractions(Fraction(1, 10**9), 2000, max_denominator=10**12)
-fineness = st.sampled_from([Fraction(0), privacy.FINEST, Fraction(1, 10**4), Fraction(1, 256), Fraction(100, 25600)])
+fineness = st.sampled_from(
+    [Fraction(0), privacy.MAX_PRECISION, Fraction(1, 10**4), Fraction(1, 256), Fraction(100, 25600)]
+)
 
 
 def smoothed(cost, precision):
@@ -125,7 +127,7 @@ def smoothed(cost, precision):
 
 @settings(max_examples=50)
 @given(costs, fineness, st.floats(1e-12, 0.5))
-@example(Fraction(1), privacy.FINEST, 1e-6)
+@example(Fraction(1), privacy.MAX_PRECISION, 1e-6)
 @example(Fraction(1, 10**9), Fraction(0), 1e-300)
 @example(Fraction(2400), Fraction(0), 0.4)
 def test_nothing_is_rounded_inwards(cost, precision, delta):
@@ -197,7 +199,7 @@ def test_a_budget_too_small_for_the_curve_buys_nothing_by_it():
 def test_how_often_a_guess_is_right():
     """Φ(μ/2) for Gaussian noise, e^ε/(1 + e^ε) for a pure answer; never more than the bound of ρ, nor than 1."""
     for cost in (Fraction(1, 10**6), Fraction(1, 14), Fraction(1), Fraction(400)):
-        loss = Loss.concentrated(cost / 2, privacy.FINEST)
+        loss = Loss.concentrated(cost / 2, privacy.MAX_PRECISION)
         assert loss.best_guess == pytest.approx(float(mpmath.ncdf(math.sqrt(cost) / 2)), rel=1e-6)
         rho = float(cost / 2)
         assert loss.best_guess <= 0.5 + min(math.sqrt(rho / 2), math.sqrt(-math.expm1(-rho))) / 2 + 1e-12
@@ -241,6 +243,6 @@ def test_plans_know_their_lattices(name):
     """1/σ² of the smallest σ, at most 2⁻²⁰: the price of the lattice is below two millionths."""
     plan = zoo_plan(name)
     least = min(Fraction(float(g.scales.min())) for g in plan.strategy.groups)
-    assert plan.loss.precision == 1 / least**2 <= privacy.FINEST
+    assert plan.loss.precision == 1 / least**2 <= privacy.MAX_PRECISION
     assert plan.epsilon(1e-6) == pytest.approx(gaussian_epsilon(plan.mu, 1e-6), rel=4e-6)
     assert plan.epsilon(1e-6) < privacy.zcdp_epsilon(plan.exact_rho, 1e-6)

@@ -9,7 +9,7 @@ import pytest
 
 import fitnoise as fn
 import zoo
-from fitnoise.kernel.codings import place
+from fitnoise.kernel.codings import cell_of
 from fitnoise.kernel.counting import open_counter
 from fitnoise.planning.examples import examples, held
 from fitnoise.request.documents import load_spec
@@ -150,7 +150,7 @@ def test_what_a_cell_may_hold_falls_into_it(name):
     a = zoo.ATTRIBUTES[name].attribute
     empty = [0] if name == "bins at the ends of numbers" else []  # below the least number
     assert [c for c in range(a.coding.size) if not held(a, c)] == empty
-    assert all(place(a.coding, x) == c for c in range(a.coding.size) for x in held(a, c))
+    assert all(cell_of(a.coding, x) == c for c in range(a.coding.size) for x in held(a, c))
 
 
 @pytest.mark.parametrize("name", zoo.ATTRIBUTES)
@@ -173,7 +173,7 @@ def test_examples_of_every_kind_of_attribute_are_counted(name, tmp_path):
     ],
 )
 def test_a_column_that_nobody_can_fill_is_refused(other, where, monkeypatch):
-    monkeypatch.setattr("fitnoise.planning.examples.TRIES", 50)
+    monkeypatch.setattr("fitnoise.planning.examples.MAX_TRIES", 50)
     domain = fn.Domain(x=fn.Ordered(0, 3), y=other)
     asked = fn.Publication(fn.Workload(domain, [fn.table("y", margin=9)]), source=fn.DataSource(where=where))
     with refused("spec.no-example-for-column"):

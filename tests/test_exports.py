@@ -382,7 +382,7 @@ def test_what_cannot_be_exported_is_said(tmp_path, monkeypatch):
     for given, told in wrong:
         with refused(told):
             fn.export(release, **{"path": tmp_path / "b.xlsx"} | given)
-    monkeypatch.setattr(export, "MOST_NUMBERS", 10)
+    monkeypatch.setattr(export, "MAX_EXPORTED_NUMBERS", 10)
     with refused("release.too-many-numbers"):
         fn.export(release, tmp_path / "b.xlsx")
     monkeypatch.setitem(sys.modules, "xlsxwriter", None)

@@ -19,7 +19,7 @@ from fitnoise.kernel.designs.graphs import Box
 from fitnoise.kernel.exact import exp_below, exp_bounds
 from fitnoise.mechanisms.finite import (
     Decision,
-    LazyMechanism,
+    ImplicitMechanism,
     QueryGraph,
     Verdict,
     bundle,
@@ -98,7 +98,7 @@ def at_least(x, ratio):
 
 
 def given(graph, epsilon, alpha, weights):
-    return LazyMechanism(graph, Fraction(epsilon), "given", Fraction(alpha), np.asarray(weights))
+    return ImplicitMechanism(graph, Fraction(epsilon), "given", Fraction(alpha), np.asarray(weights))
 
 
 # --- Laws -------------------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ def test_all_that_layers_cut_off_is_counted_and_little_more(shape, steps, alpha)
 
 @pytest.mark.parametrize("deep", [0, 5, 20])
 def test_what_follows_the_last_layer_is_counted_wherever_that_is(monkeypatch, deep):
-    monkeypatch.setattr(room, "_DEEP", deep)
+    monkeypatch.setattr(room, "_LAYER_CUTOFF_BITS", deep)
     box, alpha = Box((60, 2), (1, 1)), Fraction(1, 2)
     weights = np.random.default_rng(deep).integers(0, 2**40, box.shape)
     found = room.layers(box, alpha, weights)
@@ -302,9 +302,9 @@ def test_only_what_is_within_so_many_units_is_summed(within):
 
 def test_a_smallest_number_that_may_be_0_bounds_nothing():
     values = np.array([5, 2, 9])
-    assert room.Enclosed(values, 1, 7).spread == 10
-    assert room.Enclosed(values, 0, 7).spread == Fraction(9, 2)
-    assert room.Enclosed(values, 2, 7).spread is None
+    assert room.EnclosedIntegers(values, 1, 7).spread == 10
+    assert room.EnclosedIntegers(values, 0, 7).spread == Fraction(9, 2)
+    assert room.EnclosedIntegers(values, 2, 7).spread is None
 
 
 @pytest.mark.parametrize("cut", [0, 1, 31])
@@ -562,9 +562,9 @@ def test_rows_are_even_where_that_is_proven(monkeypatch):
     assert even.even
     assert not uneven.even
     spread = even.bounds.spread
-    monkeypatch.setattr(room, "MOST_SPREAD", spread)
+    monkeypatch.setattr(room, "MAX_ROW_SUM_RATIO", spread)
     assert even.even
-    monkeypatch.setattr(room, "MOST_SPREAD", spread - Fraction(1, 2**100))
+    monkeypatch.setattr(room, "MAX_ROW_SUM_RATIO", spread - Fraction(1, 2**100))
     assert not even.even
 
 
@@ -843,8 +843,8 @@ def test_weights_of_no_more_than_one_will_do():
 
 def test_words_are_asked_for_anew_in_every_draw(monkeypatch):
     asked = []
-    original = noise._words
-    monkeypatch.setattr(noise, "_words", lambda count: (asked.append(count), original(count))[1])
+    original = noise._random_words
+    monkeypatch.setattr(noise, "_random_words", lambda count: (asked.append(count), original(count))[1])
     mechanism = lazy_tight_constraints(path(3), 1)
     draws(mechanism, (1,), 10)
     assert len(asked) >= 10

@@ -13,7 +13,7 @@ from scipy import stats
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel import noise
 from fitnoise.kernel.designs.choices import FiniteMechanism, from_integers
-from fitnoise.kernel.designs.weights import Weights, from_rows, of_table, row_sums
+from fitnoise.kernel.designs.weights import IntegerWeights, from_rows, of_table, row_sums
 from fitnoise.kernel.exact import exp_below, exp_bounds, log_above
 from fitnoise.mechanisms.finite import (
     complete,
@@ -593,7 +593,7 @@ def test_rows_and_sums_are_those_of_the_table(rng, marked, monkeypatch):
         at = int(rng.integers(0, outputs))
         plain = [[values[c] * z for c, z in zip(row, columns, strict=True)] for row in codes.tolist()]
         total = max(map(sum, plain)) + 5
-        weights = Weights(values, codes, columns, tuple(total - sum(row) for row in plain), at)
+        weights = IntegerWeights(values, codes, columns, tuple(total - sum(row) for row in plain), at)
         assert weights.total == total
         for i, row in enumerate(plain):
             row[at] += total - sum(row)
@@ -624,7 +624,7 @@ def test_the_one_edge_that_differs_is_found_wherever_it_is(first, monkeypatch):
 
 
 def test_an_output_that_nobody_is_given_tells_nothing():
-    weights = Weights((1, 2, 9), np.array([[0, 1, 1], [2, 1, 1]]), (0, 1, 1), (0, 0), 2)
+    weights = IntegerWeights((1, 2, 9), np.array([[0, 1, 1], [2, 1, 1]]), (0, 1, 1), (0, 0), 2)
     assert weights.largest_ratio(np.array([[0, 1]])) == 1
 
 
@@ -637,7 +637,7 @@ def test_sums_of_rows_are_exact_however_many_bits_a_column_has(bits):
 def test_pairs_of_codes_of_few_bits_are_counted_in_64():
     """Pairs of 20 values have 400 numbers: in the 8 bits of their codes, the one with the largest ratio is another."""
     values, codes = (*range(1, 20), 100), np.array([[18, 19, 0], [19, 18, 0]], dtype=np.uint8)
-    weights = Weights(values, codes, (1, 1, 1), (0, 0), 2)
+    weights = IntegerWeights(values, codes, (1, 1, 1), (0, 0), 2)
     codes[:] = 0
     assert weights.largest_ratio(np.array([[0, 1]])) == Fraction(100, 19)
     with pytest.raises(ValueError, match="read-only"):
@@ -647,7 +647,7 @@ def test_pairs_of_codes_of_few_bits_are_counted_in_64():
 @pytest.mark.parametrize("count", [2**15 - 1, 2**15, 2**15 + 1])
 def test_codes_are_held_in_as_many_bits_as_their_values_need(count):
     """One bit fewer, and the last code would stand for another value."""
-    weights = Weights(tuple(range(1, count + 1)), np.array([[count - 1, 0], [0, count - 1]]), (1, 1), (0, 0), 0)
+    weights = IntegerWeights(tuple(range(1, count + 1)), np.array([[count - 1, 0], [0, count - 1]]), (1, 1), (0, 0), 0)
     assert weights.row(0) == (count, 1)
     assert weights.largest_ratio(np.array([[0, 1]])) == count
 
@@ -656,7 +656,7 @@ def test_large_boxes_are_solved_by_their_bands(monkeypatch):
     query = sum_query(30, 5)
     by_matrix = tight_constraints(query, 1)
     steps = hops(query)
-    monkeypatch.setattr("fitnoise.mechanisms.finite.families.LARGE", 100)
+    monkeypatch.setattr("fitnoise.mechanisms.finite.families.MAX_INVERTED_RESULTS", 100)
     monkeypatch.setattr(sys.modules["fitnoise.mechanisms.finite.existence"], "CELLS_PROVEN", 10)
     monkeypatch.setattr("fitnoise.mechanisms.finite.exact._SMALL", 10)
     monkeypatch.setattr("fitnoise.mechanisms.finite.exact._HELD", 1000)
@@ -696,14 +696,14 @@ def test_the_least_weights_are_some():
 )
 def test_weights_that_are_none_are_refused(values, codes, columns, residual, at, broken):
     with refused(broken):
-        Weights(values, np.array(codes), columns, residual, at)
+        IntegerWeights(values, np.array(codes), columns, residual, at)
 
 
 def test_weights_that_could_wrap_around_are_refused():
     """Values equal to a part of 2⁻³² are proven to be; their products modulo 2⁶⁴ are 2³² and 0."""
     z = np.int64(2**32)
     with refused("plan.weights-not-python-integers"):
-        Weights((2**32 + 1, 2**32, 7, 7), np.array([[0, 1, 1], [1, 0, 1]]), (z, z, 0), (0, 0), 2)
+        IntegerWeights((2**32 + 1, 2**32, 7, 7), np.array([[0, 1, 1], [1, 0, 1]]), (z, z, 0), (0, 0), 2)
 
 
 def test_rows_are_brought_to_one_sum():

@@ -24,10 +24,10 @@ from fitnoise.kernel.counting import open_counter
 from fitnoise.kernel.designs import clamped, questions
 from fitnoise.kernel.designs.clamped import ClampedMechanism
 from fitnoise.kernel.designs.graphs import Box, QueryGraph, Simplex, complete, disjoint_counts, from_edges
-from fitnoise.kernel.designs.lazy import LazyMechanism
-from fitnoise.kernel.designs.questions import MARGIN_CELLS, Aim, FiniteQuery, Question
-from fitnoise.kernel.designs.ranks import RankMechanism, Ranks
-from fitnoise.kernel.designs.weights import Weights
+from fitnoise.kernel.designs.lazy import ImplicitMechanism
+from fitnoise.kernel.designs.questions import MARGIN_CELLS, Aim, FiniteQuery, QuestionKind
+from fitnoise.kernel.designs.ranks import RankMechanism, RankScores
+from fitnoise.kernel.designs.weights import IntegerWeights
 from fitnoise.kernel.exact import exp_below, log_above
 from fitnoise.kernel.ledger import Account, Ledger
 from fitnoise.kernel.selections import Selection
@@ -153,8 +153,8 @@ def test_shares_of_quantiles_are_fractions_of_small_denominators():
     assert FiniteQuery.quantile("q", "debt", at=Fraction(1, 1000), **ASK).share == Fraction(1, 1000)
     assert FiniteQuery.quantile("q", "debt", at=math.pi / 10, **ASK).share == Fraction(71, 226)
     assert (QUESTIONS["median"].share, QUESTIONS["sum"].share) == (Fraction(1, 2), None)
-    assert QUESTIONS["median"].ranks(Adjacency()) == Ranks(Fraction(1, 2), PEOPLE, replaces=False)
-    assert QUESTIONS["quantile"].ranks(Adjacency(REPLACE)) == Ranks(Fraction(9, 10), PEOPLE, replaces=True)
+    assert QUESTIONS["median"].ranks(Adjacency()) == RankScores(Fraction(1, 2), PEOPLE, replaces=False)
+    assert QUESTIONS["quantile"].ranks(Adjacency(REPLACE)) == RankScores(Fraction(9, 10), PEOPLE, replaces=True)
     assert QUESTIONS["sum"].ranks(Adjacency()) is None
 
 
@@ -275,7 +275,7 @@ def test_ranks_are_those_of_the_question_and_of_its_neighbours():
 
 def test_results_are_as_many_as_are_planned_for(monkeypatch):
     """And not one more; disjoint counts are distinguished from others while a table holds them."""
-    for shape, most in (((Question.SUM, -3, 5, 2), 9), ((Question.COUNTS, 4, 2, False), 25)):
+    for shape, most in (((QuestionKind.SUM, -3, 5, 2), 9), ((QuestionKind.COUNTS, 4, 2, False), 25)):
         for limit, good in ((most, True), (most - 1, False)):
             monkeypatch.setattr(questions, "RESULTS_LIMIT", limit)
             questions.graph_of.cache_clear()
@@ -289,11 +289,11 @@ def test_results_are_as_many_as_are_planned_for(monkeypatch):
         monkeypatch.setattr(questions, "RESULTS_LIMIT", 25)
         monkeypatch.setattr(questions, "DENSE_LIMIT", limit)
         questions.graph_of.cache_clear()
-        assert questions.graph_of((Question.COUNTS, 4, 2, True)).n == results
+        assert questions.graph_of((QuestionKind.COUNTS, 4, 2, True)).n == results
     questions.graph_of.cache_clear()
-    graph = questions.graph_of((Question.SUM, -3, 5, 2))
+    graph = questions.graph_of((QuestionKind.SUM, -3, 5, 2))
     assert (list(graph.results), graph.structure) == (list(range(-3, 6)), Box((9,), (2,)))
-    median = questions.graph_of((Question.MEDIAN, ("a", "b", "c")))
+    median = questions.graph_of((QuestionKind.MEDIAN, ("a", "b", "c")))
     assert (median.results, median.structure) == (("a", "b", "c"), complete(3).structure)
 
 
@@ -474,7 +474,7 @@ def test_mechanisms_are_written_and_read_back(name):
     if isinstance(made, ClampedMechanism | RankMechanism):
         assert again.alpha == made.alpha
         return
-    if isinstance(made, LazyMechanism):
+    if isinstance(made, ImplicitMechanism):
         assert again.alpha == made.alpha
         assert np.array_equal(again.weights, made.weights)
         return
@@ -656,7 +656,7 @@ def test_labels_are_not_taken_on_trust(plan, tmp_path, rng, monkeypatch):
 
 def test_integers_cannot_be_changed_after_they_are_proven():
     codes = np.zeros((2, 2), dtype=np.int64)
-    weights = Weights((1, 0), codes[:], (1, 1), (0, 0), 0)
+    weights = IntegerWeights((1, 0), codes[:], (1, 1), (0, 0), 0)
     codes[0, 0] = 1
     assert weights.row(0) == weights.row(1) == (1, 1)
 
@@ -683,7 +683,7 @@ def test_names_are_given_once_and_free_is_not_asked_for():
     first = fn.plan(workload())
     more = fn.Publication(fn.Workload(DOMAIN, [fn.table("debt", margin=9)]), finite=(QUESTIONS["sum"],))
     with refused("plan.free-with-question"):
-        fn.free(more, [first])
+        fn.plan_free(more, [first])
     with refused("spec.free-with-questions"):
         replace(more, beside=(first.hash,), free=True)
 
@@ -837,7 +837,7 @@ def test_released_answers_follow_the_law_of_the_plan(name, rng):
     place = tuple(np.atleast_1d(mechanism.place(truth)).tolist())
     draws = [mechanism.drawn(place, noise) for _ in range(4_000)]
     seen = collections.Counter(mechanism.read(o) for o in draws)
-    if isinstance(mechanism, LazyMechanism):
+    if isinstance(mechanism, ImplicitMechanism):
         x = np.arange(mechanism.weights.size)
         law = float(mechanism.alpha) ** np.ceil(abs(x - place[0]) / 3) * mechanism.weights
     elif isinstance(mechanism, ClampedMechanism):
@@ -964,7 +964,7 @@ def test_clamped_noise_may_cost_all_that_is_proven_and_no_more():
 def test_clamped_noise_is_made_up_to_its_limits(monkeypatch):
     graph, alpha = finite.sum_query(10, 2), Fraction(1, 2)
     terms = ClampedMechanism(graph, 1, alpha).terms
-    assert math.exp(-clamped.TAIL) / 2 < alpha ** (terms - 2) <= math.exp(-clamped.TAIL)
+    assert math.exp(-clamped.MAX_EXPONENT) / 2 < alpha ** (terms - 2) <= math.exp(-clamped.MAX_EXPONENT)
     for name, most in (("RESULTS_LIMIT", 21), ("TERMS_LIMIT", terms), ("WORK_LIMIT", terms * 21)):
         with monkeypatch.context() as patch:
             patch.setattr(clamped, name, most)

@@ -16,14 +16,14 @@ from charges import loss
 from fitnoise.interfaces.exports import latex
 from fitnoise.interfaces.pages import fragments
 from fitnoise.interfaces.pages.report import content
-from fitnoise.interfaces.pages.words import words
+from fitnoise.interfaces.pages.words import translator
 from fitnoise.interfaces.render import document, lines
 from fitnoise.interfaces.reports.releases import asked_report
 from fitnoise.interfaces.studio import wording
 from fitnoise.kernel.domain import DERIVED, RESERVED
 from fitnoise.planning import what_if
 from fitnoise.reading.layouts import layout
-from fitnoise.reporting import Column, Kind, Report, Section, Table
+from fitnoise.reporting import Report, ReportColumn, ReportTable, Section, ValueKind
 from headed import html_columns, html_tables, terminal_columns, under
 from laws import answered, by_command, check_report
 from refused import refused
@@ -35,14 +35,14 @@ VISIBLE = {"bold": True, "quiet": False, "loud": True, "hushed": False, "last": 
 
 
 def columns_of(*names):
-    return tuple(Column(n, f"head {n}" if VISIBLE[n] else None, spoken=n == "loud") for n in names)
+    return tuple(ReportColumn(n, f"head {n}" if VISIBLE[n] else None, spoken=n == "loud") for n in names)
 
 
 @pytest.mark.parametrize("order", [VISIBLE, sorted(VISIBLE), sorted(VISIBLE, key=VISIBLE.get)], ids=str)
 def test_a_cell_stands_under_its_heading_whatever_is_hidden(order):
     rows = [{n: f"{n}-{i}" for n in VISIBLE} for i in range(3)]
-    table = Table.of("rows", columns_of(*order), rows[:2])
-    table = Table(table.key, table.columns, table.rows, foot=(tuple(rows[2][n] for n in order),))
+    table = ReportTable.of("rows", columns_of(*order), rows[:2])
+    table = ReportTable(table.key, table.columns, table.rows, foot=(tuple(rows[2][n] for n in order),))
     report = Report("", (Section("", tables=(table,)),))
     expected = {f"head {n}": [f"{n}-{i}" for i in range(3)] for n in order if VISIBLE[n]}
     assert terminal_columns(lines(report), expected) == expected
@@ -55,17 +55,19 @@ def test_a_cell_stands_under_its_heading_whatever_is_hidden(order):
 @pytest.mark.parametrize(
     ("columns", "rows", "why"),
     [
-        ((Column("a", "x"), Column("a", "y")), (), "named 'a'"),
-        ((Column("a"), Column("b", "x"), Column("a", spoken=True)), (), "named 'a'"),
-        ((Column("a", "x"), Column("b", "x")), (), "headed 'x'"),
-        ((Column("a", "x"), Column("b", "y")), ((1,),), "one value for each"),
-        ((Column("a", "x"),), ((1, 2),), "one value for each"),
+        ((ReportColumn("a", "x"), ReportColumn("a", "y")), (), "named 'a'"),
+        ((ReportColumn("a"), ReportColumn("b", "x"), ReportColumn("a", spoken=True)), (), "named 'a'"),
+        ((ReportColumn("a", "x"), ReportColumn("b", "x")), (), "headed 'x'"),
+        ((ReportColumn("a", "x"), ReportColumn("b", "y")), ((1,),), "one value for each"),
+        ((ReportColumn("a", "x"),), ((1, 2),), "one value for each"),
     ],
 )
 def test_a_table_with_a_repeated_column_is_refused(columns, rows, why):
     with pytest.raises(ValueError, match=why):
-        Table("t", columns, rows)
-    assert Table("t", (Column("a", ""), Column("b", ""), Column("c"), Column("d")), ()).headings == ("", "")
+        ReportTable("t", columns, rows)
+    assert ReportTable(
+        "t", (ReportColumn("a", ""), ReportColumn("b", ""), ReportColumn("c"), ReportColumn("d")), ()
+    ).headings == ("", "")
 
 
 def test_an_attribute_has_no_name_of_a_column_of_numbers():
@@ -147,11 +149,11 @@ def values_of(release, name):
     return {tuple(map(str, row[:-1])): row[-1] for row in frame[[*labels, "value"]].itertuples(index=False)}, labels
 
 
-@pytest.mark.parametrize("language", [words("en"), words("de")], ids=["en", "de"])
+@pytest.mark.parametrize("language", [translator("en"), translator("de")], ids=["en", "de"])
 def test_numbers_of_a_release_stand_under_their_labels(moves, language):
     for i, name in enumerate(moves):
         laid = layout(moves, name)
-        text = fragments.fragment("table", language.code, x=fragments.shown(laid, language, moves, i))
+        text = fragments.fragment("table", language.code, x=fragments.render_table(laid, language, moves, i))
         values, labels = values_of(moves, name)
         groups = re.findall(r'<th scope="rowgroup"[^>]*>(.*?)</th>', text)
         bodies = text.split("<tbody>")[1:]
@@ -177,9 +179,9 @@ def test_answers_stand_under_their_headings(moves):
     expected = {
         "from": frame["from"].tolist(),
         "to": frame["to"].tolist(),
-        "value": [Kind.ESTIMATE.words(x) for x in frame["value"]],
-        "standard error": [Kind.PEOPLE.words(x) for x in frame["std_error"]],
-        "margin ±": [Kind.PEOPLE.words(x) for x in frame["moe"]],
+        "value": [ValueKind.ESTIMATE.words(x) for x in frame["value"]],
+        "standard error": [ValueKind.PEOPLE.words(x) for x in frame["std_error"]],
+        "margin ±": [ValueKind.PEOPLE.words(x) for x in frame["moe"]],
     }
     assert terminal_columns(lines(report), expected) == expected
     columns = {k: [x.replace("-", "−") for x in v] for k, v in expected.items()}
@@ -189,7 +191,7 @@ def test_answers_stand_under_their_headings(moves):
     (table,) = html_columns(fragments.report(report))
     assert [*table] == ["from", "to", "value", "from (value)", "to (value)"]
     assert table["from"] == frame["from"].tolist()
-    assert table["to (value)"] == [Kind.NUMBER.words(x).replace("-", "−") for x in shares.frame()["high"]]
+    assert table["to (value)"] == [ValueKind.NUMBER.words(x).replace("-", "−") for x in shares.frame()["high"]]
 
 
 def test_a_notebook_says_ends_under_their_headings(moves):
@@ -226,7 +228,7 @@ def test_a_workbook_says_each_number_under_a_heading_of_its_own(moves, tmp_path)
 
 
 def test_latex_says_each_number_under_its_heading(moves):
-    language = words("en")
+    language = translator("en")
     for name in moves:
         laid = layout(moves, name)
         text = latex.latex(moves, [laid], language, None).decode()
@@ -265,14 +267,14 @@ def test_a_plan_and_its_report_say_the_summary_under_its_headings():
     domain = fn.Domain(area=fn.Categorical(["n", "s"]), age=fn.Ordered(0, 3))
     tables = [fn.table("area", margin=4), fn.table("area", prefix="age", margin=9)]
     plan = fn.plan(fn.Workload(domain, tables), finite=questions, gap=1e-2)
-    language = words("en")
+    language = translator("en")
     margins = {
         "table": [s.name for s in plan.summaries],
         "numbers": [language.number(s.numbers) for s in plan.summaries],
-        "asked ±": [language.kind(Kind.PEOPLE, s.target_moe) for s in plan.summaries],
-        "reached ±": [language.kind(Kind.PEOPLE, s.achieved_moe) for s in plan.summaries],
-        "confidence": [language.kind(Kind.LEVEL, s.confidence) for s in plan.summaries],
-        "share of the price": [language.kind(Kind.SHARE, s.price) for s in plan.summaries],
+        "asked ±": [language.kind(ValueKind.PEOPLE, s.target_moe) for s in plan.summaries],
+        "reached ±": [language.kind(ValueKind.PEOPLE, s.achieved_moe) for s in plan.summaries],
+        "confidence": [language.kind(ValueKind.LEVEL, s.confidence) for s in plan.summaries],
+        "share of the price": [language.kind(ValueKind.SHARE, s.price) for s in plan.summaries],
     }
     ((heads, rows),) = html_tables(plan._repr_html_())
     assert heads == [*margins, ""]  # the last is above two columns: the share, and its bar
@@ -282,12 +284,12 @@ def test_a_plan_and_its_report_say_the_summary_under_its_headings():
     (columns,) = (x for x in map(under, html_tables(page.render(**content(release)))) if "question" in x)
     expected = {
         "question": [s.name for s in plan.finite_summaries],
-        "answer": [language.kind(Kind.TEXT, release.finite[s.name].value) for s in plan.finite_summaries],
-        "margin ±": [language.kind(Kind.RESULT, s.moe) for s in plan.finite_summaries],
-        "margin in ranks ±": [language.kind(Kind.PEOPLE, s.rank_moe) for s in plan.finite_summaries],
-        "confidence": [language.kind(Kind.LEVEL, s.confidence) for s in plan.finite_summaries],
-        "exactly right": [language.kind(Kind.CHANCE, s.hit_rate) for s in plan.finite_summaries],
-        "ε": [language.kind(Kind.NUMBER, s.epsilon) for s in plan.finite_summaries],
+        "answer": [language.kind(ValueKind.TEXT, release.finite[s.name].value) for s in plan.finite_summaries],
+        "margin ±": [language.kind(ValueKind.RESULT, s.moe) for s in plan.finite_summaries],
+        "margin in ranks ±": [language.kind(ValueKind.PEOPLE, s.rank_moe) for s in plan.finite_summaries],
+        "confidence": [language.kind(ValueKind.LEVEL, s.confidence) for s in plan.finite_summaries],
+        "exactly right": [language.kind(ValueKind.CHANCE, s.hit_rate) for s in plan.finite_summaries],
+        "ε": [language.kind(ValueKind.NUMBER, s.epsilon) for s in plan.finite_summaries],
     }
     assert columns == expected
 
@@ -297,18 +299,18 @@ def test_the_studio_says_curves_and_sweeps_under_their_headings(tmp_path, monkey
         client.certified()
         (curve,) = (x for x in html_columns(client.page("/prove")) if [*x] == ["δ", "ε"])
         path = client.folder.plan(client.folder.certified())
-    plan, language = fn.Plan.from_json(path.read_text(encoding="utf-8")), words("en")
+    plan, language = fn.Plan.from_json(path.read_text(encoding="utf-8")), translator("en")
     deltas = [10.0**-i for i in range(1, 40)]
-    epsilons = {language.kind(Kind.NUMBER, d): language.kind(Kind.COMPARED, plan.epsilon(d)) for d in deltas}
+    epsilons = {language.kind(ValueKind.NUMBER, d): language.kind(ValueKind.COMPARED, plan.epsilon(d)) for d in deltas}
     assert len(curve["δ"]) > 2
     assert curve["ε"] == [epsilons[d] for d in curve["δ"]]
     result = what_if.sweep(plan, plan.summaries[0].name, factors=(0.5, 2))
-    (swept,) = html_columns(wording.told("sweep", "en", sweep=result))
+    (swept,) = html_columns(wording.render_part("sweep", "en", sweep=result))
     assert swept == {
-        "±": [language.kind(Kind.PEOPLE, x.target_moe) for x in result.points],
-        "ρ": [language.kind(Kind.COMPARED, x.rho) for x in result.points],
-        "ε": [language.kind(Kind.COMPARED, x.epsilon) for x in result.points],
-        "against now": [language.kind(Kind.SHARE, x.rho / result.current.rho) for x in result.points],
+        "±": [language.kind(ValueKind.PEOPLE, x.target_moe) for x in result.points],
+        "ρ": [language.kind(ValueKind.COMPARED, x.rho) for x in result.points],
+        "ε": [language.kind(ValueKind.COMPARED, x.epsilon) for x in result.points],
+        "against now": [language.kind(ValueKind.SHARE, x.rho / result.current.rho) for x in result.points],
     }
 
 
@@ -318,7 +320,7 @@ def test_tables_of_every_view_have_unique_headings():
     for name in release:
         for totals in (False, True):
             laid = layout(release, name, totals=totals, bands=RULE)
-            text = fragments.fragment("table", "en", x=fragments.shown(laid, words("en"), release, 0, RULE))
+            text = fragments.fragment("table", "en", x=fragments.render_table(laid, translator("en"), release, 0, RULE))
             for heads, rows in html_tables(text):
                 assert len({*heads}) == len(heads)
                 assert all(len(row) == len(heads) for row in rows)

@@ -33,13 +33,13 @@ from fitnoise.errors import (
     PlanError,
 )
 from fitnoise.interfaces.render import document, lines
-from fitnoise.interfaces.reports.comparisons import by_hand
+from fitnoise.interfaces.reports.comparisons import separate_budgets
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import release_report
 from fitnoise.kernel.counting import open_counter
 from fitnoise.kernel.counting.histogram import HistogramCounter
 from fitnoise.kernel.domain import Share, attribute_document
-from fitnoise.kernel.places import Regular
+from fitnoise.kernel.places import RegularTree
 from fitnoise.kernel.units import DataSource
 from fitnoise.mechanisms.gaussian import budgets
 from fitnoise.mechanisms.gaussian import levels as level_plans
@@ -339,7 +339,10 @@ TWICE = {
         fn.table("tract", variance=1),
     ],
     "beside structure": [fn.table("state", prefix="age", variance=3), fn.table("county", "age", variance=4)],
-    "by place": [fn.table("state", variance=fn.By("state", {"2": 1}, default=3)), fn.table("county", variance=2)],
+    "by place": [
+        fn.table("state", variance=fn.ByAttribute("state", {"2": 1}, default=3)),
+        fn.table("county", variance=2),
+    ],
     "recoded": [fn.table(recode={"tract": {"some": ["111", "232"], "one": ["121"]}}, variance=2)],
 }
 UNITS = {
@@ -393,7 +396,7 @@ def test_no_plan_lists_the_places_of_a_tree_by_numbers(monkeypatch):
     def listed(tree):
         raise AssertionError("the places were listed")
 
-    monkeypatch.setattr(Regular, "codes", property(listed))
+    monkeypatch.setattr(RegularTree, "codes", property(listed))
     domain = fn.Domain(geo=fn.Hierarchy.regular(state=3, county=4, tract=2), sex=TWO)
     levels = ("state", "county", "tract")
     tables = [fn.table("sex", variance=9), *(fn.table(x, "sex", variance=3) for x in levels)]
@@ -501,7 +504,7 @@ def test_a_total_and_its_leaves():
 def test_a_total_and_leaves_of_different_variances():
     """Places with an only child each are their children."""
     levels = ("u", "v")
-    wanted = fn.By("u", [1.0, 4.0, 16.0])
+    wanted = fn.ByAttribute("u", [1.0, 4.0, 16.0])
     plan = planned((3, 1), levels, fn.table(variance=1), fn.table("u", variance=wanted))
     assert plan.rho == pytest.approx(0.67838596, rel=GAP)
 
@@ -587,7 +590,7 @@ def test_what_is_exchangeable_of_a_hierarchy():
     assert axes(regular, tract, fn.table("district", margin=3)) == (["district", "tract in district", "b"], [])
     assert axes(regular, tract) == (["tract", "b"], [])
     assert axes(regular, region, fn.table("geo", margin=3)) == (["region", "tract in region"], [])
-    by_value = fn.table("region", margin=fn.By("region", {"a": 1}, default=2), name="by value")
+    by_value = fn.table("region", margin=fn.ByAttribute("region", {"a": 1}, default=2), name="by value")
     assert axes(regular, by_value, tract) == (["b"], ["geo"])
     uneven = fn.Domain(geo=zoo.UNEVEN)
     assert axes(uneven, fn.table("county", margin=5)) == (["county"], [])
@@ -634,15 +637,15 @@ def test_a_record_that_moves_costs_what_it_moves_of_all_that_is_measured():
 @pytest.fixture
 def by_level(monkeypatch):
     """Trees of any size are planned by level: small ones, which dense algebra can check."""
-    monkeypatch.setattr(gaussian_planning, "TOGETHER", 0)
-    monkeypatch.setattr(gaussian_planning, "PATIENT", 0)
-    monkeypatch.setattr(gaussian_planning, "NEAR_ENOUGH", math.inf)
+    monkeypatch.setattr(gaussian_planning, "MAX_DENSE_LEAVES", 0)
+    monkeypatch.setattr(gaussian_planning, "MAX_DENSE_LEAVES_SLOW", 0)
+    monkeypatch.setattr(gaussian_planning, "SIMPLE_LEVELS_GAP", math.inf)
 
 
 @pytest.fixture
 def by_class(by_level, monkeypatch):
     """Plan with scales by class of place and weighted sums, for any small gain."""
-    monkeypatch.setattr(gaussian_planning, "NEAR_ENOUGH", -1.0)
+    monkeypatch.setattr(gaussian_planning, "SIMPLE_LEVELS_GAP", -1.0)
     monkeypatch.setattr(weighted_trees, "STEPS", 3)
 
 
@@ -722,7 +725,7 @@ def uneven_workloads(draw):
     for i, (level, _) in enumerate(shown):
         if level and draw(st.booleans()):  # every place its own target
             values = draw(st.lists(st.sampled_from([1, 3, 30, 400]), min_size=len(domain[level].values)))
-            variances[i] = fn.By(level, values[: len(domain[level].values)])
+            variances[i] = fn.ByAttribute(level, values[: len(domain[level].values)])
     tables = [fn.table(*x, variance=v, name=f"t{i}") for i, (x, v) in enumerate(zip(names, variances, strict=True))]
     return fn.Workload(domain, tables)
 
@@ -814,8 +817,8 @@ def test_levels_that_tell_next_to_nothing_ask_for_no_noise_that_cannot_be_drawn(
     """The smallest places determine all: sums of those above have weights near 0, against 48 bits of k."""
     domain = fn.Domain(b=fn.Ordered(0, 1), geo=uneven([[1, 3], [1]]))
     tables = [fn.table(variance=1), fn.table("b", "state", variance=1)]
-    tables += [fn.table(a, variance=fn.By(a, [1] * n)) for a, n in (("county", 3), ("state", 2))]
-    tables += [fn.table("b", "tract", variance=fn.By("tract", [1, 1, 1, 400, 1]))]
+    tables += [fn.table(a, variance=fn.ByAttribute(a, [1] * n)) for a, n in (("county", 3), ("state", 2))]
+    tables += [fn.table("b", "tract", variance=fn.ByAttribute("tract", [1, 1, 1, 400, 1]))]
     plan = fn.plan(fn.Workload(domain, tables))
     assert plan.mechanism == "fit-for-use by place"
     assert plan.gap < 1e-2
@@ -827,8 +830,8 @@ def test_weights_of_places_known_from_others_fade_no_further_than_doubles_tell(b
     places = uneven([[1], [1, 1, 3], [3]])
     domain = fn.Domain(b=fn.Ordered(0, 1), c=fn.Ordered(0, 2), geo=places)
     tables = [fn.table(variance=2), fn.table("b", "c", "county", variance=6), fn.table("state", variance=1)]
-    tables += [fn.table("b", "tract", variance=fn.By("tract", [1] * 7 + [400] * 2))]
-    tables += [fn.table("tract", variance=fn.By("tract", [1] * 8 + [30]))]
+    tables += [fn.table("b", "tract", variance=fn.ByAttribute("tract", [1] * 7 + [400] * 2))]
+    tables += [fn.table("tract", variance=fn.ByAttribute("tract", [1] * 8 + [30]))]
     plan = fn.plan(fn.Workload(domain, tables))
     assert plan.mechanism == "fit-for-use by place"
     assert plan.rho < plan.only.separate_rho
@@ -868,7 +871,7 @@ def test_small_uneven_trees_by_level(by_level, name, monkeypatch):
     plan = fn.plan(fn.Workload(fn.Domain(geo=uneven(shape, names)), tables))
     assert rho * 0.999 <= plan.bound / 2 <= rho * (1 + LOOSE)
     assert rho * (1 - LOOSE) <= plan.rho <= rho * 1.08
-    monkeypatch.setattr(gaussian_planning, "NEAR_ENOUGH", 0.0)
+    monkeypatch.setattr(gaussian_planning, "SIMPLE_LEVELS_GAP", 0.0)
     assert rho * (1 - LOOSE) <= fn.plan(plan.publication).rho <= min(rho * 1.0025, plan.rho)
 
 
@@ -888,7 +891,7 @@ def test_targets_that_vary_by_place():
     geo = by_place(5).domain["geo"]
     size = dict(zip([row[1] for row in geo.places], COUNTED[geo.tree.above(0)].tolist(), strict=True))
     wanted = {place: 10.0 if n < 10 else 25.0 if n < 60 else 40.0 for place, n in size.items()}
-    plan = fn.plan(by_place(fn.By("county", wanted)))
+    plan = fn.plan(by_place(fn.ByAttribute("county", wanted)))
     assert plan.mechanism in ("fit-for-use by level", "fit-for-use by place")
     assert [len(x) for x in plan.estimation.asked.tree.counts] == [1, 8, 8]  # two states are equal
     margins = plan.table_margins("county", 0.95)
@@ -902,7 +905,7 @@ def test_targets_that_vary_by_place():
     assert county.achieved_moe <= 10
     assert plan.groups[0].separate_rho == pytest.approx(tight.groups[0].separate_rho)
     assert fn.Plan.from_json(plan.to_json()).bound == plan.bound
-    same = fn.plan(by_place(fn.By("county", {"-0-0": 10.0}, default=10.0)))
+    same = fn.plan(by_place(fn.ByAttribute("county", {"-0-0": 10.0}, default=10.0)))
     assert (same.rho, same.bound) == (tight.rho, tight.bound)
 
 
@@ -943,7 +946,7 @@ margin = {said}
         return
     asked = Spec.from_toml(text).publication(tmp_path)
     for own in (asked, *asked.also):
-        assert own.workload.tables[0].target.number == fn.By("county", {"1": 30.0, "2": 12.5, "3": 12.5})
+        assert own.workload.tables[0].target.number == fn.ByAttribute("county", {"1": 30.0, "2": 12.5, "3": 12.5})
     again = Spec.of(asked)  # in which nothing is in files
     assert again.publication(None).workload.tables[0].target == asked.workload.tables[0].target
     with refused("spec.file-folder-unknown"):
@@ -953,16 +956,16 @@ margin = {said}
 def test_targets_by_place_apart_cost_what_the_dearest_record_pays():
     """Places with tight targets on one level have loose ones on the other: no record is charged for both."""
     geo = uneven([3, 90, 70], LEVELS[:2])
-    state = fn.By("state", [1.0, 100.0, 100.0])
-    county = fn.By("county", np.where(geo.tree.above(0) == 0, 100.0, 1.0).tolist())
+    state = fn.ByAttribute("state", [1.0, 100.0, 100.0])
+    county = fn.ByAttribute("county", np.where(geo.tree.above(0) == 0, 100.0, 1.0).tolist())
     tables = [fn.table("state", variance=state), fn.table("county", variance=county)]
     plan = fn.plan(fn.Workload(fn.Domain(geo=geo), tables), gap=1e-2)
     assert plan.groups[0].separate_rho == pytest.approx(1.01 / 2 / plan.groups[0].relaxation)
     assert plan.rho < plan.groups[0].separate_rho  # one scale a level would pay for both, half as much again
     with refused("workload.by-value-unknown"):
-        fn.plan(by_place(fn.By("county", {"nowhere": 3.0}, default=10.0)))
+        fn.plan(by_place(fn.ByAttribute("county", {"nowhere": 3.0}, default=10.0)))
     with refused("workload.by-value-incomplete"):
-        fn.plan(by_place(fn.By("county", {"-1-0": 3.0})))
+        fn.plan(by_place(fn.ByAttribute("county", {"-1-0": 3.0})))
 
 
 RNG = random.Random(1)  # noqa: S311
@@ -1006,7 +1009,7 @@ def test_classes_of_places_and_what_weights_move(shape, seed):
     tree = uneven(shape).tree
     sizes = [len(x) for x in tree.codes]
     above = [np.zeros(sizes[0], dtype=np.intp), tree.above(0, 1), tree.above(1, 2)]
-    classes = trees.Quotient.by(above)
+    classes = trees.TreeQuotient.by(above)
     weights = np.random.default_rng(seed).uniform(0.1, 3, 4)
     sums = [
         np.ones((1, sizes[2])),
@@ -1095,27 +1098,29 @@ def test_what_budgets_by_hand_cost(by_level, margins, alike):
     nation, state, county, alone = margins
     geo, a = uneven([20] * 51, LEVELS[:2]), ("age", "sex")
     tables = [fn.table(*a, margin=nation), fn.table("state", *a, margin=state)]
-    tables += [fn.table("county", *a, margin=county if alike else fn.By("county", {"-0-0": county}, default=county))]
+    tables += [
+        fn.table("county", *a, margin=county if alike else fn.ByAttribute("county", {"-0-0": county}, default=county))
+    ]
     tables += [] if alone is None else [fn.table("county", margin=alone)]
     domain = fn.Domain(geo=geo, age=fn.Ordered(0, 9), sex=fn.Ordered(0, 1))
     plan = fn.plan(fn.Workload(domain, tables)).groups[0]
     assert plan.mechanism.name == ("fit-for-use" if alike else "fit-for-use by level")
     rho, *times = BY_HAND[margins]
     assert plan.rho == pytest.approx(rho, rel=1e-4)
-    assert [x / plan.rho for x in budgets.by_hand(plan).values()] == pytest.approx(times, rel=1e-3)
+    assert [x / plan.rho for x in budgets.separate_budgets_rho(plan).values()] == pytest.approx(times, rel=1e-3)
 
 
 @pytest.mark.parametrize("most", [0, 128], ids=["by level", "together"])
 @pytest.mark.parametrize("counties", [[[1, 3], [2]], [[2, 2], [2, 2]]], ids=["uneven", "regular"])
 def test_budgets_by_hand_are_those_of_independent_noise(by_level, monkeypatch, counties, most):
     """Against dense algebra: a row for each number, with noise of its own."""
-    monkeypatch.setattr(gaussian_planning, "TOGETHER", most)
+    monkeypatch.setattr(gaussian_planning, "MAX_DENSE_LEAVES", most)
     domain = fn.Domain(geo=uneven(counties, LEVELS), b=fn.Ordered(0, 2))
     tables = [fn.table("county", "b", variance=3), fn.table("tract", variance=2), fn.table("b", variance=5)]
     workload = fn.Workload(domain, tables)
     plan = fn.plan(workload).groups[0]
     rows, wanted = workload_matrix(workload).astype(float), workload_variances(workload)
-    alone, shares, equal, best = budgets.by_hand(plan).values()
+    alone, shares, equal, best = budgets.separate_budgets_rho(plan).values()
     assert alone == pytest.approx((1 / 3 + 1 / 2 + 1 / 5) / 2, rel=1e-6)
 
     def spent(precision):
@@ -1138,7 +1143,7 @@ def test_budgets_by_hand_are_of_one_tree_shown_value_by_value(monkeypatch):
     workload = fn.Workload(fn.Domain(geo=geo, b=b), tables)
 
     def ways(workload, **more):
-        return list(budgets.by_hand(fn.plan(fn.Publication(workload, **more)).only))
+        return list(budgets.separate_budgets_rho(fn.plan(fn.Publication(workload, **more)).only))
 
     every = ways(workload)
     assert every == [
@@ -1154,7 +1159,7 @@ def test_budgets_by_hand_are_of_one_tree_shown_value_by_value(monkeypatch):
     other = fn.Domain(geo=geo, b=b, home=zoo.places(2, 2, levels=["u", "v"]))
     assert ways(fn.Workload(other, [*tables, fn.table("v", variance=2)])) == []
     assert ways(fn.Workload(workload.domain, [*tables, fn.table(prefix="b", variance=2)])) == []
-    monkeypatch.setattr(best_budgets, "MOST", 1)
+    monkeypatch.setattr(best_budgets, "MAX_TABLES", 1)
     assert ways(workload) == every[:3]
 
 
@@ -1163,12 +1168,12 @@ def test_levels_of_many_places_compared_and_asked_what_if():
     assert [(a.privacy.value, a.family) for a in both.alternatives] == [("zcdp", "levels and sectors")]
     assert "pure noise was not looked for: there are many places" in both.plan.status
     assert both.total_error is None
-    (ways,) = by_hand(both).tables
+    (ways,) = separate_budgets(both).tables
     rhos = [row[1] for row in ways.rows]
     assert [row[2] for row in ways.rows] == [x / both.gaussian.rho for x in rhos]
     assert rhos[0] == both.gaussian.separate_rho
     assert min(rhos) > both.plan.rho
-    loose = fn.plan(what_if.scaled(fn.Publication(zoo.many_places()), {"county": 2.0}))
+    loose = fn.plan(what_if.scale_margins(fn.Publication(zoo.many_places()), {"county": 2.0}))
     assert loose.rho < both.plan.rho
     assert fn.plan(fn.Publication(zoo.many_places()), start=loose).hash == fn.plan(zoo.many_places()).hash
 
@@ -1246,7 +1251,7 @@ def test_replaced_records_of_many_places():
 
 def test_replaced_records_of_places_with_targets_of_their_own(by_level):
     geo = uneven([3, 9, 14, 5, 8, 2, 11, 6, 6, 7, 10, 4], LEVELS[:2])
-    own = fn.By("county", {row[1]: 10.0 for row in geo.places[::3]}, default=25.0)
+    own = fn.ByAttribute("county", {row[1]: 10.0 for row in geo.places[::3]}, default=25.0)
     tables = [fn.table("sex", margin=60), fn.table("state", "sex", margin=40), fn.table("county", "sex", margin=own)]
     plan = fn.plan(fn.Workload(fn.Domain(geo=geo, sex=TWO), tables), unit=SWAP)
     assert plan.mechanism == "fit-for-use by place"
@@ -1296,7 +1301,7 @@ def test_where_one_weight_a_level_is_dear_places_are_planned_together():
     levels = ["state", "county", "tract", "block"]
     workload = fn.Workload(fn.Domain(geo=uneven(tree, levels)), [fn.table(*a, variance=1) for a in [(), *zip(levels)]])
     asked = fn.Publication(workload)
-    assert level_plans.places(asked) > gaussian_planning.TOGETHER
+    assert level_plans.deepest_level_size(asked) > gaussian_planning.MAX_DENSE_LEAVES
     dear = gaussian_planning._by_level(asked, 1e-2, math.inf, refine=False)
     assert dear.gap > 0.05
     for gap in (None, 1e-2):
@@ -1309,7 +1314,7 @@ def test_where_one_weight_a_level_is_dear_places_are_planned_together():
 def test_too_many_different_places_are_refused(by_class, monkeypatch):
     monkeypatch.setattr(by_place_plans, "MOST_CLASSES", 10)
     geo = uneven([3, 2], LEVELS[:2])
-    tables = [fn.table("county", variance=fn.By("county", [1.0, 2.0, 3.0, 4.0, 5.0]))]
+    tables = [fn.table("county", variance=fn.ByAttribute("county", [1.0, 2.0, 3.0, 4.0, 5.0]))]
     domain = fn.Domain(geo=geo)
     assert fn.plan(fn.Workload(domain, [*tables, fn.table("state", variance=2)])).gap < 0.1
     monkeypatch.setattr(by_place_plans, "MOST_CLASSES", 7)
@@ -1478,7 +1483,7 @@ def test_tables_are_told_apart_by_the_places_above(tmp_path):
 
 
 def test_plans_say_what_each_level_promises_and_costs():
-    sizes = fn.By("tract", {3: 20, 1: 30, 2: 40, 9: 60})
+    sizes = fn.ByAttribute("tract", {3: 20, 1: 30, 2: 40, 9: 60})
     geo = {"geo": TREE, "sex": TWO}
     tables = [fn.table("sex", margin=60), fn.table("state", "sex", margin=50), fn.table("state", margin=40)]
     tables.append(fn.table("tract", margin=sizes))
@@ -1522,7 +1527,7 @@ def test_an_uneven_tree_is_released_level_by_level():
 def test_a_margin_among_different_ones_is_not_told_as_that_of_all(tmp_path):
     """A table of margins from 20 to 60 was listed with ±20."""
     domain = fn.Domain(town=fn.Categorical(["a", "b"]))
-    plan = fn.plan(fn.Workload(domain, [fn.table("town", margin=fn.By("town", {"a": 20, "b": 60}))]))
+    plan = fn.plan(fn.Workload(domain, [fn.table("town", margin=fn.ByAttribute("town", {"a": 20, "b": 60}))]))
     made = fn.release(plan, np.array([100, 200]), ledger=tmp_path / "ledger.db")
     listed = "\n".join(lines(release_report(made)))
     assert "±20 to 60" in listed

@@ -27,7 +27,7 @@ from fitnoise.errors import PlanError, ReleaseError
 from fitnoise.mechanisms import documents
 from fitnoise.reading import parquet
 from fitnoise.reading.files import read_text, write_parquet
-from fitnoise.reading.parquet import LEAST
+from fitnoise.reading.parquet import MIN_ALLOWED_BYTES
 from fitnoise.reading.parquet import read as read_columns
 from laws import answered
 from refused import refused
@@ -268,7 +268,7 @@ def test_a_footer_that_says_anything_else_is_refused_or_seen_by_three_readers(tm
     write_parquet({"s": np.array(["a", "b", "a"], dtype=object), "v": np.array([1.0, 2.0, 3.0])}, path, sha256="0")
     raw = path.read_bytes()
     length = len(footer_of(raw))
-    footer = typed(parquet._Thrift(memoryview(footer_of(raw))))
+    footer = typed(parquet._ThriftReader(memoryview(footer_of(raw))))
     assert untyped(footer) == footer_of(raw)
     tried, came = 0, 0
     for other in altered_structures(footer):
@@ -286,7 +286,7 @@ def test_the_head_of_a_page_that_says_anything_else_is_refused(tmp_path, monkeyp
     path, columns = tmp_path / "t.parquet", {"s": np.array(["a", "b", "a"], dtype=object)}
     pages, tried = list(parquet._pages(columns["s"])), 0
     for place in (0, 1):
-        thrift = parquet._Thrift(memoryview(pages[place]))
+        thrift = parquet._ThriftReader(memoryview(pages[place]))
         head = typed(thrift)
         rest = pages[place][thrift.at :]
         for other in altered_structures(head):
@@ -308,7 +308,7 @@ def test_statistics_from_which_an_engine_answers_are_refused(tmp_path, monkeypat
     low, high = np.array([100.0]).tobytes(), np.array([200.0]).tobytes()
 
     def forged(name, values, sizes, at):
-        thrift = parquet._Thrift(memoryview(chunk(name, values, sizes, at)))
+        thrift = parquet._ThriftReader(memoryview(chunk(name, values, sizes, at)))
         (first, (number, kind, about)) = typed(thrift)
         return untyped([first, [number, kind, [*about, [12, 12, [[5, 8, high], [6, 8, low]]]]]])
 
@@ -347,7 +347,14 @@ def test_a_footer_that_promises_more_than_it_holds_is_refused(tmp_path):
     footer = footer_of(raw)
     at = footer.index(b"\x19") + 1
     many = footer[:at] + bytes([0xF0 | footer[at] & 0xF]) + parquet._varint(10**7) + footer[at + 1 :]
-    for other in (many, footer[:-1], b"\x1c" * len(footer), b"\x19" * 5000, b"", footer + b"\x00" * (LEAST + 2)):
+    for other in (
+        many,
+        footer[:-1],
+        b"\x1c" * len(footer),
+        b"\x19" * 5000,
+        b"",
+        footer + b"\x00" * (MIN_ALLOWED_BYTES + 2),
+    ):
         length = len(other) if other != many else len(many)
         path.write_bytes(raw[: -8 - len(footer)] + other + length.to_bytes(4, "little") + b"PAR1")
         with refused("release.wrong-parquet-file"):
@@ -420,14 +427,14 @@ SAMPLE = (mutations.SAMPLES / "plans" / "old.json").read_text(encoding="utf-8")
 
 
 def test_a_document_has_no_more_marks_and_digits_and_bytes_than_are_read(tmp_path, monkeypatch):
-    digits = documents.DIGITS
+    digits = documents.MAX_NUMBER_DIGITS
     assert documents.parse(f"[{'7' * digits}]") == [int("7" * digits)]
     for text in (f"[{'7' * (digits + 1)}]", "[" * 100_000 + "]" * 100_000, '{"a": 1'):
         with pytest.raises(ValueError, match=r"limits|deeply|delimiter"):
             documents.parse(text)
         with refused("plan.plan-not-json"):
             fn.Plan.from_json(text)
-    monkeypatch.setattr(documents, "MARKS", 5)
+    monkeypatch.setattr(documents, "MAX_QUOTES_AND_BRACKETS", 5)
     assert documents.parse('[["ab"], 1]') == [["ab"], 1]
     with pytest.raises(ValueError, match="limits"):
         documents.parse('[["ab"], "c"]')
@@ -435,7 +442,7 @@ def test_a_document_has_no_more_marks_and_digits_and_bytes_than_are_read(tmp_pat
         fn.release(fn.plan(fn.matrix_workload([[1]], variances=[1])), np.zeros(1, dtype=int), ledger=tmp_path / "book")
     path = tmp_path / "plan.json"
     with path.open("wb") as file:
-        file.truncate(documents.LARGEST + 1)
+        file.truncate(documents.MAX_DOCUMENT_BYTES + 1)
     with refused("release.file-too-large"):
         read_text(path)
 

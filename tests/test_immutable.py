@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import fitnoise as fn
-from fitnoise.kernel.designs.graphs import Grid
+from fitnoise.kernel.designs.graphs import LabelTuples
 from fitnoise.kernel.immutable import FixedMapping, changeable, is_of_kernel
-from fitnoise.kernel.order import Limit
+from fitnoise.kernel.order import CostLimit
 from fitnoise.kernel.units import Neighbours
 
 OPEN, CLOSED, BIG = np.arange(3), np.arange(3), np.array([2**70, 1], dtype=object)
@@ -59,16 +59,18 @@ GOOD = {
     "arrays": (CLOSED, BIG),
     "mapping": FixedMapping({"a": (CLOSED,), ("b", 1): 2}),
     "enumeration": (Neighbours.REPLACE_ONE,),
-    "dataclass": Limit("cap", Fraction(1)),
-    "no dataclass": Grid([("a", "b"), (1, 2)]),
+    "dataclass": CostLimit("cap", Fraction(1)),
+    "no dataclass": LabelTuples([("a", "b"), (1, 2)]),
     "levels": fn.Domain(place=fn.Hierarchy(["a", "b"], [("x", "y"), ("x", "z")])),
     "listed by numbers": fn.Domain(place=fn.Hierarchy.regular(a=10, b=100_000)),
     "missing": fn.Domain(age=fn.Ordered(0, 9, missing={"none": [-1]}), pay=fn.Amount(0, 9)),
     "unit": fn.PrivacyUnit("person", 2, per_value={"month": 3}),
     "numbers of NumPy by value": fn.Domain(
         k=fn.Categorical(["a", "b"]),
-        listed=fn.Amount(0, fn.By("k", np.array([100, 200]))),
-        named=fn.Amount(fn.By("k", {"a": np.int64(-3)}, np.float32(-1.5)), fn.By("k", [6, np.int8(3)]), step=0.5),
+        listed=fn.Amount(0, fn.ByAttribute("k", np.array([100, 200]))),
+        named=fn.Amount(
+            fn.ByAttribute("k", {"a": np.int64(-3)}, np.float32(-1.5)), fn.ByAttribute("k", [6, np.int8(3)]), step=0.5
+        ),
     ),
     "day of a subclass": (
         fn.DataSource(where={"born": {"below": Day(2024, 1, 1)}}),
@@ -87,7 +89,7 @@ BAD = {
     "stranger": ((1, (Stranger(),)), "Stranger"),
     "stranger in a mapping": (FixedMapping({1: Stranger()}), "Stranger"),
     "stranger as a key": (FixedMapping({Stranger(): 1}), "Stranger"),
-    "in a dataclass": (Limit("cap", Fraction(1), designs=(0,)), None),
+    "in a dataclass": (CostLimit("cap", Fraction(1), designs=(0,)), None),
     "number of NumPy that is no float": (np.float32(1.5), "float32"),
     "function": (len, "builtin_function_or_method"),
 }

@@ -17,7 +17,7 @@ from fitnoise.kernel.arrays import answers_digest
 from fitnoise.kernel.counting import HistogramCounter
 from fitnoise.kernel.files import Draft, clear_drafts, hold, lock, sync_names
 from fitnoise.kernel.kept import Beside, Room, read, room_for, written
-from fitnoise.kernel.ledger import Account, Drawn, Ledger
+from fitnoise.kernel.ledger import Account, DrawnPeriod, Ledger
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.measure import Stages, is_unfinished, measure
 from refused import refused
@@ -221,8 +221,8 @@ def test_a_charge_with_another_salt_is_none_to_finish(book, salt):
 
 
 def test_answers_are_of_a_charge_or_a_period_of_the_account(book, tmp_path):
-    first = book.charge(ME, SOME, {"plan": "1" * 64}, drawn=Drawn(1, "f" * 64))
-    second = book.period(ME, "1" * 64, Drawn(2, "e" * 64))
+    first = book.charge(ME, SOME, {"plan": "1" * 64}, drawn=DrawnPeriod(1, "f" * 64))
+    second = book.period(ME, "1" * 64, DrawnPeriod(2, "e" * 64))
     cap = book.set_cap(ME, Fraction(9))
     answers = [book.answer(e, "a" * 64) for e in (second, first)]
     assert book.charges(ME, "1" * 64) == []  # it is a series

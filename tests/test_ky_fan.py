@@ -14,7 +14,7 @@ from fitnoise.algebra import operators as op
 from fitnoise.laboratory.ky_fan_marginals import AllRanges, Conjunctions, OperatorGram, ky_fan_gram, ky_fan_marginals
 from fitnoise.request.publication import Goal, Objective
 from fitnoise.solving import certificates, ky_fan
-from fitnoise.solving.ky_fan import Ending, ky_fan_design
+from fitnoise.solving.ky_fan import KyFanStatus, ky_fan_design
 from refused import refused
 from tolerances import EXACT, GAP
 
@@ -130,7 +130,7 @@ def certified(a, design, gap=GAP):
 def test_reference_values(name, k):
     a, mu = MATRICES[name], REFERENCE[name][k]
     design = ky_fan_design(a, k)
-    assert design.status in (Ending.CONVERGED, Ending.CLOSED_FORM)
+    assert design.status in (KyFanStatus.CONVERGED, KyFanStatus.CLOSED_FORM)
     assert design.gap <= GAP
     certified(a, design)
     assert design.bound * (1 - SEEN) <= mu <= design.value * (1 + SEEN)
@@ -210,7 +210,7 @@ def test_weak_duality(m, n, k, seed):
 
 
 def problem(a, k):
-    return ky_fan._Rows(np.asarray(a, dtype=float), k)
+    return ky_fan._RowSpaceQueries(np.asarray(a, dtype=float), k)
 
 
 @pytest.mark.parametrize("k", [1, 2, 4, 6])
@@ -284,7 +284,7 @@ def test_one_largest_variance_is_the_longest_column(rng):
     a = rng.normal(size=(4, 9))
     design = ky_fan_design(a, 1)
     assert design.bound == pytest.approx((a**2).sum(axis=0).max(), rel=1e-15)
-    assert design.status is Ending.CLOSED_FORM
+    assert design.status is KyFanStatus.CLOSED_FORM
     certified(a, design)
 
 
@@ -368,10 +368,10 @@ def test_limits_are_positive(limits):
 def test_a_search_that_ends_early_says_so():
     a = ranges(32)
     few, short = ky_fan_design(a, 8, evaluations=3), ky_fan_design(a, 8, seconds=1e-9)
-    assert few.status is Ending.EVALUATIONS
-    assert short.status is Ending.TIME
+    assert few.status is KyFanStatus.EVALUATIONS
+    assert short.status is KyFanStatus.TIME
     deep = ky_fan_design(a, 8, tolerance=1e-15)
-    assert deep.status in (Ending.STALLED, Ending.EVALUATIONS)
+    assert deep.status in (KyFanStatus.STALLED, KyFanStatus.EVALUATIONS)
     for design in (few, short, deep):
         proof = certified(a, design, math.inf)
         assert design.bound * (1 - SEEN) <= REFERENCE["ranges 32"][8] <= design.value * (1 + SEEN)
@@ -434,7 +434,7 @@ def test_products_are_those_of_the_matrix(name, rng):
 def test_products_are_enough(name, k):
     gram, a = GRAMS[name]
     implicit, explicit = ky_fan_gram(gram, k, tolerance=1e-7), ky_fan_design(a, k)
-    assert implicit.status is (Ending.CLOSED_FORM if k == 1 else Ending.CONVERGED)
+    assert implicit.status is (KyFanStatus.CLOSED_FORM if k == 1 else KyFanStatus.CONVERGED)
     assert implicit.gap <= 1e-7
     assert implicit.residual < 1e-8
     agree(implicit, explicit)
@@ -520,7 +520,7 @@ def test_marginals_of_a_hundred_attributes():
     design = ky_fan_marginals((2,) * 100, tables(100, (1, 2)), 50)
     assert design.rank == 1 + 100 + 4950
     assert 0 < design.spikes < 50
-    assert design.status is Ending.CLOSED_FORM
+    assert design.status is KyFanStatus.CLOSED_FORM
 
 
 @pytest.mark.parametrize(
@@ -552,7 +552,7 @@ def test_five_hundred_dimensions(kind, k, rng):
     }
     a = made[kind]()
     design = ky_fan_design(a, k)
-    assert design.status is Ending.CONVERGED
+    assert design.status is KyFanStatus.CONVERGED
     certified(a, design)
 
 
@@ -561,7 +561,7 @@ def test_all_ranges_of_a_thousand_cells():
     """524,800 queries; the reference values were certified to 1e-6."""
     gram = AllRanges(1024)
     design = ky_fan_gram(gram, 50)
-    assert design.status is Ending.CONVERGED
+    assert design.status is KyFanStatus.CONVERGED
     assert design.spikes == 25
     mu = 2577803.521
     assert design.bound * (1 - GAP) <= mu <= design.value * (1 + GAP)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.signal import lfilter
 from scipy.stats import binom, gamma, norm
 
-from fitnoise.mechanisms.laplace.laplace_sums import LATTICE, TOLERANCE, half_width, tail
+from fitnoise.mechanisms.laplace.laplace_sums import HALF_WIDTH_TOLERANCE, LATTICE, half_width, tail
 from refused import refused
 
 T = 2.0**14
@@ -104,7 +104,7 @@ def test_against_the_exact_discrete_law(coefficients, t):
     for confidence in LEVELS[:-1]:
         exact, beyond = exact_quantile(coefficients, t, confidence)
         found = half_width([coefficients], t, confidence)[0]
-        assert exact <= found <= exact * (1 + TOLERANCE + LATTICE / t)
+        assert exact <= found <= exact * (1 + HALF_WIDTH_TOLERANCE + LATTICE / t)
     places = np.unique(np.geomspace(1, np.argmax(beyond < 1e-11), 40).astype(int))
     bounds = tail(np.tile(coefficients, (len(places), 1)), t, places)
     assert (bounds >= beyond[places]).all()
@@ -122,7 +122,7 @@ def test_never_below_the_exact_quantile(coefficients, t, confidence):
     found = half_width([coefficients], t, confidence)[0]
     assert found >= exact - (abs(beyond[exact] / (1 - confidence) - 1) < 1e-9)
     deviation = t * np.sqrt(2 * np.sum(np.square(coefficients)))
-    assert found <= exact + (TOLERANCE + LATTICE / t) * max(exact, deviation) + np.abs(coefficients).max()
+    assert found <= exact + (HALF_WIDTH_TOLERANCE + LATTICE / t) * max(exact, deviation) + np.abs(coefficients).max()
 
 
 @pytest.mark.parametrize("kind", ["even", "wide", "close", "lone"])
@@ -140,7 +140,7 @@ def test_against_partial_fractions(kind, size, rng):
         miss = Decimal(1 - (1 - miss))
         truth = partial_fractions(a * SMOOTH, m)
         assert truth <= miss
-        assert partial_fractions(a * SMOOTH, m * (1 - TOLERANCE)) > miss
+        assert partial_fractions(a * SMOOTH, m * (1 - HALF_WIDTH_TOLERANCE)) > miss
         assert truth <= Decimal(tail([a], SMOOTH, m)[0]) <= truth * Decimal("1.0001")
 
 
@@ -148,7 +148,7 @@ def test_against_partial_fractions(kind, size, rng):
 def test_a_rough_integral_is_still_a_bound(loss, monkeypatch, rng):
     """Too few nodes, too long a step: the terms j ≠ 0 and the truncation are large, and are on the safe side."""
     monkeypatch.setattr("fitnoise.mechanisms.laplace.laplace_sums._LOSS", loss)
-    monkeypatch.setattr("fitnoise.mechanisms.laplace.laplace_sums._ENOUGH", 100.0)
+    monkeypatch.setattr("fitnoise.mechanisms.laplace.laplace_sums._BRACKET_TOLERANCE", 100.0)
     worst = Decimal(0)
     for size in (2, 3, 6):
         for _ in range(25):
@@ -169,7 +169,7 @@ def test_power_sums_against_partial_fractions(low, miss, rng):
     a = rng.choice(np.arange(low, 500), 90, replace=False)
     m = half_width([a], SMOOTH, 1 - miss)[0] / SMOOTH
     assert partial_fractions(a, m, 500) <= Decimal(miss)
-    assert partial_fractions(a, m * (1 - TOLERANCE), 500) > Decimal(miss)
+    assert partial_fractions(a, m * (1 - HALF_WIDTH_TOLERANCE), 500) > Decimal(miss)
 
 
 @pytest.mark.parametrize("confidence", LEVELS)
@@ -178,7 +178,7 @@ def test_equal_coefficients(confidence):
     miss = 1 - confidence
     m = half_width([[1.0, -1.0]], SMOOTH, confidence)[0] / SMOOTH
     assert (1 + m / 2) * np.exp(-m) <= miss * (1 + 1e-13)
-    low = m * (1 - TOLERANCE)
+    low = m * (1 - HALF_WIDTH_TOLERANCE)
     assert (1 + low / 2) * np.exp(-low) > miss
     for n in (3, 8, 40):
         m = half_width([np.ones(n)], SMOOTH, confidence)[0] / SMOOTH
@@ -188,7 +188,7 @@ def test_equal_coefficients(confidence):
         weights[1:-1:2] *= 4
         weights[2:-1:2] *= 2
         weights /= 3
-        for at, sign in ((m, 1), (m * (1 - TOLERANCE), -1)):
+        for at, sign in ((m, 1), (m * (1 - HALF_WIDTH_TOLERANCE), -1)):
             truth = 2 * np.dot(gamma.pdf(x, n) * weights, gamma.sf(x + at, n))
             assert sign * (miss * (1 + 1e-6 * sign) - truth) >= 0
 
@@ -205,14 +205,14 @@ def test_order_signs_and_units_do_not_matter(row, random, confidence, unit):
     other = [random.choice((-1, 1)) * a for a in row] + [0.0]
     random.shuffle(other)
     assert half_width([other], T, confidence)[0] == pytest.approx(m, rel=1e-9)
-    assert half_width([np.multiply(unit, row)], T, confidence)[0] == pytest.approx(unit * m, rel=TOLERANCE)
+    assert half_width([np.multiply(unit, row)], T, confidence)[0] == pytest.approx(unit * m, rel=HALF_WIDTH_TOLERANCE)
 
 
 @settings(max_examples=40)
 @given(rows, st.sampled_from(LEVELS))
 def test_scaling_the_noise_scales_the_half_width(row, confidence):
     m = half_width([row], SMOOTH, confidence)[0]
-    assert half_width([row], 8 * SMOOTH, confidence)[0] == pytest.approx(8 * m, rel=TOLERANCE)
+    assert half_width([row], 8 * SMOOTH, confidence)[0] == pytest.approx(8 * m, rel=HALF_WIDTH_TOLERANCE)
 
 
 @settings(max_examples=40)
@@ -221,7 +221,7 @@ def test_a_multiplicity_is_a_column_repeated(columns, confidence):
     a, n = np.array([c for c, _ in columns]), np.array([k for _, k in columns])
     once = half_width([a], T, confidence, n)
     many = half_width([np.repeat(a, n)], T, confidence)
-    assert once == pytest.approx(many, rel=TOLERANCE)
+    assert once == pytest.approx(many, rel=HALF_WIDTH_TOLERANCE)
     if n.any():
         assert tail([a], T, once, n) == pytest.approx(tail([np.repeat(a, n)], T, once), rel=1e-4)
 
@@ -260,8 +260,12 @@ def test_many_noises_are_normal(confidence):
     z = norm.isf((1 - confidence) / 2)
     for row, n in (([1.0], [1e9]), ([1.0, 3.0, 1e-3], [1e8, 1e8, 1e12])):
         deviation = np.sqrt(2 * np.dot(np.square(row), n))
-        assert half_width([row], T, confidence, n)[0] == pytest.approx(z * T * deviation, rel=TOLERANCE + LATTICE / T)
-        assert half_width([row], SMOOTH, confidence, n)[0] == pytest.approx(z * SMOOTH * deviation, rel=TOLERANCE)
+        assert half_width([row], T, confidence, n)[0] == pytest.approx(
+            z * T * deviation, rel=HALF_WIDTH_TOLERANCE + LATTICE / T
+        )
+        assert half_width([row], SMOOTH, confidence, n)[0] == pytest.approx(
+            z * SMOOTH * deviation, rel=HALF_WIDTH_TOLERANCE
+        )
 
 
 def test_between_normal_and_laplace_the_kurtosis_counts():
@@ -280,7 +284,7 @@ def test_all_direct_columns_and_power_sums_agree(monkeypatch, rng):
     few = half_width(a, T, 1 - 1e-9), half_width(a, T, 0.9, n)
     monkeypatch.setattr("fitnoise.mechanisms.laplace.laplace_sums._DIRECT", 300)
     many = half_width(a, T, 1 - 1e-9), half_width(a, T, 0.9, n)
-    np.testing.assert_allclose(few, many, rtol=TOLERANCE)
+    np.testing.assert_allclose(few, many, rtol=HALF_WIDTH_TOLERANCE)
 
 
 def test_rows_do_not_touch_each_other(rng):

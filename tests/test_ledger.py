@@ -34,10 +34,10 @@ from hypothesis import strategies as st
 import fitnoise.kernel.ledger as room
 from charges import loss
 from fitnoise.errors import BudgetExceeded, LedgerError
-from fitnoise.kernel.ledger import GENESIS, Account, Drawn, Entry, Ledger, Price, Quote
+from fitnoise.kernel.ledger import GENESIS, Account, DrawnPeriod, Ledger, LedgerEntry, Price, Quote
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.privacy import HALF_PI, pure_mu_squared
-from fitnoise.kernel.profiles import Charged, Profile, ceil_dyadic
+from fitnoise.kernel.profiles import ChargedPlan, Profile, ceil_dyadic
 from fitnoise.kernel.units import Neighbours, PrivacyUnit
 from refused import refused
 
@@ -159,11 +159,11 @@ def ages(*eighths: int) -> Profile:
     return Profile((("age", len(eighths)),), tuple(e * EIGHTH for e in eighths))
 
 
-def spend(ledger: Ledger, plan: str, profile: Profile, *beside: str, account: Account = SURVEY) -> Entry:
+def spend(ledger: Ledger, plan: str, profile: Profile, *beside: str, account: Account = SURVEY) -> LedgerEntry:
     return ledger.charge(account, loss(profile.largest, profile=profile), {"plan": plan}, beside=beside)
 
 
-def pure(ledger: Ledger, epsilon: Fraction) -> Entry:
+def pure(ledger: Ledger, epsilon: Fraction) -> LedgerEntry:
     return ledger.charge(SURVEY, loss(epsilon**2 / 2, epsilon=epsilon), {})
 
 
@@ -270,13 +270,13 @@ def test_what_was_charged_on_the_same_records_is_told_with_its_profiles() -> Non
             ledger.charged(SURVEY)
         spend(ledger, P, YOUNG)
         spend(ledger, S, LEVEL, account=CENSUS)
-        assert ledger.charged(SURVEY) == [Charged(P, YOUNG)]
-        assert ledger.charged(CENSUS) == [Charged(S, LEVEL)]
+        assert ledger.charged(SURVEY) == [ChargedPlan(P, YOUNG)]
+        assert ledger.charged(CENSUS) == [ChargedPlan(S, LEVEL)]
         spend(ledger, Q, OLD)
         with refused("ledger.releases-not-on-same-records"):
             ledger.charged(SURVEY)
         spend(ledger, R, LEVEL, P, Q)
-        assert ledger.charged(SURVEY) == [Charged(P, YOUNG), Charged(Q, OLD), Charged(R, LEVEL)]
+        assert ledger.charged(SURVEY) == [ChargedPlan(P, YOUNG), ChargedPlan(Q, OLD), ChargedPlan(R, LEVEL)]
 
 
 @pytest.mark.parametrize("detail", [{}, {"plan": 7}, {"plan": None}])
@@ -327,7 +327,7 @@ def test_whoever_is_protected_pays_for_every_release() -> None:
         assert spent() == [None, None, 26]  # the cost of a replacement gives no bound on that of a new record
         unknown = Account("survey", PrivacyUnit("household", id="house"))
         assert [e.price(unknown) for e in ledger.entries()] == [None] * 5
-        assert "∞" in room._words(ledger.balance(unknown).spent)
+        assert "∞" in room._rho_text(ledger.balance(unknown).spent)
         assert (ledger.balance(SURVEY).remaining, ledger.balance(SURVEY).fits) == (None, True)
 
 
@@ -413,14 +413,14 @@ def test_what_is_admitted_charges_nothing_and_what_is_not_is_remembered() -> Non
 
 
 def test_a_series_that_was_refused_was_not_begun() -> None:
-    drawn = Drawn(1, "0" * 64)
+    drawn = DrawnPeriod(1, "0" * 64)
     with Ledger(":memory:") as ledger:
         ledger.set_cap(SURVEY, Fraction(1, 8))
-        for asked in (drawn, Drawn(2, "0" * 64)):  # the refusal does not show the next draw
+        for asked in (drawn, DrawnPeriod(2, "0" * 64)):  # the refusal does not show the next draw
             refusal(lambda asked=asked: ledger.charge(SURVEY, loss(Fraction(1, 4)), {"plan": P}, drawn=asked))
         assert ledger.series(SURVEY, P) == []
         with refused("ledger.series-not-in-turn"):
-            ledger.period(SURVEY, P, Drawn(2, "0" * 64))
+            ledger.period(SURVEY, P, DrawnPeriod(2, "0" * 64))
         ledger.set_cap(SURVEY, Fraction(1))
         entry = ledger.charge(SURVEY, loss(Fraction(1, 4)), {"plan": P}, drawn=drawn)
         assert ledger.series(SURVEY, P) == [entry]
@@ -508,7 +508,7 @@ def test_pure_charges_are_pure_for_every_unit() -> None:
 
 def test_short_fractions_are_told_exactly_and_long_ones_to_six_digits() -> None:
     told = {None: "∞", Fraction(7): "7", Fraction(1, 1000): "1/1000", Fraction(2, 3 * 2**64): "about 3.61401e-20"}
-    assert {x: room._words(x) for x in told} == told
+    assert {x: room._rho_text(x) for x in told} == told
 
 
 @pytest.mark.parametrize("short", [0, 1])
@@ -612,7 +612,7 @@ def test_on_the_same_records_another_unit_pays_its_own_dearest_cell() -> None:
         assert 8 * ledger.balance(PERSON).spent == 45
 
 
-def refusal(charge: Callable[[], Entry | None]) -> BudgetExceeded:
+def refusal(charge: Callable[[], LedgerEntry | None]) -> BudgetExceeded:
     with pytest.raises(BudgetExceeded) as caught:
         charge()
     assert re.search(r" Entry \d+ records this refusal\.$", caught.value.action)
@@ -830,7 +830,7 @@ def test_an_entry_is_frozen_and_its_detail_is_a_copy() -> None:
 )
 def test_there_is_no_entry_that_no_ledger_writes(kind: str, rho: Fraction) -> None:
     with refused("ledger.entry-kind-or-cost-invalid"):
-        Entry(1, kind, SURVEY, rho, "2025-01-01T00:00:00+00:00", {}, GENESIS, GENESIS)
+        LedgerEntry(1, kind, SURVEY, rho, "2025-01-01T00:00:00+00:00", {}, GENESIS, GENESIS)
 
 
 # --- The file ---------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from fitnoise.mechanisms.gaussian.formulation import Formulation
 from fitnoise.planning.plan import Plan
 from fitnoise.request.publication import CellBudgets, ErrorWeights, Goal, Objective
 from fitnoise.solving import combined, lexicographic, sectors
-from fitnoise.solving.certificates import Terms
+from fitnoise.solving.certificates import ObjectiveTerms
 from fitnoise.solving.sectors import decompose
 from laws import check_mechanism, check_plan
 from refused import refused
@@ -33,7 +33,7 @@ TIED = 1e-6
 
 def refined(workload):
     """(formulation, solution, refined) of a workload."""
-    form = Formulation(decompose(workload), Terms())
+    form = Formulation(decompose(workload), ObjectiveTerms())
     solution = combined.solve(form.problem, gap=EXACT)
     return form, solution, lexicographic.refine(form.problem, solution)
 
@@ -54,9 +54,9 @@ def check_levels(found):
     assert found.complete
     n = len(found.levels)
     assert found.status == f"profile lexicographically least ({n} level{'s' if n > 1 else ''})"
-    assert found.levels[0] == pytest.approx(found.profile.max(), rel=lexicographic.RISE)
+    assert found.levels[0] == pytest.approx(found.profile.max(), rel=lexicographic.MAX_RELATIVE_RISE)
     assert all(
-        after <= before * (1 + lexicographic.RISE)
+        after <= before * (1 + lexicographic.MAX_RELATIVE_RISE)
         for before, after in zip(found.levels, found.levels[1:], strict=False)
     )
     for level in found.levels:
@@ -100,7 +100,7 @@ def test_closed_forms(name):
 
 def test_a_block_keeps_the_optimum_it_has_alone():
     alone = combined.solve(
-        Formulation(decompose(fn.matrix_workload(zoo.lower(3), variances=1)), Terms()).problem, gap=1e-10
+        Formulation(decompose(fn.matrix_workload(zoo.lower(3), variances=1)), ObjectiveTerms()).problem, gap=1e-10
     )
     both = of(*KNOWN["two blocks"][:2])
     assert both.levels == pytest.approx((alone.upper, 1), rel=EXACT)
@@ -244,14 +244,14 @@ def test_nothing_hangs_on_how_queries_are_written(seed):
     (sector,) = sectors_of(d)
     k = len(sector.basis)
     mixed = (np.eye(k, dtype=np.int64) + np.tril(rng.integers(-1, 2, (k, k)), -1)) @ sector.basis
-    other = Formulation(decompose(fn.matrix_workload(w, variances=c), [mixed]), Terms())
+    other = Formulation(decompose(fn.matrix_workload(w, variances=c), [mixed]), ObjectiveTerms())
     profile = lexicographic.refine(other.problem, combined.solve(other.problem, gap=EXACT)).profile
     np.testing.assert_allclose(profile, found.profile, rtol=0, atol=UNIQUE * found.profile.max())
 
 
 def test_where_it_starts_does_not_matter():
     w, c, _ = layered(4)
-    form = Formulation(decompose(fn.matrix_workload(w, variances=c)), Terms())
+    form = Formulation(decompose(fn.matrix_workload(w, variances=c)), ObjectiveTerms())
     rough, fine = (lexicographic.refine(form.problem, combined.solve(form.problem, gap=gap)) for gap in (1e-2, 1e-9))
     np.testing.assert_allclose(rough.profile, fine.profile, rtol=0, atol=UNIQUE * fine.profile.max())
 
@@ -317,7 +317,7 @@ def test_sectors_are_refined_as_the_matrix_of_all_cells(name):
 def test_structure_is_refined_as_its_matrix(name, monkeypatch):
     workload = zoo.WORKLOADS[name]()
     plain = refined(workload)[2]
-    monkeypatch.setattr(sectors, "TALL", 0)
+    monkeypatch.setattr(sectors, "MAX_ROWS_PER_CELL", 0)
     form, solution, found = refined(workload)
     assert any(b.structured for b in form.problem.blocks)
     np.testing.assert_allclose(found.profile, plain.profile, rtol=0, atol=UNIQUE * plain.profile.max())
@@ -428,8 +428,8 @@ def test_what_cannot_be_told_in_floating_point_is_said(monkeypatch):
     assert found.status == f"profile lexicographically least to level {len(found.levels)}, then any: {why}"
     profile, variances = recomputed(w, form, found)
     assert (variances <= c * (1 + EXACT)).all()
-    assert profile.max() == pytest.approx(found.levels[0], rel=lexicographic.RISE)
-    assert profile.max() <= solution.lower * (1 + lexicographic.RISE)
+    assert profile.max() == pytest.approx(found.levels[0], rel=lexicographic.MAX_RELATIVE_RISE)
+    assert profile.max() <= solution.lower * (1 + lexicographic.MAX_RELATIVE_RISE)
     check_stopped(fn.matrix_workload(w, variances=c), why)
 
 

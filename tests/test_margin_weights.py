@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fitnoise.errors import WorkloadError
 from fitnoise.solving import margin_weights as mw
-from fitnoise.solving.margin_weights import Ending, bits, candidates, matrices, sectors
+from fitnoise.solving.margin_weights import MarginSearchStatus, bits, candidates, matrices, sectors
 from refused import refused
 from tolerances import EXACT, LOOSE
 
@@ -92,7 +92,7 @@ def test_attributes_of_one_value_change_nothing():
 def test_gradient(seed, t):
     rng = np.random.default_rng(seed)
     case = Case((3, 4, 2), 2)
-    objective = mw._Objective(case.information, case.shares, rng.uniform(0.5, 2, len(case.tables)), t)
+    objective = mw._MarginObjective(case.information, case.shares, rng.uniform(0.5, 2, len(case.tables)), t)
     theta = rng.uniform(0.1, 1, 8) * rng.choice([1e-3, 1.0, 1e3])
     value, gradient = objective.value_and_gradient(theta)
     steps = np.eye(8) * 1e-6 * theta.sum()
@@ -112,7 +112,7 @@ def test_gradient(seed, t):
 
 def test_weights_that_cover_nothing_are_dear_but_finite():
     case = Case((2, 2), 1)
-    objective = mw._Objective(case.information, case.shares, case.rows, None)
+    objective = mw._MarginObjective(case.information, case.shares, case.rows, None)
     for theta in (np.zeros(4), np.array([1.0, 0, 0, 0])):
         value, gradient = objective.value_and_gradient(theta)
         assert 10 < value < 1000
@@ -128,7 +128,7 @@ def check(name, table, rng, goal):
     assert found.weights.sum() == pytest.approx(1.0, rel=EXACT)
     assert found.value == pytest.approx(case.rows @ v if goal == "total" else v.max(), rel=EXACT)
     assert found.value <= (total if goal == "total" else worst) * SLACK
-    assert found.status is Ending.FOUND
+    assert found.status is MarginSearchStatus.FOUND
 
 
 @pytest.mark.parametrize("goal", ["total", "worst"])
@@ -162,7 +162,7 @@ def test_scaling_and_copies(seed, factor):
     twice = matrices([*case.tables, *case.tables], case.margins, case.sizes)
 
     def value(n, u, numbers, t):
-        return mw._Objective(n, u, numbers, t).measure(theta)
+        return mw._MarginObjective(n, u, numbers, t).measure(theta)
 
     once = case.information, case.shares
     assert value(*once, factor * w, None) == pytest.approx(factor * value(*once, w, None), rel=EXACT)
@@ -179,7 +179,7 @@ def test_never_worse_than_one_margin_or_the_tables(seed):
     case, w = Case((2, 3, 4), 2), rng.uniform(0.1, 3, 6)
     for search, t in ((case.total, None), (case.worst, 4.0)):
         found = search(np.random.default_rng(seed), w, starts=4)
-        objective = mw._Objective(case.information, case.shares, w, t)
+        objective = mw._MarginObjective(case.information, case.shares, w, t)
         assert found.value == pytest.approx(objective.measure(found.weights), rel=EXACT)
         for start in (np.eye(8)[7], np.isin(case.margins, case.tables).astype(float)):
             assert found.value <= objective.measure(start) * (1 + EXACT)
@@ -196,7 +196,7 @@ def test_search_is_reproducible_and_tells_of_its_progress():
 
 def test_time_limit_leaves_something_valid(rng):
     found = Case((2,) * 5, 2).total(rng, max_seconds=0.0)
-    assert found.status is Ending.TIME
+    assert found.status is MarginSearchStatus.TIME
     assert found.starts == 1
     assert np.isfinite(found.value)
 
@@ -211,8 +211,8 @@ def test_time_may_end_anywhere(monkeypatch):
 
     whole, looks = after(1e9)
     stopped = [after(seconds)[0] for seconds in (3.0, looks / 2, looks - 5.0)]
-    assert whole.status is Ending.FOUND
-    assert all(found.status is Ending.TIME for found in stopped)
+    assert whole.status is MarginSearchStatus.FOUND
+    assert all(found.status is MarginSearchStatus.TIME for found in stopped)
     values = [found.value for found in [*stopped, whole]]
     assert values == sorted(values, reverse=True)
 

@@ -8,8 +8,8 @@ import pytest
 
 from designs import of_margins, over
 from fitnoise.kernel.designs import margins
-from fitnoise.kernel.designs._base import WRAP
-from fitnoise.kernel.designs.margins import LARGEST_SCALE, MeasuredMargin, PureStrategy
+from fitnoise.kernel.designs._base import INT64_SAFE_BOUND
+from fitnoise.kernel.designs.margins import MAX_NOISE_SCALE, MeasuredMargin, PureStrategy
 from fitnoise.kernel.units import Adjacency, Neighbours, PrivacyUnit
 from refused import refused
 
@@ -65,9 +65,9 @@ def test_what_is_no_strategy_of_margins(cells, asked, said):
         PureStrategy(cells, asked, 1.0)
 
 
-@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, math.nextafter(LARGEST_SCALE, math.inf), 1])
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, math.nextafter(MAX_NOISE_SCALE, math.inf), 1])
 def test_a_scale_that_no_sampler_draws_is_refused(scale):
-    for good in (5e-324, 0.5, 1.0, LARGEST_SCALE):
+    for good in (5e-324, 0.5, 1.0, MAX_NOISE_SCALE):
         assert PureStrategy(over((), 1), (ONE,), good).rate == 1 / Fraction(good)
     with refused("plan.noise-out-of-range"):
         PureStrategy(over((), 1), (ONE,), scale)
@@ -120,16 +120,16 @@ def test_sums_beyond_what_doubles_hold_are_exact(rows):
 def test_answers_are_of_64_bits_as_long_as_they_fit():
     design = of_margins(over((), 1), 1.0, ((), [[1]]))
     assert design.magnitude(7) == 7
-    for records, kind in [(1, np.int64), (WRAP - 1, np.int64), (WRAP, object)]:
+    for records, kind in [(1, np.int64), (INT64_SAFE_BOUND - 1, np.int64), (INT64_SAFE_BOUND, object)]:
         (found,) = design.exact({(): np.array(5)}, Adjacency(), records)
         assert (found.dtype, found.tolist()) == (kind, [5])
 
 
 def test_sums_that_could_wrap_around_are_not_priced(monkeypatch):
     design = of_margins(over((), 2), 1.0, ((), [[3, -2]] * 10))
-    monkeypatch.setattr(margins, "SAFE", 2 * 3 * 10 + 1)
+    monkeypatch.setattr(margins, "INT64_SAFE_LIMIT", 2 * 3 * 10 + 1)
     assert design.step(REPLACE) == 50
-    monkeypatch.setattr(margins, "SAFE", 2 * 3 * 10)
+    monkeypatch.setattr(margins, "INT64_SAFE_LIMIT", 2 * 3 * 10)
     assert design.step(ADD) == 30
     with refused("plan.margin-distances-too-large"):
         design.step(REPLACE)

@@ -15,7 +15,7 @@ from fitnoise.kernel.privacy import gaussian_mu
 from fitnoise.laboratory import gallery
 from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.mechanisms.laplace.hierarchies import hierarchy
-from fitnoise.solving.fixed import Fixed, scrambled
+from fitnoise.solving.fixed import FixedGenerator, scrambled
 from fitnoise.solving.sectors import decompose
 from refused import refused
 from tolerances import EXACT, SIGNIFICANCE
@@ -299,7 +299,7 @@ def test_a_search_that_is_left_early_has_what_was_found_and_its_proof(shown, mon
     assert early.variances.max() <= 1
     assert early.epsilon() > full.epsilon()
     over = iter([False] * 3)
-    monkeypatch.setattr(matrix.p_identity.Clock, "over", property(lambda _: next(over, True)))
+    monkeypatch.setattr(matrix.p_identity.TimeLimit, "over", property(lambda _: next(over, True)))
     some = fn.plan(asked, privacy="pure", seconds=9)
     assert "the search was left after 9 s" in some.only.status
     assert full.epsilon() * (1 - EXACT) <= some.epsilon() <= early.epsilon() * (1 + EXACT)
@@ -314,7 +314,7 @@ def test_weights_of_kinds_of_queries_take_no_longer_than_they_may():
         privacy="pure",
     )
     d = decompose(publication.workload)
-    at_once = matrix._Problem(d, None, clock=matrix.p_identity.Clock(1e-9)).by_margin()
+    at_once = matrix._MarginProblem(d, None, clock=matrix.p_identity.TimeLimit(1e-9)).by_margin()
     assert at_once is not None
     price = sum(float(np.abs(a).sum(axis=0).max()) for a in at_once.values())
     assert price == pytest.approx(1, rel=1e-6)
@@ -348,11 +348,11 @@ def test_more_answers_than_can_be_held_are_refused_with_what_to_do(monkeypatch):
 
 
 def test_fixed_numbers_are_always_the_same():
-    first, second = Fixed(), Fixed()
+    first, second = FixedGenerator(), FixedGenerator()
     assert (first.uniform(0, 1, (3, 4)) == second.uniform(0, 1, (3, 4))).all()
     assert (first.normal(1, 2, (5,)) == second.normal(1, 2, (5,))).all()
     assert (first.integers(0, 9, (5,)) == second.integers(0, 9, (5,))).all()
-    whole, parts = Fixed(), Fixed()
+    whole, parts = FixedGenerator(), FixedGenerator()
     assert (whole.uniform(0, 1, (6,)) == np.concatenate([parts.uniform(0, 1, (k,)) for k in (1, 3, 2)])).all()
     assert (whole.uniform(0, 1, (2, 3)).ravel() == parts.uniform(0, 1, (6,))).all()
     assert whole.uniform(0, 1, (0, 3)).shape == (0, 3)
@@ -362,12 +362,12 @@ def test_fixed_numbers_are_those_of_splitmix():
     """Published first outputs for the seeds 0 and 1."""
     words = [0xE220A8397B1DCDAF, 0x910A2DEC89025CC1]
     assert scrambled(np.arange(2)).tolist() == words
-    assert Fixed().uniform(0, 1, (2,)).tolist() == [(w >> 11) * 2.0**-53 for w in words]
-    assert Fixed().integers(0, 10, (2,)).tolist() == [8, 5]
+    assert FixedGenerator().uniform(0, 1, (2,)).tolist() == [(w >> 11) * 2.0**-53 for w in words]
+    assert FixedGenerator().integers(0, 10, (2,)).tolist() == [8, 5]
 
 
 def test_fixed_numbers_do_not_repeat_themselves():
-    drawn = Fixed().uniform(0, 1, (1 << 16,))
+    drawn = FixedGenerator().uniform(0, 1, (1 << 16,))
     assert len(np.unique(drawn)) == len(drawn)
 
 
@@ -377,7 +377,7 @@ def evenly(counts):
 
 
 def test_fixed_numbers_are_uniform():
-    rng = Fixed()
+    rng = FixedGenerator()
     drawn = rng.uniform(-3, 5, (1 << 17,))
     assert -3 <= drawn.min() <= drawn.max() < 5
     share = (drawn + 3) / 8
@@ -389,7 +389,7 @@ def test_fixed_numbers_are_uniform():
 
 
 def test_fixed_whole_numbers_are_uniform_and_in_range():
-    rng = Fixed()
+    rng = FixedGenerator()
     drawn = rng.integers(-2, 8, (1 << 17,))
     assert drawn.dtype == np.int64
     assert (drawn.min(), drawn.max()) == (-2, 7)
@@ -398,7 +398,7 @@ def test_fixed_whole_numbers_are_uniform_and_in_range():
 
 
 def test_fixed_normal_numbers_are_normal():
-    drawn = Fixed().normal(2, 3, (1 << 17,))
+    drawn = FixedGenerator().normal(2, 3, (1 << 17,))
     assert np.isfinite(drawn).all()
     share = stats.norm.cdf((drawn - 2) / 3)
     assert evenly(np.bincount((share * 256).astype(int), minlength=256)) > SIGNIFICANCE

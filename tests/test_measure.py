@@ -27,10 +27,10 @@ from fitnoise.kernel import ledger as ledgers
 from fitnoise.kernel import losses, noise
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.counting import Counter, DuckCounter, HistogramCounter, Tally
-from fitnoise.kernel.designs._base import WRAP
+from fitnoise.kernel.designs._base import INT64_SAFE_BOUND
 from fitnoise.kernel.ledger import Account, Ledger
 from fitnoise.kernel.losses import Loss
-from fitnoise.kernel.order import Limit, Order, Size, axis_key
+from fitnoise.kernel.order import CostLimit, DeclaredSize, Order, axis_key
 from fitnoise.kernel.profiles import ceil_dyadic, joint
 from fitnoise.kernel.units import DataSource, OutsideDomain
 from fitnoise.planning.plan import Plan
@@ -476,7 +476,7 @@ def two_of_a_kind(records=1):
     old = aged(fn.table("sex", "owner", recode={"age": {"old": [2, 3]}}, margin=3))
     young = aged(
         fn.table("sex", recode={"age": {"young": [0, 1]}}, margin=3),
-        fn.table("owner", prefix="age", variance=fn.By("age", [90, 80, 200, 300])),
+        fn.table("owner", prefix="age", variance=fn.ByAttribute("age", [90, 80, 200, 300])),
     )
     return [fn.plan(w, unit=unit, source=DataSource("homes")) for w in (old, young)]
 
@@ -705,7 +705,7 @@ def test_where_the_bound_is_large_nothing_wraps(name, rng):
 def test_within_the_bound_int64_is_exact(name):
     """The bound allows these records in one cell, at the largest bound that still means int64."""
     strategy = zoo_plan(name).strategy
-    largest = min((WRAP - 1) // m for g in strategy.groups for m in magnitudes(g, 1))
+    largest = min((INT64_SAFE_BOUND - 1) // m for g in strategy.groups for m in magnitudes(g, 1))
     plan = with_bound(name, largest)
     domain = plan.publication.workload.domain
     for cell in range(min(domain.size, 12)):
@@ -810,7 +810,7 @@ def test_data_of_another_size_than_declared_cost_nothing_and_their_size_is_not_t
     order = zoo_plan("total").order
     if exactly:  # which is public only where records are replaced
         order = replace(zoo_plan("one table").order, unit=fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE))
-    order = replace(order, sizes=(Size(10**6, exactly=False), Size(40, exactly)))
+    order = replace(order, sizes=(DeclaredSize(10**6, exactly=False), DeclaredSize(40, exactly)))
     counts = np.zeros(order.domain.shape, dtype=int)
     counts.flat[0] = records
     counter = HistogramCounter(counts, order.domain)
@@ -875,7 +875,7 @@ def test_all_limits_hold_and_not_only_the_first():
     """Exactly what it costs is within a limit, and a little less is not, whichever comes first."""
     order = zoo_plan("prefix").order
     counter = HistogramCounter(np.zeros(order.domain.shape, dtype=int), order.domain)
-    cap, budget = (Limit(what, order.loss.rho) for what in ("cap", "budget"))
+    cap, budget = (CostLimit(what, order.loss.rho) for what in ("cap", "budget"))
     tight = replace(budget, rho=budget.rho - Fraction(1, 2**64))
     run(replace(order, limits=(cap, budget)), counter)
     for limits in ((cap, tight), (tight, cap)):
@@ -930,7 +930,7 @@ class Told(HistogramCounter):
 
 def test_counts_of_one_order_are_measured_for_it_alone():
     order = zoo_plan("total").order
-    run(order, Told(order.domain, of=measuring._of(order)))
+    run(order, Told(order.domain, of=measuring._counts_fingerprint(order)))
     with refused("data.counts-of-another-plan"):
         run(order, Told(order.domain, of="0" * 64), door=CLOSED)
 
@@ -951,7 +951,7 @@ def test_it_is_counted_of_how_many_records_are_left_out_where_a_design_asks(asks
     known = {"source": DataSource(), "unit": fn.PrivacyUnit(), "max_records": lambda times: None}
     designs = [SimpleNamespace(asks_left_out=x) for x in asks]
     order = SimpleNamespace(domain=domain, sizes=(), designs=designs, **known)
-    found = measuring._counted(order, {("sex",): domain.counted(("sex",))}, Told(domain), None)
+    found = measuring._count_margins(order, {("sex",): domain.counted(("sex",))}, Told(domain), None)
     assert found[1] == (9 if any(asks) else None)
 
 
@@ -959,8 +959,8 @@ def test_where_nothing_but_that_is_asked_no_margin_is_counted():
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]))
     design = SimpleNamespace(asks_left_out=True)
     known = {"source": DataSource(), "unit": fn.PrivacyUnit(), "max_records": lambda times: None}
-    order = SimpleNamespace(domain=domain, sizes=(Size(0, exactly=True),), designs=[design], **known)
-    assert measuring._counted(order, {}, Told(domain), None) == ({}, 9)
+    order = SimpleNamespace(domain=domain, sizes=(DeclaredSize(0, exactly=True),), designs=[design], **known)
+    assert measuring._count_margins(order, {}, Told(domain), None) == ({}, 9)
 
 
 def test_counts_by_levels_are_those_of_the_places_in_them(rng):
@@ -969,7 +969,9 @@ def test_counts_by_levels_are_those_of_the_places_in_them(rng):
     found = [("place", ("region", "town")), ("sex", ("sex",))]
     levels = counts.reshape(2, 3, 2)
     for margin, wanted in ((("region", "town", "sex"), levels), (("sex", "region"), levels.sum(axis=1).T)):
-        np.testing.assert_array_equal(measuring._along({("place", "sex"): counts}, found, margin, sizes), wanted)
+        np.testing.assert_array_equal(
+            measuring._margin_counts({("place", "sex"): counts}, found, margin, sizes), wanted
+        )
 
 
 def test_a_design_is_told_how_large_counts_can_be_and_of_how_many_records_are_left_out():
@@ -979,8 +981,8 @@ def test_a_design_is_told_how_large_counts_can_be_and_of_how_many_records_are_le
     order = SimpleNamespace(
         designs=(design, design), domain=SimpleNamespace(sizes={}), source=source, unit=unit, adjacency="whoever"
     )
-    assert measuring._exact(order, {}, {}, 7) == [(7, "whoever", 15)] * 2
-    assert measuring._exact(order, {}, {}, None, 2) == [(None, "whoever", 30)] * 2
+    assert measuring._exact_answers(order, {}, {}, 7) == [(7, "whoever", 15)] * 2
+    assert measuring._exact_answers(order, {}, {}, None, 2) == [(None, "whoever", 30)] * 2
 
 
 @pytest.mark.parametrize("merge", [None, (), ("pay",)])
@@ -999,7 +1001,7 @@ def test_what_counts_are_of_is_told_by_a_digest_of_all_that_decides_it(merge):
         "outside": "refuse",
         "margins": [["sex", "pay"]],
     }
-    assert measuring._of(order) == hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    assert measuring._counts_fingerprint(order) == hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
 def test_what_travels_is_what_is_counted_for_the_order(monkeypatch):
@@ -1010,16 +1012,16 @@ def test_what_travels_is_what_is_counted_for_the_order(monkeypatch):
         told.append(asked)
         return {("margin",): 1}, 9
 
-    monkeypatch.setattr(measuring, "_counted", counted)
+    monkeypatch.setattr(measuring, "_count_margins", counted)
     monkeypatch.setattr(measuring, "file_of_counts", lambda *given: given)
     sealed = measuring.sealed(order, counter, "own.key.pub", progress=told.append)
-    assert sealed == (measuring._of(order), {("margin",): 1}, 9, "own.key.pub")
+    assert sealed == (measuring._counts_fingerprint(order), {("margin",): 1}, 9, "own.key.pub")
     ((fresh, wanted, counts_of, progress),) = told
-    assert (fresh.plan, wanted, counts_of) == (order.plan, measuring._wanted(order), counter)
+    assert (fresh.plan, wanted, counts_of) == (order.plan, measuring._required_margins(order), counter)
     progress(1.0)
     assert told[1:] == [1.0]
     for made, of in (
-        (replace(order, limits=(Limit("cap", Fraction(0)),)), counter),
+        (replace(order, limits=(CostLimit("cap", Fraction(0)),)), counter),
         (order, Told(order.domain, of="1")),
     ):
         with refused("data.counts-of-another-plan", "plan.plan-above-limit"):

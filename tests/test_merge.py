@@ -22,11 +22,11 @@ from fitnoise.interfaces.render import lines
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import release_report
 from fitnoise.kernel import measure as measuring
-from fitnoise.kernel.codings import FURTHEST, Beside, Codes, Steps, place, uncut
+from fitnoise.kernel.codings import MAX_STEPS_FROM_ZERO, Codes, CodingWithMissing, Steps, cell_of, uncut
 from fitnoise.kernel.counting import open_counter, sql, statements, trial
-from fitnoise.kernel.counting.dialects import DIALECTS, SPARK, Kind
-from fitnoise.kernel.counting.persons import Persons
-from fitnoise.kernel.units import ANY, Bound, DataSource, Pattern
+from fitnoise.kernel.counting.dialects import DIALECTS, SPARK, ColumnKind
+from fitnoise.kernel.counting.persons import PersonSelector
+from fitnoise.kernel.units import NO_PATTERN, DataSource, Pattern, RecordBound
 from fitnoise.reading.registry import as_yaml, registry_record
 from laws import DROP, REFUSE, leaks_nothing, same_counts
 from records import Records
@@ -59,9 +59,9 @@ FEES = (0, 1, 2, 3, 8, 9, -50, 1000)
 BOTH, ONE = ("fee", "turnover"), ("turnover",)
 
 WAYS = [
-    (1, ANY, BOTH),
-    (10**12, ANY, ONE),
-    (3, ANY, BOTH),
+    (1, NO_PATTERN, BOTH),
+    (10**12, NO_PATTERN, ONE),
+    (3, NO_PATTERN, BOTH),
     (3, Pattern(("shop",)), ONE),
     (2, Pattern(("age",), (("shop", 2),), fixed=("shop",)), BOTH),
 ]
@@ -83,10 +83,10 @@ def stored(rows):
     return Records(STORED, {a: list(c) for a, c in zip(STORED, columns, strict=True)}, KINDS)
 
 
-def counter(source, rows, folder, most, pattern=ANY, merge=BOTH, *, drop=True):
+def counter(source, rows, folder, most, pattern=NO_PATTERN, merge=BOTH, *, drop=True):
     made = zoo.COUNTERS[source]
     where = DataSource(table=made.table, outside_domain=DROP if drop else REFUSE)
-    return open_counter(made.make(stored(rows), folder), DOMAIN, where, Bound("person", most, pattern, merge))
+    return open_counter(made.make(stored(rows), folder), DOMAIN, where, RecordBound("person", most, pattern, merge))
 
 
 def steps(a, value):
@@ -124,7 +124,7 @@ def whole(rows, merge):
     return found
 
 
-def first(rows, most, pattern=ANY, merge=BOTH):
+def first(rows, most, pattern=NO_PATTERN, merge=BOTH):
     """Return the counted records of each person, record by record."""
     kept = {}
     for person, records in whole(rows, merge).items():
@@ -156,7 +156,7 @@ def test_every_source_adds_up_the_same_amounts_of_each_person(source, most, patt
         inside = rows if drop else [r for r in rows if r[3] not in {-50, 1000} or r[2] is None]
         made = counter(source, inside, tmp_path, most, pattern, merge, drop=drop)
         made.check(["shop"])
-        assert made.bound == Bound("person", most, pattern, merge)
+        assert made.bound == RecordBound("person", most, pattern, merge)
         same_counts(made.count(MARGINS), tables(everybody(first(inside, most, pattern, merge))))
         same_counts(made.count([("turnover",)]), {("turnover",): made.count(MARGINS)["turnover",]})
 
@@ -177,7 +177,7 @@ def test_records_outside_are_told_one_by_one_and_added_to_nothing(source, tmp_pa
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize(
-    ("source", "most", "pattern", "merge"), by_source(SOURCES, (1, ANY, BOTH), (2, Pattern(("shop",)), ONE))
+    ("source", "most", "pattern", "merge"), by_source(SOURCES, (1, NO_PATTERN, BOTH), (2, Pattern(("shop",)), ONE))
 )
 def test_of_whom_records_are_left_out_goes_by_what_they_become(source, most, pattern, merge, tmp_path, untried):
     rows = people(20)
@@ -197,7 +197,7 @@ def test_whatever_the_records_are_each_of_a_person_becomes_what_is_declared(told
     most, pattern, merge = way
     rows = [(*values, person) for values, person in told]
     codings = {a: uncut(DOMAIN[a].coding) if a in merge else DOMAIN[a].coding for a in DOMAIN}
-    persons = Persons(most, tuple(DOMAIN), pattern, {a: DOMAIN[a].coding for a in merge})
+    persons = PersonSelector(most, tuple(DOMAIN), pattern, {a: DOMAIN[a].coding for a in merge})
     again = list(rows)
     shuffled.shuffle(again)
     for *values, person in again:
@@ -218,21 +218,33 @@ def test_an_amount_that_is_cut_afterwards_is_what_it_is_cut_before(x, low, most,
     step = Fraction(stride, 10**digits)
     coding = Steps(low * step, (low + most + 1) * step, step)
     far = uncut(coding)
-    assert (far.size, far.most) == (2 * FURTHEST + 1, 2 * FURTHEST)
+    assert (far.size, far.most) == (2 * MAX_STEPS_FROM_ZERO + 1, 2 * MAX_STEPS_FROM_ZERO)
     for value in (x, float(coding.low), float(coding.high + step / 2), 1e308, -1e308):
         cell, wide = coding.cell(value), far.cell(value)
         assert (cell is None) == (wide is None)
         if wide is not None:
             assert 0 <= wide < far.size
-            assert cell == min(max(wide - FURTHEST - low, 0), coding.most)
-    assert [far.cell(float(n * step)) for n in (-FURTHEST, 0, FURTHEST)] == [0, FURTHEST, 2 * FURTHEST]
+            assert cell == min(max(wide - MAX_STEPS_FROM_ZERO - low, 0), coding.most)
+    assert [far.cell(float(n * step)) for n in (-MAX_STEPS_FROM_ZERO, 0, MAX_STEPS_FROM_ZERO)] == [
+        0,
+        MAX_STEPS_FROM_ZERO,
+        2 * MAX_STEPS_FROM_ZERO,
+    ]
 
 
 def test_amounts_with_cells_beside_are_added_up_with_the_same_cells():
-    coding = Beside(Steps(Fraction(0), Fraction(5), Fraction(1), (-20.0, 99.0)), ((-3,), ()), absent=7, outside=-2)
+    coding = CodingWithMissing(
+        Steps(Fraction(0), Fraction(5), Fraction(1), (-20.0, 99.0)), ((-3,), ()), absent=7, outside=-2
+    )
     far = uncut(coding)
-    last = 2 * FURTHEST
-    assert [far.place(x) for x in (-3, None, 100, 99, -20)] == [last + 1, last + 2, -2, FURTHEST + 99, FURTHEST - 20]
+    last = 2 * MAX_STEPS_FROM_ZERO
+    assert [far.place(x) for x in (-3, None, 100, 99, -20)] == [
+        last + 1,
+        last + 2,
+        -2,
+        MAX_STEPS_FROM_ZERO + 99,
+        MAX_STEPS_FROM_ZERO - 20,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -252,10 +264,12 @@ def test_what_cannot_be_added_up_in_whole_steps_is_told(coding, words):
 def test_sums_of_any_number_of_records_are_exact():
     """10^15 records of 2^31 steps less as many: nothing wraps, and nothing depends on the order."""
     coding = DOMAIN["turnover"].coding
-    persons = Persons(1, ("shop", "turnover"), ANY, {"turnover": coding})
-    persons._records.update({(b"p", (0, 2 * FURTHEST)): 10**15, (b"p", (0, 0)): 10**15, (b"p", (0, FURTHEST + 7)): 1})
+    persons = PersonSelector(1, ("shop", "turnover"), NO_PATTERN, {"turnover": coding})
+    persons._records.update(
+        {(b"p", (0, 2 * MAX_STEPS_FROM_ZERO)): 10**15, (b"p", (0, 0)): 10**15, (b"p", (0, MAX_STEPS_FROM_ZERO + 7)): 1}
+    )
     assert list(persons.counted()) == [[((0, 7 + 4), 1)]]
-    persons._records.update({(b"p", (0, 2 * FURTHEST)): 1})
+    persons._records.update({(b"p", (0, 2 * MAX_STEPS_FROM_ZERO)): 1})
     assert list(persons.counted()) == [[((0, 64), 1)]]
 
 
@@ -285,10 +299,10 @@ def test_engines_whose_sums_are_of_64_bits_add_up_longer_numbers():
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("drop", [True, False])
-@pytest.mark.parametrize("kind", [Kind.TEXT, Kind.WHOLE])
+@pytest.mark.parametrize("kind", [ColumnKind.TEXT, ColumnKind.WHOLE])
 @pytest.mark.parametrize("sets", [True, False])
 def test_an_engine_that_adds_up_as_declared_is_admitted(sets, kind, drop):
-    for pattern in (ANY, Pattern(("shop",)), Pattern(fixed=("shop",))):
+    for pattern in (NO_PATTERN, Pattern(("shop",)), Pattern(fixed=("shop",))):
         tried(replace(HASHED, sets=sets), kind, drop=drop, pattern=pattern, uncounted=True, merge=True)
 
 
@@ -358,7 +372,7 @@ def test_a_person_moves_what_so_many_records_move_and_nobody_else_s(source, most
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("merge", [ONE, BOTH])
-@pytest.mark.parametrize("pattern", [ANY, Pattern(("shop",)), Pattern(per_value=(("age", 2),)), WAYS[4][1]])
+@pytest.mark.parametrize("pattern", [NO_PATTERN, Pattern(("shop",)), Pattern(per_value=(("age", 2),)), WAYS[4][1]])
 def test_a_record_more_moves_as_many_records_of_its_person_as_others_pay_for(pattern, merge):
     rng, dearest = np.random.default_rng(2), 0
     unit = fn.PrivacyUnit("person", 3, ADD, "person", *pattern, merge=merge)
@@ -425,7 +439,7 @@ def test_a_unit_says_what_is_added_up():
     said = 'records of one customer alike in all else are one, with their "fee" and "turnover" added up'
     assert BY_ID.merge == BOTH
     assert BY_ID.merged == said
-    assert BY_ID.bound == Bound("card", 1, ANY, BOTH)
+    assert BY_ID.bound == RecordBound("card", 1, NO_PATTERN, BOTH)
     told = """one customer (at most 1 record, enforced by column 'card', with "fee" and "turnover" added up), add-"""
     assert BY_ID.describe() == str(BY_ID) == f"{told}or-remove-one"
     assert f"enforced, column 'card'; {said}; of one with more, a rule chooses" in BY_ID.kept
@@ -453,7 +467,7 @@ def test_a_unit_that_adds_up_what_it_cannot_is_told(given, words):
 @pytest.mark.parametrize("merge", [("shop",), ("pay",), ("turnover", "age")])
 def test_nothing_but_amounts_of_the_domain_is_added_up(merge):
     with refused("data.merge-attribute-not-amount"):
-        open_counter(pd.DataFrame({"person": ["p"]}), DOMAIN, DataSource(), Bound("person", 2, ANY, merge))
+        open_counter(pd.DataFrame({"person": ["p"]}), DOMAIN, DataSource(), RecordBound("person", 2, NO_PATTERN, merge))
     with refused("spec.merge-needs-amount"):
         fn.Publication(SUMS, fn.PrivacyUnit("person", id="person", merge=merge))
     with refused("plan.merge-unknown-amount"):
@@ -591,7 +605,7 @@ def test_data_that_are_counted_otherwise_than_was_planned_are_refused(plan, tmp_
 
 
 def test_cells_of_what_is_added_up_are_those_of_the_coding():
-    fields = {"t": statements.Field(DOMAIN["turnover"].coding, Kind.DOUBLE, "source.t")}
-    read = statements.Person(Kind.TEXT, "source.p", ("t",), 1, ANY, ("t",)).read(fields)["t"]
+    fields = {"t": statements.Field(DOMAIN["turnover"].coding, ColumnKind.DOUBLE, "source.t")}
+    read = statements.PersonColumn(ColumnKind.TEXT, "source.p", ("t",), 1, NO_PATTERN, ("t",)).read(fields)["t"]
     values = list(TURNOVERS)
-    assert read.cells(values).tolist() == [place(uncut(DOMAIN["turnover"].coding), v) for v in values]
+    assert read.cells(values).tolist() == [cell_of(uncut(DOMAIN["turnover"].coding), v) for v in values]

@@ -40,7 +40,7 @@ HALVED = {
 @pytest.mark.parametrize("name", HALVED)
 def test_both_halves_have_the_bounds_of_the_whole(name, monkeypatch, rng):
     """At weights that stay the same backwards, and so at the optimum."""
-    monkeypatch.setattr(mirrored, "SMALL", 2)
+    monkeypatch.setattr(mirrored, "MIN_MIRRORED_CELLS", 2)
     whole = HALVED[name]()
     halves = mirrored.halved(whole)
     assert halves.problem.cells == (whole.cells + 1) // 2
@@ -59,8 +59,8 @@ def test_both_halves_have_the_bounds_of_the_whole(name, monkeypatch, rng):
 
 def test_both_halves_share_their_sums_over_ranges(monkeypatch, rng):
     """One pass each way gives a product with the Hessian, and the quadratic form is that of the complete matrix."""
-    monkeypatch.setattr(mirrored, "SMALL", 2)
-    monkeypatch.setattr(sectors, "TALL", 0)
+    monkeypatch.setattr(mirrored, "MIN_MIRRORED_CELLS", 2)
+    monkeypatch.setattr(sectors, "MAX_ROWS_PER_CELL", 0)
     whole = HALVED["all ranges, odd"]()
     halves = mirrored.halved(whole)
     p, q = rng.uniform(1, 2, halves.problem.cells), rng.uniform(1, 2, halves.problem.constraints)
@@ -97,7 +97,7 @@ WHOLE = {
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_what_is_not_the_same_backwards_is_left_whole(name, monkeypatch):
-    monkeypatch.setattr(mirrored, "SMALL", 4)
+    monkeypatch.setattr(mirrored, "MIN_MIRRORED_CELLS", 4)
     assert mirrored.halved(WHOLE[name]()) is None
 
 
@@ -105,7 +105,7 @@ def test_a_plan_in_halves_is_the_plan(monkeypatch):
     """Its integers, its proof, and a start from a plan before."""
     asked = fn.Workload(fn.Domain(o=fn.Ordered(0, 10)), [fn.table(ranges="o", variance=1.0)])
     plain = fn.plan(asked)
-    monkeypatch.setattr(mirrored, "SMALL", 2)
+    monkeypatch.setattr(mirrored, "MIN_MIRRORED_CELLS", 2)
     halves = fn.plan(asked)
     again = fn.plan(asked, start=halves)
     for plan in (halves, again):

@@ -11,7 +11,7 @@ from fitnoise.algebra import operators as op
 from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.request.documents import load_spec
 from fitnoise.solving import margin_weights, mixed_margins
-from fitnoise.solving.mixed_margins import MixedMargins, Rows
+from fitnoise.solving.mixed_margins import EqualQueryTables, MixedMargins
 from fitnoise.solving.sectors import decompose
 
 SIZES = (3, 2)
@@ -26,8 +26,8 @@ def problem(sharpness, seed=0):
     stars = [np.concatenate([np.eye(5), rng.uniform(size=(2, 5))]), np.ones((1, 5))]
     stars = [a / a.sum(axis=0) for a in stars]
     rows = (
-        Rows(op.Prefix(5), shares[[0]].toarray(), rng.uniform(1, 2, size=(1, 5))),
-        Rows(op.Total(5), shares[[1, 2]].toarray(), rng.uniform(1, 2, size=(2, 1))),
+        EqualQueryTables(op.Prefix(5), shares[[0]].toarray(), rng.uniform(1, 2, size=(1, 5))),
+        EqualQueryTables(op.Total(5), shares[[1, 2]].toarray(), rng.uniform(1, 2, size=(2, 1))),
     )
     return MixedMargins(information.toarray(), np.stack([a.T @ a for a in stars]), rows, sharpness), stars
 
@@ -81,7 +81,7 @@ def test_a_margin_that_nothing_looks_at_is_worth_nothing_but_no_error():
     theta = np.zeros((4, 2))
     theta[0, 1] = 1.0  # the total alone
     assert posed.value_and_gradient(theta)[0] > 10
-    assert posed.value_and_gradient(np.zeros((4, 2)))[0] == mixed_margins.HOPELESS
+    assert posed.value_and_gradient(np.zeros((4, 2)))[0] == mixed_margins.MAX_LOG_COST
 
 
 @pytest.mark.slow

@@ -619,7 +619,7 @@ def tries(law, words, scales):
 
 
 def settle(law, words, scale):
-    return noise._settle(law.inside, *words, scale, width_of(law, scale))
+    return noise._decide_exactly(law.inside, *words, scale, width_of(law, scale))
 
 
 ADVERSARIAL = [

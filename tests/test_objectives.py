@@ -391,7 +391,7 @@ def ranges_of_40():
 def check_against_matrices(plan, monkeypatch):
     """Return the plan, read again with every table as a matrix."""
     assert any(not isinstance(x.queries, np.ndarray) for x in layouts(plan.decomposition))
-    monkeypatch.setattr(sectors, "TALL", 10**9)
+    monkeypatch.setattr(sectors, "MAX_ROWS_PER_CELL", 10**9)
     dense = remade(plan)
     assert all(isinstance(x.queries, np.ndarray) for x in layouts(dense.decomposition))
     np.testing.assert_allclose(plan.variances, dense.variances, rtol=EXACT)
@@ -414,10 +414,10 @@ def test_820_ranges_of_40_values_are_planned_as_their_matrix_is(more, monkeypatc
 @pytest.mark.parametrize("name", [n for n in zoo.WORKLOADS if not free_of_charge(n)])
 def test_every_table_may_be_kept_by_structure(name, how, monkeypatch):
     more = {"targets": {}, "pairs": {"unit": SWAP}, "hybrid": {"objective": Objective(Goal.HYBRID, trade=0.1)}}[how]
-    monkeypatch.setattr(sectors, "TALL", 0)
+    monkeypatch.setattr(sectors, "MAX_ROWS_PER_CELL", 0)
     plan = fn.plan(zoo.WORKLOADS[name](), gap=GAP, **more)
     check_plan(plan)
-    monkeypatch.setattr(sectors, "TALL", 10**9)
+    monkeypatch.setattr(sectors, "MAX_ROWS_PER_CELL", 10**9)
     same(plan, fn.plan(zoo.WORKLOADS[name](), gap=GAP, **more))
 
 

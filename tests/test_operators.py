@@ -56,8 +56,8 @@ def test_kronecker_of_anything(factors, seed):
 def test_a_matrix_is_told_by_its_structure(a, seed):
     matrix = rules.dense(a)
     for given_ in (matrix, matrix.astype(float), np.random.default_rng(seed).permutation(matrix), 2 * matrix - 1):
-        np.testing.assert_array_equal(rules.dense(op.plain(given_)), given_)
-    told = op.plain(matrix)
+        np.testing.assert_array_equal(rules.dense(op.from_matrix(given_)), given_)
+    told = op.from_matrix(matrix)
     if a.shape != (1, 1) and not isinstance(a, op.Groups):
         assert told == a or (isinstance(a, op.Intervals) and np.array_equal(matrix, rules.dense(told)))
         assert not isinstance(told, op.Dense)

@@ -16,12 +16,12 @@ from designs import of_margins, of_sectors, over
 from door import Replay
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.counting import HistogramCounter
-from fitnoise.kernel.designs.answers import Answer
+from fitnoise.kernel.designs.answers import AnswerDesign
 from fitnoise.kernel.domain import attribute_document
 from fitnoise.kernel.immutable import changeable
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.losses import Loss
-from fitnoise.kernel.order import Limit, Order, Size, axis_key
+from fitnoise.kernel.order import CostLimit, DeclaredSize, Order, axis_key
 from fitnoise.kernel.units import Account, Adjacency, DataSource, OutsideDomain
 from fitnoise.mechanisms.finite.families import tight_constraints
 from fitnoise.mechanisms.finite.ranks import by_ranks
@@ -44,7 +44,7 @@ def order(*designs, unit=None, **more):
 @pytest.mark.parametrize("exactly", [False, True])
 @pytest.mark.parametrize("records", [0, 4, 5, 6, 7])
 def test_data_of_another_size_are_refused_without_saying_theirs(records, exactly):
-    size = Size(5, exactly)
+    size = DeclaredSize(5, exactly)
     if records <= 5 and (not exactly or records == 5):
         size.refuse(records)
         return
@@ -99,8 +99,8 @@ ANOTHER_TYPE = {
     "designs": [[SECTORS], SECTORS, (SECTORS, "another"), (Lying(SECTORS.over, SECTORS.groups),), None],
     "plan": [None, b"0" * 64, 5, Text("0" * 64)],
     "mechanism": [None, 5, Text("by hand")],
-    "limits": [None, [Limit("cap", ONE)], ("cap",)],
-    "sizes": [None, [Size(5, exactly=False)], (5,)],
+    "limits": [None, [CostLimit("cap", ONE)], ("cap",)],
+    "sizes": [None, [DeclaredSize(5, exactly=False)], (5,)],
     "beside": [None, [HASH], (5,), (Text(HASH),), HASH],
     "free": [None, 0, "no"],
     "units": [None, [fn.PrivacyUnit("home", 5)], ("home",), (Freely("home", 5),)],
@@ -129,11 +129,11 @@ def test_a_field_of_an_order_is_of_exactly_its_type(field):
         ("mechanism", "", "plan.order-mechanism-not-printable"),
         ("mechanism", "by\nhand", "plan.order-mechanism-not-printable"),
         ("designs", (), "plan.order-without-design"),
-        ("limits", (Limit("cap", ONE, (1,)),), "plan.limit-misfits-order"),
-        ("limits", (Limit("cap", ONE, (0,), (("o", 3),), (1.0, 1.0, 1.0)),), "plan.limit-misfits-order"),
-        ("limits", (Limit("cap", ONE, None, (("x", 2),), (1.0, 1.0)),), "plan.limit-misfits-order"),
-        ("sizes", (Size(5, exactly=True),), "plan.exact-size-not-public"),
-        ("sizes", (Size(5, exactly=False), Size(5, exactly=True)), "plan.exact-size-not-public"),
+        ("limits", (CostLimit("cap", ONE, (1,)),), "plan.limit-misfits-order"),
+        ("limits", (CostLimit("cap", ONE, (0,), (("o", 3),), (1.0, 1.0, 1.0)),), "plan.limit-misfits-order"),
+        ("limits", (CostLimit("cap", ONE, None, (("x", 2),), (1.0, 1.0)),), "plan.limit-misfits-order"),
+        ("sizes", (DeclaredSize(5, exactly=True),), "plan.exact-size-not-public"),
+        ("sizes", (DeclaredSize(5, exactly=False), DeclaredSize(5, exactly=True)), "plan.exact-size-not-public"),
     ],
 )
 def test_an_order_is_believed_in_nothing_that_it_states(field, value, told):
@@ -144,7 +144,7 @@ def test_an_order_is_believed_in_nothing_that_it_states(field, value, told):
 @pytest.mark.parametrize("source", [DataSource("homes", outside_domain="drop"), DataSource("homes", where={"x": 1})])
 def test_an_exact_size_is_stated_only_where_neighbours_fix_it(source):
     """If records can come or go, a refusal of data of another number reveals that one did."""
-    told, swap = (Size(5, exactly=True),), fn.PrivacyUnit("record", 1, fn.Neighbours.REPLACE_ONE)
+    told, swap = (DeclaredSize(5, exactly=True),), fn.PrivacyUnit("record", 1, fn.Neighbours.REPLACE_ONE)
     assert order(SECTORS, unit=swap, sizes=told).adjacency.fixes_size
     for unit, where in (
         (fn.PrivacyUnit("record", 1), DataSource("homes")),
@@ -154,7 +154,7 @@ def test_an_exact_size_is_stated_only_where_neighbours_fix_it(source):
     ):
         with refused("plan.exact-size-not-public"):
             order(SECTORS, unit=unit, source=where, sizes=told)
-        order(SECTORS, unit=unit, source=where, sizes=(Size(5, exactly=False),))
+        order(SECTORS, unit=unit, source=where, sizes=(DeclaredSize(5, exactly=False),))
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_a_limit_is_made_of_what_limits(given):
         "plan.limit-kind-unknown",
         "plan.limit-shares-invalid",
     ):
-        Limit(**{"what": "cap", "rho": ONE} | given)
+        CostLimit(**{"what": "cap", "rho": ONE} | given)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_a_limit_is_made_of_what_limits(given):
 )
 def test_a_size_is_a_number_and_exact_or_not(given):
     with refused("plan.size-invalid"):
-        Size(*given)
+        DeclaredSize(*given)
 
 
 def test_nothing_in_a_fresh_order_can_be_changed():
@@ -231,7 +231,7 @@ def test_nothing_in_a_fresh_order_can_be_changed():
             getattr(DOMAIN, name)["o"] = 7
     query = fn.FiniteQuery.count("ones", people=5, epsilon=1, where={"o": 1})
     odd = fn.Domain({**dict(DOMAIN.attributes), "a0": Odd([1, 2, 3])})
-    answer = Answer(query, odd, tight_constraints(query.graph(odd, made.adjacency), 1 / Fraction(2)))
+    answer = AnswerDesign(query, odd, tight_constraints(query.graph(odd, made.adjacency), 1 / Fraction(2)))
     with refused("plan.order-field-changeable"):
         order(answer).afresh()
 
@@ -288,14 +288,19 @@ def test_a_release_that_hides_what_records_say_may_tell_how_many_there_are():
 
 @pytest.mark.parametrize(
     ("sizes", "asked", "bounded"),
-    [((), False, True), ((Size(5, False),), False, True), ((Size(5, True),), False, False), ((), True, False)],
+    [
+        ((), False, True),
+        ((DeclaredSize(5, False),), False, True),
+        ((DeclaredSize(5, True),), False, False),
+        ((), True, False),
+    ],
 )
 def test_a_release_that_tells_how_many_there_are_has_no_bound_for_one_who_can_come(sizes, asked, bounded):
     swap = fn.PrivacyUnit("person", 1, fn.Neighbours.REPLACE_ONE)
     designs = (SECTORS,)
     if asked:
         query = fn.FiniteQuery.median("middle", "o", people=5, epsilon=1)
-        designs += (Answer(query, DOMAIN, tight_constraints(query.graph(DOMAIN, Adjacency(swap)), 1)),)
+        designs += (AnswerDesign(query, DOMAIN, tight_constraints(query.graph(DOMAIN, Adjacency(swap)), 1)),)
     made = order(*designs, unit=swap, sizes=sizes)
     assert (made.cost(fn.PrivacyUnit("home", 1)) is not None) is bounded
     assert made.cost(fn.PrivacyUnit("home", 1, fn.Neighbours.REPLACE_ONE)) == made.charged()
@@ -306,7 +311,7 @@ def test_an_answer_costs_every_record_of_another_unit_what_it_costs_one(neighbou
     """Exact, also where the unit has fewer records, or more that are no multiple of those of its own."""
     person = fn.PrivacyUnit("person", 2)
     query = fn.FiniteQuery.count("ones", people=5, epsilon=1, where={"o": 1})
-    answer = Answer(query, DOMAIN, tight_constraints(query.graph(DOMAIN, Adjacency(person)), Fraction(1, 2)))
+    answer = AnswerDesign(query, DOMAIN, tight_constraints(query.graph(DOMAIN, Adjacency(person)), Fraction(1, 2)))
     made = order(answer, unit=person)
     for records in (1, 2, 5):
         cost = made.cost(fn.PrivacyUnit("home", records, neighbours))
@@ -319,7 +324,7 @@ def test_what_an_answer_costs_neighbours_of_another_graph_follows_from_what_it_c
     person = fn.PrivacyUnit("person", 2)
     query = fn.FiniteQuery.median("middle", "o", people=5, epsilon=1)
     graph, ranks = query.graph(DOMAIN, Adjacency(person)), query.ranks(Adjacency(person))
-    made = order(Answer(query, DOMAIN, by_ranks(graph, Fraction(1, 2), ranks)), unit=person)
+    made = order(AnswerDesign(query, DOMAIN, by_ranks(graph, Fraction(1, 2), ranks)), unit=person)
     for unit, times in ((fn.PrivacyUnit("home", 5), Fraction(5, 2)), (PEOPLE[1], 2), (PEOPLE[5], 4)):
         assert made.cost(unit).epsilon == times * made.loss.epsilon
 
@@ -328,7 +333,7 @@ def test_an_answer_is_measured_only_at_the_price_that_its_question_names():
     query = fn.FiniteQuery.count("ones", people=5, epsilon=1, where={"o": 1})
     of = Adjacency(fn.PrivacyUnit("person", 2))
     for epsilon in (Fraction(1), Fraction(1, 4)):
-        made = order(Answer(query, DOMAIN, tight_constraints(query.graph(DOMAIN, of), epsilon)))
+        made = order(AnswerDesign(query, DOMAIN, tight_constraints(query.graph(DOMAIN, of), epsilon)))
         with refused("plan.mechanism-of-another-question"):
             made.afresh()
 
@@ -345,7 +350,7 @@ def test_an_answer_is_proven_and_told_of_for_whom_the_order_is(neighbours):
 
 
 def test_what_was_computed_before_is_forgotten():
-    made = order(SECTORS, MARGINS, limits=(Limit("cap", Fraction(1)),))
+    made = order(SECTORS, MARGINS, limits=(CostLimit("cap", Fraction(1)),))
     spoilt = replace(made, designs=tuple(map(poisoned, made.designs)))
     fresh = spoilt.afresh()
     assert same(fresh.designs, made.designs)
@@ -356,10 +361,10 @@ def test_what_was_computed_before_is_forgotten():
 def test_each_limit_counts_the_designs_it_is_for():
     shares = ((("o", 2),), (1.0, 1 / 64))
     limits = (
-        Limit("cap", Fraction(7)),
-        Limit("budget", Fraction(2), (0,)),
-        Limit("budget", Fraction(3), (1, 2), *shares),
-        Limit("budget", Fraction(4), ()),
+        CostLimit("cap", Fraction(7)),
+        CostLimit("budget", Fraction(2), (0,)),
+        CostLimit("budget", Fraction(3), (1, 2), *shares),
+        CostLimit("budget", Fraction(4), ()),
     )
     made = order(SECTORS, TOTALS, MARGINS, limits=limits)
     first, second, third = made.losses
@@ -379,8 +384,8 @@ def measured(made, ledger):
 def test_a_limit_on_epsilon_is_about_nothing_else():
     exact = order(MARGINS).loss.epsilon
     with Ledger(":memory:") as ledger:
-        assert measured(order(MARGINS, limits=(Limit("cap", Fraction(0), epsilon=exact),)), ledger).epsilon == exact
-        less = Limit("cap", Fraction(10**6), epsilon=exact - Fraction(1, 2**80))
+        assert measured(order(MARGINS, limits=(CostLimit("cap", Fraction(0), epsilon=exact),)), ledger).epsilon == exact
+        less = CostLimit("cap", Fraction(10**6), epsilon=exact - Fraction(1, 2**80))
         for made in (order(MARGINS, limits=(less,)), order(SECTORS, limits=(replace(less, epsilon=Fraction(10**6)),))):
             with refused("plan.plan-above-limit"):
                 measured(made, ledger)
@@ -408,15 +413,15 @@ def test_what_is_charged_beside_its_own_account_is_of_its_own_name():
 def test_a_limit_at_epsilon_and_delta_is_kept_by_what_stays_within_it():
     loss = order(SECTORS, MARGINS).loss
     at = 1.0, loss.delta_at(1.0)
-    nothing = Limit("cap", Fraction(0), at=at)
+    nothing = CostLimit("cap", Fraction(0), at=at)
     assert nothing.allows(loss)
     assert not replace(nothing, at=(1.0, math.nextafter(at[1], 0))).allows(loss)
     assert not replace(nothing, at=None).allows(loss)
-    assert Limit("cap", loss.rho, at=(1.0, 0.0)).allows(loss)
+    assert CostLimit("cap", loss.rho, at=(1.0, 0.0)).allows(loss)
 
 
 def test_a_further_unit_that_nothing_bounds_is_refused_before_any_data_are_read():
-    swap, told = fn.PrivacyUnit("record", 1, fn.Neighbours.REPLACE_ONE), Size(9, exactly=True)
+    swap, told = fn.PrivacyUnit("record", 1, fn.Neighbours.REPLACE_ONE), DeclaredSize(9, exactly=True)
     made = order(SECTORS, unit=swap, sizes=(told,), units=(fn.PrivacyUnit(),))
     with Ledger(":memory:") as ledger:
         with refused("plan.cost-of-unit-unbounded"):
@@ -428,9 +433,9 @@ def test_a_further_unit_that_nothing_bounds_is_refused_before_any_data_are_read(
 def test_a_limit_may_be_reached_and_not_passed(what):
     exact = order(SECTORS).loss.rho
     with Ledger(":memory:") as ledger:
-        assert measured(order(SECTORS, limits=(Limit(what, exact),)), ledger).rho >= exact
+        assert measured(order(SECTORS, limits=(CostLimit(what, exact),)), ledger).rho >= exact
         with refused("plan.plan-above-limit"):
-            measured(order(SECTORS, limits=(Limit(what, exact - Fraction(1, 2**80)),)), ledger)
+            measured(order(SECTORS, limits=(CostLimit(what, exact - Fraction(1, 2**80)),)), ledger)
 
 
 def test_what_is_free_is_charged_only_where_nothing_grows():

@@ -8,7 +8,7 @@ import pytest
 
 import fitnoise as fn
 from fitnoise.kernel import noise
-from fitnoise.kernel.designs.questions import FiniteQuery, Question
+from fitnoise.kernel.designs.questions import FiniteQuery, QuestionKind
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.request.documents import Spec
 from refused import refused
@@ -104,7 +104,7 @@ def test_other_units_are_units_and_said_once():
 
 def test_a_unit_that_nothing_bounds_is_refused_before_any_data():
     """If the number of records is public, no unit can come or go."""
-    asked = FiniteQuery("women", Question.COUNT, people=9, epsilon=Fraction(1), where=((("sex", ("f",)),),))
+    asked = FiniteQuery("women", QuestionKind.COUNT, people=9, epsilon=Fraction(1), where=((("sex", ("f",)),),))
     swap = fn.PrivacyUnit("record", 1, fn.Neighbours.REPLACE_ONE)
     with refused("plan.cost-of-unit-unbounded"):
         planned(fn.PrivacyUnit(), unit=swap, finite=[asked])

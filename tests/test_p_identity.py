@@ -12,7 +12,7 @@ from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
 from fitnoise.errors import WorkloadError
 from fitnoise.solving import p_identity as pid
-from fitnoise.solving.p_identity import Ending, Queries
+from fitnoise.solving.p_identity import PIdentityStatus, Queries
 from refused import refused
 from tolerances import EXACT, LOOSE
 
@@ -102,7 +102,7 @@ def test_total_and_its_gradient(shape, even, rng):
     a = SHAPES[shape]()
     queries = Queries.of((a, 0.7 if even else numbers(a, rng)))
     sums = rng.uniform(0, 1, (3, 6))
-    slopes, gradient = pid._Total(queries).value_and_gradient(pid._Point(sums))
+    slopes, gradient = pid._TotalVariance(queries).value_and_gradient(pid._StrategyPoint(sums))
     assert slopes.wanted == pytest.approx(pid.total(queries, sums), rel=EXACT)
     assert slopes.value == pytest.approx(np.log(slopes.wanted), rel=EXACT)
     np.testing.assert_allclose(gradient, slope(lambda t: np.log(pid.total(queries, t)), sums), rtol=1e-6, atol=1e-8)
@@ -119,17 +119,17 @@ def test_norm_of_the_ratios_and_its_gradient(shape, t, rng):
         ratios = np.concatenate([v / c for v, c in zip(pid.variances(queries, at), queries.numbers, strict=True)])
         return np.log((ratios**t).sum()) / t
 
-    slopes, gradient = pid._Worst(queries, t).value_and_gradient(pid._Point(sums))
-    assert slopes.wanted == pytest.approx(pid.worst(queries, sums), rel=EXACT)
+    slopes, gradient = pid._WorstVariance(queries, t).value_and_gradient(pid._StrategyPoint(sums))
+    assert slopes.wanted == pytest.approx(pid.worst_ratio(queries, sums), rel=EXACT)
     assert slopes.value == pytest.approx(norm(sums), rel=EXACT)
     np.testing.assert_allclose(gradient, slope(norm, sums), rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_both_ways_to_the_variances_agree(shape, rng):
-    a, point = SHAPES[shape](), pid._Point(rng.uniform(0, 1, (3, 6)))
+    a, point = SHAPES[shape](), pid._StrategyPoint(rng.uniform(0, 1, (3, 6)))
     q = numbers(a, rng)
-    low, tall = pid._Low(a), pid._Tall(a)
+    low, tall = pid._LowRankVariances(a), pid._DenseVariances(a)
     np.testing.assert_allclose(low.variances(point), tall.variances(point), rtol=EXACT)
     for one, other in zip(low.products(point, q), tall.products(point, q), strict=True):
         np.testing.assert_allclose(one, other, rtol=EXACT, atol=EXACT)
@@ -141,7 +141,7 @@ def test_covariance_is_that_of_least_squares(n, p, seed, scale):
     rng = np.random.default_rng(seed)
     sums = rng.uniform(0, scale, (p, n))
     queries = Queries.of((rng.integers(-2, 3, (4, n)), 1.0), (op.Prefix(n), 2.0))
-    found = pid.PIdentity(sums, 1.0, 1.0, 1, Ending.FOUND)
+    found = pid.PIdentity(sums, 1.0, 1.0, 1, PIdentityStatus.FOUND)
     np.testing.assert_allclose(np.abs(found.matrix).sum(axis=0), 1.0, rtol=EXACT)
     for one, other in zip(pid.variances(queries, sums), by_definition(queries, found.matrix), strict=True):
         np.testing.assert_allclose(one, other, rtol=LOOSE, atol=LOOSE * other.max())
@@ -185,18 +185,18 @@ def test_never_worse_than_the_cells_alone(search, shape, rng):
     a = SHAPES[shape]()
     queries = Queries.of((a, numbers(a, rng)))
     found = search(queries, rng, starts=2, iterations=20)
-    measure = pid.total if search is pid.least_total else pid.worst
+    measure = pid.total if search is pid.least_total else pid.worst_ratio
     assert found.value <= found.cells_alone == pytest.approx(measure(queries, np.zeros((0, 6))))
     assert found.value == measure(queries, found.sums)
     assert (found.sums >= 0).all()
     assert found.starts == 2
-    assert found.status is (Ending.FOUND if len(found.sums) else Ending.CELLS)
+    assert found.status is (PIdentityStatus.FOUND if len(found.sums) else PIdentityStatus.CELLS)
 
 
 @pytest.mark.parametrize("search", [pid.least_total, pid.least_worst])
 def test_few_cells_are_best_alone(search, rng):
     found = search(Queries.of((op.Identity(5), 1.0)), rng)
-    assert found.status is Ending.CELLS
+    assert found.status is PIdentityStatus.CELLS
     assert found.sums.shape == (0, 5)
     assert found.value == pytest.approx(found.cells_alone)
     np.testing.assert_array_equal(found.matrix, np.eye(5))
@@ -210,15 +210,17 @@ def test_weights_targets_and_copies(n, seed, factor):
     sums, w = rng.uniform(0, 1, (2, n)), rng.uniform(0.5, 2, n)
     once, twice = Queries.of((op.Prefix(n), w)), Queries.of((op.Prefix(n), w), (op.Prefix(n), w))
     double, scaled = Queries.of((op.Prefix(n), 2 * w)), Queries.of((op.Prefix(n), factor * w))
-    at = pid._Point(sums)
+    at = pid._StrategyPoint(sums)
     assert pid.total(twice, sums) == pytest.approx(pid.total(double, sums), rel=EXACT)
     for one, other in zip(
-        pid._Total(twice).value_and_gradient(at)[1], pid._Total(double).value_and_gradient(at)[1], strict=True
+        pid._TotalVariance(twice).value_and_gradient(at)[1],
+        pid._TotalVariance(double).value_and_gradient(at)[1],
+        strict=True,
     ):
         np.testing.assert_allclose(one, other, rtol=LOOSE, atol=EXACT)
     assert pid.total(scaled, sums) == pytest.approx(factor * pid.total(once, sums), rel=EXACT)
-    assert pid.worst(scaled, sums) == pytest.approx(pid.worst(once, sums) / factor, rel=EXACT)
-    assert pid.worst(twice, sums) == pid.worst(once, sums)
+    assert pid.worst_ratio(scaled, sums) == pytest.approx(pid.worst_ratio(once, sums) / factor, rel=EXACT)
+    assert pid.worst_ratio(twice, sums) == pid.worst_ratio(once, sums)
 
 
 def test_search_is_reproducible_and_tells_of_its_progress():
@@ -235,7 +237,7 @@ def test_search_is_reproducible_and_tells_of_its_progress():
 @pytest.mark.parametrize("search", [pid.least_total, pid.least_worst])
 def test_time_limit_leaves_something_valid(search, rng):
     found = search(Queries.of((op.Prefix(64), 1.0)), rng, max_seconds=0.0)
-    assert found.status is Ending.TIME
+    assert found.status is PIdentityStatus.TIME
     assert found.value == found.cells_alone
 
 
@@ -244,7 +246,7 @@ def test_time_may_end_within_a_descent(search, rng, monkeypatch):
     ticks = itertools.count()
     monkeypatch.setattr(pid, "time", SimpleNamespace(monotonic=lambda: float(next(ticks))))
     found = search(Queries.of((op.Prefix(64), 1.0)), rng, max_seconds=30.0)
-    assert found.status is Ending.TIME
+    assert found.status is PIdentityStatus.TIME
     assert found.starts <= 2
     assert found.value < found.cells_alone
 
@@ -267,7 +269,7 @@ def test_a_query_of_nothing_has_no_variance(rng):
 
 def restored(queries, reduced, classes):
     """R_i as R_i' P."""
-    return [pid.spread(rules.dense(a), classes) for a in reduced.operators]
+    return [pid.expand_classes(rules.dense(a), classes) for a in reduced.operators]
 
 
 REDUCIBLE = {
@@ -358,8 +360,8 @@ def test_reduction_is_lossless(n, m, seed):
     if not np.any([rules.dense(a).any() for a in queries.operators]):
         return
     reduced, place = pid.reduce_cells(queries)
-    found = pid.PIdentity(rng.uniform(0, 1, (2, reduced.cells)), 1.0, 1.0, 1, Ending.FOUND)
-    strategy = pid.spread(found.matrix, place)
+    found = pid.PIdentity(rng.uniform(0, 1, (2, reduced.cells)), 1.0, 1.0, 1, PIdentityStatus.FOUND)
+    strategy = pid.expand_classes(found.matrix, place)
     assert np.abs(strategy).sum(axis=0).max() == pytest.approx(1.0, rel=EXACT)
     for one, other in zip(pid.variances(reduced, found.sums), by_definition(queries, strategy), strict=True):
         np.testing.assert_allclose(one, other, rtol=LOOSE, atol=LOOSE)
@@ -424,9 +426,9 @@ def test_a_search_from_what_was_found_is_never_worse(rng):
     targets = rng.uniform(1, 3, size=16)
     near = Queries.of((op.Prefix(16), targets))
     found = pid.least_worst(Queries.of((op.Prefix(16), 1.0)), rng, starts=2, iterations=20)
-    begun = pid.worst(near, found.sums)
-    again = pid.still_worst(near, found.sums)
+    begun = pid.worst_ratio(near, found.sums)
+    again = pid.improve_worst(near, found.sums)
     assert again.value <= min(begun, again.cells_alone)
     assert again.value < begun
-    assert pid.worst(near, again.sums) == pytest.approx(again.value, rel=EXACT)
-    assert pid.still_worst(near, again.sums, iterations=1).value <= again.value
+    assert pid.worst_ratio(near, again.sums) == pytest.approx(again.value, rel=EXACT)
+    assert pid.improve_worst(near, again.sums, iterations=1).value <= again.value

@@ -23,8 +23,8 @@ import zoo
 from fitnoise import data
 from fitnoise.interfaces.exports import latex, workbooks
 from fitnoise.interfaces.pages import fragments, notebook, report
-from fitnoise.interfaces.pages.charts import ROWS, Lines, Scale, Strips, chart, curve
-from fitnoise.interfaces.pages.words import LANGUAGES, Said, words
+from fitnoise.interfaces.pages.charts import MAX_STRIP_ROWS, Lines, Scale, Strips, chart, curve
+from fitnoise.interfaces.pages.words import LANGUAGES, TranslatedText, translator
 from fitnoise.interfaces.reports import costs, plans
 from fitnoise.kernel.conditions import conditions
 from fitnoise.mechanisms.gaussian import gains
@@ -34,7 +34,7 @@ from fitnoise.mechanisms.laplace import report as laplace
 from fitnoise.mechanisms.projection import report as projection
 from fitnoise.reading.bands import Band
 from fitnoise.reading.layouts import layout
-from fitnoise.reporting import Kind, Section, Value
+from fitnoise.reporting import Section, Value, ValueKind
 from fitnoise.solving import ky_fan
 from fitnoise.solving._base import Status
 from laws import answered, by_command, released
@@ -115,7 +115,7 @@ def small():
         fn.table("area", prefix="age", margin=9),
         fn.table("age", margin=9),
         fn.table("area", recode={"job": {"answered": ["yes", "no"]}}, margin=3),
-        fn.table("area", margin=fn.By("area", [2, 5, 5]), confidence=0.99, name="area alone"),
+        fn.table("area", margin=fn.ByAttribute("area", [2, 5, 5]), confidence=0.99, name="area alone"),
         fn.table(margin=0.5, name="all"),
     ]
     plan = fn.plan(fn.Workload(DOMAIN, tables), title="People", gap=1e-3)
@@ -129,7 +129,7 @@ def small():
 def test_plans_of_the_zoo_have_pages(any_plan):
     release = answered(any_plan, 3)
     page = check_page(report.page(release, totals=True, bands=RULE, language="de"))
-    assert page.tags.count("h3") >= min(len(release), report.MOST_TABLES)
+    assert page.tags.count("h3") >= min(len(release), report.MAX_TABLES)
     assert any(any_plan.hash[:12] in text for text in page.texts)
     assert ("lang", "en") not in page.attributes  # all that the plan says of itself
     check_page(report.page(any_plan))
@@ -202,7 +202,7 @@ def both():
 
 @cache
 def made_whole():
-    return fn.whole(counted(), simulations=2)
+    return fn.make_integer_tables(counted(), simulations=2)
 
 
 @cache
@@ -253,7 +253,7 @@ def test_totals_of_whole_tables_are_whole_and_have_intervals_of_their_own():
     assert inside.any()
     assert (high - low)[inside].max() <= 2 * unbiased.margins.max()
     assert (low[inside] >= (unbiased.values - unbiased.margins)[inside]).all()
-    cells = [c for g in fragments.shown(table, words("en"), made).groups for _, row in g.rows for c in row]
+    cells = [c for g in fragments.render_table(table, translator("en"), made).groups for _, row in g.rows for c in row]
     assert cells[0].margin == f"{low[0, 0]:.0f}–{high[0, 0]:.0f}"
 
 
@@ -309,7 +309,7 @@ def sentences_of_reports():
     def walk(node):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             return  # a docstring
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Column":
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "ReportColumn":
             return
         names = [getattr(node, "name", None), getattr(node, "arg", None)]
         names += [getattr(x, "id", None) for x in getattr(node, "targets", ())]
@@ -328,13 +328,13 @@ def sentences_of_reports():
 @pytest.mark.parametrize("language", OTHERS)
 def test_a_language_says_all_that_plans_say_of_themselves(language):
     """Detects a sentence that no plan of the zoo brings about; those that one does are found on its page."""
-    told = words(language)
+    told = translator(language)
     assert len(sentences_of_reports()) > 30
     assert sentences_of_reports() <= told.sentences.keys()
     families = ast.walk(ast.parse(inspect.getsource(pure._families)))
     named = [n.value.elts[0] for n in families if isinstance(n, ast.Yield) and isinstance(n.value, ast.Tuple)]
     yields = [n.value if isinstance(n, ast.Constant) else getattr(pure, n.id) for n in named]
-    for text in [*Status, *ky_fan.Ending, *fn.ErrorWeights, *yields]:
+    for text in [*Status, *ky_fan.KyFanStatus, *fn.ErrorWeights, *yields]:
         assert told.phrase(str(text)).code == language, text
     for english, other in told.sentences.items():
         assert sorted(re.findall(r"\{\w+\}", english)) == sorted(re.findall(r"\{\w+\}", other)), english
@@ -342,28 +342,33 @@ def test_a_language_says_all_that_plans_say_of_themselves(language):
 
 @pytest.mark.parametrize("language", OTHERS)
 def test_requests_of_every_mechanism_say_it_all_in_a_language(any_request, language):
-    (_, plan), told = any_request, words(language)
+    (_, plan), told = any_request, translator(language)
     for section in report.content(plan)["told"].sections:
         said = [*told.section(section), *([told.phrase(section.name)] if section.sentences else ())]
         assert {x.code for x in said} <= {language}, section
 
 
 def test_what_a_language_does_not_say_is_marked_as_english():
-    german, own = words("de"), Value("status", "k = 10 of 1,018, temperature 2.5e-07; as asked for", Kind.WORDS)
-    counts = (Value("answers", 1234, Kind.COUNT), Value("numbers", 5, Kind.COUNT))
+    german, own = (
+        translator("de"),
+        Value("status", "k = 10 of 1,018, temperature 2.5e-07; as asked for", ValueKind.WORDS),
+    )
+    counts = (Value("answers", 1234, ValueKind.COUNT), Value("numbers", 5, ValueKind.COUNT))
     told = "({status}; noisy answers: {answers}, for numbers: {numbers})"
     how = "k = 10 von 1\u202f018, Temperatur 2,5 · 10⁻⁷; wie verlangt"
-    expected = Said(f"({how}; verrauschte Antworten: 1\u202f234, für Zahlen: 5)", "de")
+    expected = TranslatedText(f"({how}; verrauschte Antworten: 1\u202f234, für Zahlen: 5)", "de")
     assert german.sentence(told, (own, *counts)) == expected
     strange = replace(own, given="{as asked for}; <b>")
     assert german.sentence(told, (strange, *counts)).code == "en"
-    assert german.sentence("rho = {new}", (Value("new", 0.5, Kind.COST),)) == Said("rho = 0.5000000", "en")
-    assert german.phrase("part 12") == Said("Teil 12", "de")
-    assert german.phrase("{kept}") == Said("{kept}", "en")
+    assert german.sentence("rho = {new}", (Value("new", 0.5, ValueKind.COST),)) == TranslatedText(
+        "rho = 0.5000000", "en"
+    )
+    assert german.phrase("part 12") == TranslatedText("Teil 12", "de")
+    assert german.phrase("{kept}") == TranslatedText("{kept}", "en")
     section = Section("values", ("{name} is new",), (Value("name", "uniform"),))
     assert '<span lang="en">uniform is new</span>' in fragments.report(_report(section), "de")
     assert "<dt>Werte</dt>" in fragments.report(_report(section), "de")
-    assert words("en").section(section) == (Said("uniform is new", "en"),)
+    assert translator("en").section(section) == (TranslatedText("uniform is new", "en"),)
 
 
 def _report(*sections):
@@ -387,8 +392,8 @@ def _report(*sections):
     ],
 )
 def test_how_values_are_read_is_said_in_german(attribute, told):
-    assert words("de").phrase(attribute.coded) == Said(told, "de")
-    assert words("en").phrase(attribute.coded) == Said(attribute.coded, "en")
+    assert translator("de").phrase(attribute.coded) == TranslatedText(told, "de")
+    assert translator("en").phrase(attribute.coded) == TranslatedText(attribute.coded, "en")
 
 
 @pytest.mark.parametrize(
@@ -406,49 +411,49 @@ def test_how_values_are_read_is_said_in_german(attribute, told):
 )
 def test_conditions_are_told_in_every_language(given, told):
     (condition,) = conditions({"it": given})
-    assert fragments.condition(words("en"), condition) == condition.words
-    assert fragments.condition(words("de"), condition) == told
+    assert fragments.condition(translator("en"), condition) == condition.words
+    assert fragments.condition(translator("de"), condition) == told
 
 
 def test_notes_say_how_values_are_read_in_german():
     domain = fn.Domain(age=fn.Ordered(0, 9, clip=True))
     release = answered(fn.plan(fn.Workload(domain, [fn.table("age", margin=9)])))
-    found = " ".join(fragments.notes(layout(release, "age"), words("de"), release, None))
+    found = " ".join(fragments.notes(layout(release, "age"), translator("de"), release, None))
     assert "age: unter 0 als 0, über 9 als 9" in found
 
 
 def test_a_pattern_of_records_is_told_in_every_language():
     unit = fn.PrivacyUnit("person", 3, once_per=["a", "b"], per_value={"c": 2}, separation={"d": 4}, fixed=["e", "f"])
-    assert fragments.pattern(words("en"), unit.pattern) == unit.pattern.words.strip(", ")
+    assert fragments.pattern(translator("en"), unit.pattern) == unit.pattern.words.strip(", ")
     german = "einmal je „a“ und „b“, 2 je „c“, um 4 auseinander in „d“, gleich in „e“ und „f“"
-    assert fragments.pattern(words("de"), unit.pattern) == german
+    assert fragments.pattern(translator("de"), unit.pattern) == german
 
 
 @pytest.mark.parametrize(
     ("language", "kind", "given", "told"),
     [
-        ("en", Kind.COUNT, 1234567, "1,234,567"),
-        ("de", Kind.COUNT, 1234567, "1\u202f234\u202f567"),
-        ("en", Kind.ESTIMATE, -1234.56, "−1,234.6"),
-        ("de", Kind.ESTIMATE, -1234.56, "−1\u202f234,6"),
-        ("en", Kind.GAP, 1.7e-7, "1.7 · 10⁻⁷"),
-        ("de", Kind.GAP, 1.7e-17, "1,7 · 10⁻¹⁷"),
-        ("en", Kind.NUMBER, 1e-6, "10⁻⁶"),
-        ("en", Kind.NUMBER, 1.1e-6, "1.1 · 10⁻⁶"),
-        ("en", Kind.NUMBER, 2.1e-6, "2.1 · 10⁻⁶"),
-        ("en", Kind.NUMBER, 1e21, "10²¹"),
-        ("de", Kind.SHARE, 0.167, "16,7\u202f%"),
-        ("en", Kind.LEVEL, 0.95, "95\u202f%"),
-        ("de", Kind.TEXT, "a-1.5e-7%", "a-1.5e-7%"),
-        ("de", Kind.PEOPLE, None, "–"),
+        ("en", ValueKind.COUNT, 1234567, "1,234,567"),
+        ("de", ValueKind.COUNT, 1234567, "1\u202f234\u202f567"),
+        ("en", ValueKind.ESTIMATE, -1234.56, "−1,234.6"),
+        ("de", ValueKind.ESTIMATE, -1234.56, "−1\u202f234,6"),
+        ("en", ValueKind.GAP, 1.7e-7, "1.7 · 10⁻⁷"),
+        ("de", ValueKind.GAP, 1.7e-17, "1,7 · 10⁻¹⁷"),
+        ("en", ValueKind.NUMBER, 1e-6, "10⁻⁶"),
+        ("en", ValueKind.NUMBER, 1.1e-6, "1.1 · 10⁻⁶"),
+        ("en", ValueKind.NUMBER, 2.1e-6, "2.1 · 10⁻⁶"),
+        ("en", ValueKind.NUMBER, 1e21, "10²¹"),
+        ("de", ValueKind.SHARE, 0.167, "16,7\u202f%"),
+        ("en", ValueKind.LEVEL, 0.95, "95\u202f%"),
+        ("de", ValueKind.TEXT, "a-1.5e-7%", "a-1.5e-7%"),
+        ("de", ValueKind.PEOPLE, None, "–"),
     ],
 )
 def test_numbers_are_written_as_a_language_does(language, kind, given, told):
-    assert words(language).kind(kind, given) == told
+    assert translator(language).kind(kind, given) == told
 
 
 def test_nothing_is_less_than_nothing():
-    assert [words("en").number(x, 1) for x in (-0.04, 0.0, -0.05001, 1234.5)] == ["0.0", "0.0", "−0.1", "1,234.5"]
+    assert [translator("en").number(x, 1) for x in (-0.04, 0.0, -0.05001, 1234.5)] == ["0.0", "0.0", "−0.1", "1,234.5"]
 
 
 # --- layouts ---------------------------------------------------------------------------------------------------------
@@ -504,9 +509,9 @@ def test_digits_end_a_place_after_the_first_of_the_margin(margin, decimals):
 
 
 def test_margins_are_never_told_smaller_than_they_are():
-    told = words("en")
+    told = translator("en")
     made = replace(layout(small(), "area alone"), margins=np.array([[2.01], [5.0], [14.0000001]]))
-    cells = [cells[0].margin for group in fragments.shown(made, told, small()).groups for _, cells in group.rows]
+    cells = [cells[0].margin for group in fragments.render_table(made, told, small()).groups for _, cells in group.rows]
     assert [x.removeprefix("± ").strip() for x in cells] == ["2.1", "5.0", "14.0"]
     assert {len(x) for x in cells} == {6}
 
@@ -522,14 +527,14 @@ def test_notebooks_show_what_there_is():
     shown = {
         "plan": (release.plan, ["Tax filing units by state, 2014", "status by age prefix", release.plan.hash]),
         "release": (release, [*release, "Alabama", "Universe: all records of"]),
-        "counts": (joint, ["Wyoming", words("en").number(joint["Wyoming"].value)]),
-        "shares": (share, ["Ohio", words("en").number(share["Ohio"].value, 2)]),
+        "counts": (joint, ["Wyoming", translator("en").number(joint["Wyoming"].value)]),
+        "shares": (share, ["Ohio", translator("en").number(share["Ohio"].value, 2)]),
         "open": (release.count(state="Ohio") / none, ["∞"]),
         "compared": (share["Ohio"] - share["Iowa"], ["value"]),
         "quantiles": (release.quantile("age", 0.5, by="status"), ["joint"]),
         "combined": (fn.combine(release, same_records=True), [*release, "Alabama", "Universe: all records of"]),
         "whole": (
-            fn.whole(release, ["state by status", "state by selfemp"], simulations=0),
+            fn.make_integer_tables(release, ["state by status", "state by selfemp"], simulations=0),
             ["state by status", "state by selfemp", "Alabama", "Whole numbers of records, with their intervals at"],
         ),
         "many": (release.count(by=("state", "wages")), ["The first 60 of 408 rows."]),
@@ -549,7 +554,7 @@ def test_notebooks_show_few_numbers_of_large_tables(monkeypatch):
     cells = len(release[first])
     combined = fn.combine(release, same_records=True)
     for most, tables, rows in ((cells, 1, False), (cells - 1, 0, True)):
-        monkeypatch.setattr(notebook, "NUMBERS", most)
+        monkeypatch.setattr(notebook, "MAX_NUMBERS", most)
         for thing in (release, combined):
             page = Page(thing._repr_html_())
             assert page.tags.count("details") == tables
@@ -641,7 +646,11 @@ def test_marks_are_where_the_numbers_are():
     band = [tuple(map(float, p.split(","))) for p in lines.lines[0].band.split()]
     assert len(band) == 40
     assert all(a[1] <= p[1] <= b[1] for p, a, b in zip(points, band, band[::-1], strict=False))
-    assert chart(layout(demo(), "state by status")).of > ROWS == len(chart(layout(demo(), "state by status")).rows)
+    assert (
+        chart(layout(demo(), "state by status")).of
+        > MAX_STRIP_ROWS
+        == len(chart(layout(demo(), "state by status")).rows)
+    )
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (0, 0), (-3, 17), (0, 1e-9), (-2e9, 5), (0, 99.9)])
@@ -685,7 +694,7 @@ def test_pages_of_what_was_made_of_a_release_are_verified_with_it(tmp_path, caps
     r, later, whole, combined = (str(tmp_path / x) for x in ("r", "later", "whole", "combined"))
     release.write(r)
     other.write(later)
-    fn.whole(release, ["state by status"], simulations=0).write(whole)
+    fn.make_integer_tables(release, ["state by status"], simulations=0).write(whole)
     fn.combine(release, other, same_records=True).write(combined)
     made = {"whole": ["--whole", whole], "combination": ["--combination", combined, "--also", later]}
     for name, given in made.items():
@@ -782,7 +791,7 @@ def test_reports_that_cannot_be_written_say_so(tmp_path, monkeypatch):
             fn.report(release, **{"path": tmp_path / "b.html"} | given)
     with refused("release.unknown-table"):
         layout(release, "none")
-    monkeypatch.setattr(report, "MOST_NUMBERS", 10)
+    monkeypatch.setattr(report, "MAX_NUMBERS", 10)
     with refused("release.too-many-numbers"):
         fn.report(release, tmp_path / "b.html", tables=["age"])
     fragments.environment.cache_clear()
@@ -794,10 +803,10 @@ def test_reports_that_cannot_be_written_say_so(tmp_path, monkeypatch):
 
 
 def test_of_many_tables_the_first_are_shown(monkeypatch):
-    monkeypatch.setattr(report, "MOST_TABLES", 2)
+    monkeypatch.setattr(report, "MAX_TABLES", 2)
     page = check_page(report.page(small()))
     assert "2 of 6 tables are shown; all are in the files of the release." in page.texts
-    monkeypatch.setattr(report, "MOST_NUMBERS", 10)
+    monkeypatch.setattr(report, "MAX_NUMBERS", 10)
     assert "1 of 6 tables are shown; all are in the files of the release." in check_page(report.page(small())).texts
 
 
@@ -819,7 +828,7 @@ POWERS = ("⁻¹²", "⁻¹⁰", "⁻⁸", "⁻⁶", "⁻⁴", "⁻²")
 
 def test_one_margin_is_not_told_as_that_of_all_where_targets_vary(tmp_path):
     domain = fn.Domain(area=fn.Categorical(["n", "s"]), sex=fn.Categorical(["f", "m"]))
-    for margin, varies in ((20, False), (fn.By("area", {"n": 20}, default=60), True)):
+    for margin, varies in ((20, False), (fn.ByAttribute("area", {"n": 20}, default=60), True)):
         plan = fn.plan(fn.Workload(domain, [fn.table("area", "sex", margin=margin)]))
         for language, told in (("en", "others are wider"), ("de", "haben andere breitere")):
             page = fn.report(plan, tmp_path / f"{language} {varies}.html", language=language)

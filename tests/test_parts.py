@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fitnoise.kernel.designs._base import Cells
-from fitnoise.kernel.designs.parts import exact_matmul, named, split
+from fitnoise.kernel.designs._base import CellStructure
+from fitnoise.kernel.designs.parts import attribute_names, exact_matmul, split
 from refused import refused
 
 SHAPE = (2, 3, 1)
-OVER = Cells((("x", 4), ("y", 2)), (("a", 2), ("b", 3), ("c", 1)))
+OVER = CellStructure((("x", 4), ("y", 2)), (("a", 2), ("b", 3), ("c", 1)))
 
 
 @pytest.mark.parametrize(
@@ -24,14 +24,17 @@ OVER = Cells((("x", 4), ("y", 2)), (("a", 2), ("b", 3), ("c", 1)))
 def test_amounts_are_structured_and_have_ends(steps):
     """At least one step between two knots, each of them a cell, and each amount named once."""
     with refused("plan.design-amounts-misfit"):
-        Cells((("x", 4),), (("a", 2), ("b", 3)), tuple(steps))
-    assert Cells((("x", 4),), (("a", 2), ("b", 3)), (("a", (1,)), ("b", (1, 1)))).steps == (("a", (1,)), ("b", (1, 1)))
+        CellStructure((("x", 4),), (("a", 2), ("b", 3)), tuple(steps))
+    assert CellStructure((("x", 4),), (("a", 2), ("b", 3)), (("a", (1,)), ("b", (1, 1)))).steps == (
+        ("a", (1,)),
+        ("b", (1, 1)),
+    )
     with refused("plan.design-attribute-twice"):
-        Cells((("x", 4),), (("x", 2),))
+        CellStructure((("x", 4),), (("x", 2),))
 
 
 def test_between_knots_whole_numbers_of_62_bits_are_kept_exactly():
-    over, most = Cells((), (("p", 2),), (("p", (1,)),)), 2**62 - 1
+    over, most = CellStructure((), (("p", 2),), (("p", (1,)),)), 2**62 - 1
     for ends in ([0, most], [-most, most], [most - 2, most]):
         (part,) = split(np.array([ends], dtype=object), over)
         assert (part.queries.dtype, part.queries.tolist()) == (np.int64, [ends])
@@ -63,8 +66,8 @@ def test_a_query_counts_over_what_it_depends_on_and_nothing_else(data, shown):
 
 def test_attributes_are_named_in_front_of_those_that_queries_depend_on():
     at = np.array([[0], [1]], dtype=np.intp)
-    assert named(OVER, at, ("c",)) == [("x", "c"), ("y", "c")]
-    assert named(OVER, np.zeros((1, 0), dtype=np.intp), ()) == [()]
+    assert attribute_names(OVER, at, ("c",)) == [("x", "c"), ("y", "c")]
+    assert attribute_names(OVER, np.zeros((1, 0), dtype=np.intp), ()) == [()]
 
 
 @pytest.mark.parametrize("shapes", [((0, 3), (3, 2)), ((2, 0), (0, 3)), ((2, 3), (3, 0))])

@@ -17,7 +17,7 @@ import fitnoise as fn
 from fitnoise.interfaces.cli import _run
 from fitnoise.kernel.counting import open_counter
 from fitnoise.kernel.counting.paths import find
-from fitnoise.kernel.units import Bound, DataSource
+from fitnoise.kernel.units import DataSource, RecordBound
 from laws import DROP
 from records import written
 from refused import refused
@@ -117,8 +117,8 @@ def test_a_person_may_lie_in_several_folders(tmp_path):
     """And her id may be the name of a folder."""
     for who, values in {"7": "3\n4\n5", "8": "3"}.items():
         written(tmp_path / f"who={who}" / "p.csv", f"x\n{values}\n")
-    assert counts(tmp_path, X, "x", bound=Bound("who", 1)).sum() == 2
-    assert counts(tmp_path, X, "x", bound=Bound("who", 2)).sum() == 3
+    assert counts(tmp_path, X, "x", bound=RecordBound("who", 1)).sum() == 2
+    assert counts(tmp_path, X, "x", bound=RecordBound("who", 2)).sum() == 3
 
 
 def test_no_file_counts_twice(tmp_path):

@@ -15,12 +15,12 @@ from dense import group_of
 from designs import domain_of, of_sectors, over
 from fitnoise.kernel.counting import HistogramCounter, Tally
 from fitnoise.kernel.designs import sectors
-from fitnoise.kernel.designs._base import Cells
+from fitnoise.kernel.designs._base import CellStructure
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.losses import Loss
-from fitnoise.kernel.measure import _counted, _exact, _wanted
+from fitnoise.kernel.measure import _count_margins, _exact_answers, _required_margins
 from fitnoise.kernel.order import account
-from fitnoise.kernel.units import Account, Adjacency, Bound, DataSource, Pattern
+from fitnoise.kernel.units import Account, Adjacency, DataSource, Pattern, RecordBound
 from refused import refused
 from test_order import SECTORS, order
 from test_persons import measured
@@ -456,11 +456,11 @@ def test_levels_of_places_tell_as_much_apart_as_they_do(domain, pattern, shown):
     """Once per place are as many records in a region as it has places; of many towns each has one."""
     tables = [fn.table(a, margin=5) for a in shown] + [fn.table(*shown[:1], prefix="month", margin=9)]
     plan = fn.plan(fn.Workload(domain, tables))
-    design, cells, wanted = plan.strategy, list(np.ndindex(*domain.shape)), _wanted(plan.order)
+    design, cells, wanted = plan.strategy, list(np.ndindex(*domain.shape)), _required_margins(plan.order)
     answers = []
     for i in range(domain.size):
         counter = HistogramCounter(np.eye(domain.size, dtype=int)[i].reshape(domain.shape), domain)
-        found = _exact(plan.order, wanted, *_counted(plan.order, wanted, counter, None))
+        found = _exact_answers(plan.order, wanted, *_count_margins(plan.order, wanted, counter, None))
         answers.append(np.concatenate([y for x in found for y in x]))
     rates = 1 / np.repeat(design.scales, design.portions) ** 2
     x = np.array([[rates @ (a.astype(float) * b.astype(float)) for b in answers] for a in answers])
@@ -568,7 +568,7 @@ def test_a_unit_says_what_it_is_once_per():
     assert promised.once_per == ("a0", "o")
     assert promised == person(12, "a0", "o")
     assert promised.bound is None
-    assert enforced.bound == Bound("pid", 12, Pattern(("a0", "o")))
+    assert enforced.bound == RecordBound("pid", 12, Pattern(("a0", "o")))
     assert (
         promised.describe()
         == promised.account
@@ -607,7 +607,7 @@ def test_what_the_domain_does_not_have_is_refused(once):
 def test_levels_of_places_are_nobodys_cells():
     """Records are counted by leaves: a level of them is no attribute of which one record is kept."""
     domain = fn.Domain(place=fn.Hierarchy(["region", "town"], [("n", "a"), ("n", "b"), ("s", "c")]))
-    design = of_sectors(Cells((("place", 3),), ()), ([[1]], {(0,): ([[1]], 1)}))
+    design = of_sectors(CellStructure((("place", 3),), ()), ([[1]], {(0,): ([[1]], 1)}))
     made = order(SECTORS)
     for once, right in ((["place"], True), (["region"], False), (["town"], False)):
         if right:

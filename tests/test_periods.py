@@ -22,12 +22,12 @@ from fitnoise.kernel import kept as answers
 from fitnoise.kernel import series as periods
 from fitnoise.kernel.counting import HistogramCounter, SealedCounter
 from fitnoise.kernel.counting.sealed import PLAIN
-from fitnoise.kernel.ledger import Account, Drawn, Ledger
+from fitnoise.kernel.ledger import Account, DrawnPeriod, Ledger
 from fitnoise.kernel.measure import Measurement, Stages, measure, sealed
-from fitnoise.kernel.order import Order, Size
+from fitnoise.kernel.order import DeclaredSize, Order
 from fitnoise.kernel.periods import Series
 from fitnoise.kernel.profiles import ceil_dyadic
-from fitnoise.kernel.series import again, draw, kept, touched
+from fitnoise.kernel.series import draw, read_answers, redraw, touched
 from fitnoise.kernel.units import DataSource
 from refused import refused
 
@@ -241,7 +241,7 @@ def test_counts_are_thawed_as_they_were_frozen_and_no_others(folder, monkeypatch
     folder.mkdir()
     shapes = [tuple(DOMAIN.sizes[a] for a in m if a != "o0") for m in margins]
     counts = [rng.integers(2**62, 2**63 - 1, shape) for shape in shapes]
-    entry = SimpleNamespace(drawn=Drawn(2, periods._freeze(SERIES, folder, 2, counts)))
+    entry = SimpleNamespace(drawn=DrawnPeriod(2, periods._freeze(SERIES, folder, 2, counts)))
     found = periods._thawed(SERIES, folder, entry, margins)
     assert all(x.dtype == np.int64 for x in found)
     assert [x.tolist() for x in found] == [x.tolist() for x in counts]
@@ -308,7 +308,7 @@ def drawn_alone(tmp_path, upto, door=None):
 
 def test_what_was_drawn_is_kept_and_read_again(book, folder):
     found = drawn(SERIES, book, folder, 2, Replay(5))
-    read = kept(SERIES, book, folder)
+    read = read_answers(SERIES, book, folder)
     for one, two in zip(found, read, strict=True):
         assert one.charge == two.charge
         assert [x.tolist() for x in one.answers[0]] == [x.tolist() for x in two.answers[0]]
@@ -316,14 +316,14 @@ def test_what_was_drawn_is_kept_and_read_again(book, folder):
     path = sorted(folder.glob("*.drawn"))[1]
     path.write_bytes(path.read_bytes().replace(b"[[", b"[[1"))
     with refused("ledger.kept-answers-altered"):
-        kept(SERIES, book, folder)
+        read_answers(SERIES, book, folder)
 
 
 def test_answers_beyond_64_bits_are_kept_whole(book, folder):
     strategy = of_sectors(CELLS, (np.diag([2**61] * 6).tolist(), {(): (np.eye(6, dtype=int).tolist(), 2.0**50)}))
     series = Series(order(strategy), "o0")
     draw(series, 1, counter(), book, folder, door=Replay())
-    (one,) = kept(series, book, folder)
+    (one,) = read_answers(series, book, folder)
     (values,) = one.answers[0]
     assert values.dtype == object
     assert values.tolist() == [2**61 * int(x) for x in COUNTS[:, :, 0].sum(axis=(0, 1))]
@@ -346,17 +346,17 @@ def test_what_is_read_again_is_of_64_bits_where_all_of_it_fits(values, kind):
 
 def test_a_period_whose_answers_are_lost_is_drawn_again_for_its_own_price(book, folder):
     drawn(SERIES, book, folder, 2)
-    check_refused(book, folder, lambda: again(SERIES, 2, book, folder), "ledger.period-not-lost")
+    check_refused(book, folder, lambda: redraw(SERIES, 2, book, folder), "ledger.period-not-lost")
     for t in (0, 3):
-        check_refused(book, folder, lambda t=t: again(SERIES, t, book, folder), "ledger.period-not-lost")
+        check_refused(book, folder, lambda t=t: redraw(SERIES, t, book, folder), "ledger.period-not-lost")
     sorted(folder.glob("*.drawn"))[1].unlink()
-    lost = kept(SERIES, book, folder)[1]
+    lost = read_answers(SERIES, book, folder)[1]
     assert (lost.kind, lost.drawn.period) == ("period", 2)
-    found = again(SERIES, 2, book, folder, door=Replay())
+    found = redraw(SERIES, 2, book, folder, door=Replay())
     assert found.charge.rho == ceil_dyadic(SERIES.designs[1].loss(SERIES.order.adjacency).rho)
     assert spent(book) == ceil_dyadic(SERIES.order.loss.rho) + found.charge.rho
     assert 0 < found.charge.rho < SERIES.order.loss.rho
-    assert kept(SERIES, book, folder)[1].charge == found.charge
+    assert read_answers(SERIES, book, folder)[1].charge == found.charge
     third = draw(SERIES, 3, only(3), book, folder, door=Replay())
     plain = drawn_alone(folder.parent, 3)
     for one, two in zip((found, third), plain[1:], strict=True):
@@ -378,9 +378,9 @@ def test_a_series_is_charged_to_every_unit_that_it_concerns(book, folder):
     once_more = ceil_dyadic(series.again(1).cost(household).rho)
     book.set_cap(other, cap + once_more - Fraction(1, 2**64))
     with pytest.raises(BudgetExceeded):
-        again(series, 1, book, folder)
+        redraw(series, 1, book, folder)
     book.set_cap(other, cap + once_more)
-    assert again(series, 1, book, folder, door=Replay()).charge.price(other).rho == once_more
+    assert redraw(series, 1, book, folder, door=Replay()).charge.price(other).rho == once_more
     assert book.balance(other).spent == cap + once_more
 
 
@@ -389,7 +389,7 @@ def test_a_series_is_told_of_its_counting_and_salts_what_it_writes_down(book, fo
     first = draw(SERIES, 1, only(1), book, folder, progress=told.append, door=Replay()).charge
     assert told[-1] == 1
     next(folder.glob("*.drawn")).unlink()
-    salts = [x.detail["salt"] for x in (first, again(SERIES, 1, book, folder, door=Replay()).charge)]
+    salts = [x.detail["salt"] for x in (first, redraw(SERIES, 1, book, folder, door=Replay()).charge)]
     assert all(re.fullmatch("[0-9a-f]{32}", salt) for salt in salts)
     assert salts[0] != salts[1]
 
@@ -397,7 +397,7 @@ def test_a_series_is_told_of_its_counting_and_salts_what_it_writes_down(book, fo
 def test_a_folder_that_is_gone_is_not_made_to_draw_again(book, folder):
     drawn(SERIES, book, folder, 1)
     folder.rename(folder.with_name("elsewhere"))
-    check_refused(book, folder, lambda: again(SERIES, 1, book, folder), "data.series-folder-missing")
+    check_refused(book, folder, lambda: redraw(SERIES, 1, book, folder), "data.series-folder-missing")
     assert not folder.exists()
 
 
@@ -437,14 +437,14 @@ def test_a_disk_that_is_full_after_the_charge_is_said_to_have_cost_it(book, fold
                 )
             else:
                 patched.setattr(answers, "written", lambda *_: failing(None))
-            call = partial(again, SERIES, 1) if book.entries() else partial(draw, SERIES, 1, only(1), stages=stages)
+            call = partial(redraw, SERIES, 1) if book.entries() else partial(draw, SERIES, 1, only(1), stages=stages)
             with pytest.raises((LedgerError, OSError)):
                 call(ledger=book, folder=folder, door=Replay())
-    assert stages.charge == book.entries()[0] == kept(SERIES, book, folder)[0]
+    assert stages.charge == book.entries()[0] == read_answers(SERIES, book, folder)[0]
     assert [e.kind for e in book.entries()] == ["charge"]
-    again(SERIES, 1, book, folder, door=Replay())
+    redraw(SERIES, 1, book, folder, door=Replay())
     assert spent(book) == ceil_dyadic(SERIES.order.loss.rho)  # no answers of this plan were published: it costs nothing
-    assert isinstance(kept(SERIES, book, folder)[0], Measurement)
+    assert isinstance(read_answers(SERIES, book, folder)[0], Measurement)
 
 
 def failing(handle):
@@ -468,7 +468,7 @@ ID = {"id": "who"}
         (lambda: (order(STRATEGY), "a0"), "plan.series-needs-period-tables"),
         (lambda: (order(STRATEGY, unit=fn.PrivacyUnit(neighbours="replace-one")), "o0"), "spec.neighbours-invalid"),
         (lambda: (order(STRATEGY, beside=("7" * 64,)), "o0"), "plan.series-plan-unsuitable"),
-        (lambda: (order(STRATEGY, sizes=(Size(5, False),)), "o0"), "plan.series-plan-unsuitable"),
+        (lambda: (order(STRATEGY, sizes=(DeclaredSize(5, False),)), "o0"), "plan.series-plan-unsuitable"),
         (lambda: (order(STRATEGY, free=True), "o0"), "plan.series-plan-unsuitable"),
         (lambda: (order(STRATEGY, unit=fn.PrivacyUnit("p", 3, **ID)), "o0"), "plan.series-bound-across-periods"),
         (
@@ -548,33 +548,33 @@ HASH, OTHER = "a" * 64, "b" * 64
 def test_the_ledger_keeps_the_turns_of_a_series(book):
     of, detail = SERIES.order.account, {"plan": "p"}
     for wrong, words in (
-        (lambda: book.period(of, "p", Drawn(1, HASH)), "ledger.series-not-charged-first"),
-        (lambda: book.period(of, "p", Drawn(2, HASH)), "ledger.series-not-in-turn"),
-        (lambda: book.charge(of, LOSS, detail, drawn=Drawn(2, HASH)), "ledger.series-not-in-turn"),
-        (lambda: book.charge(of, LOSS, {}, drawn=Drawn(1, HASH)), "ledger.entry-invalid"),
+        (lambda: book.period(of, "p", DrawnPeriod(1, HASH)), "ledger.series-not-charged-first"),
+        (lambda: book.period(of, "p", DrawnPeriod(2, HASH)), "ledger.series-not-in-turn"),
+        (lambda: book.charge(of, LOSS, detail, drawn=DrawnPeriod(2, HASH)), "ledger.series-not-in-turn"),
+        (lambda: book.charge(of, LOSS, {}, drawn=DrawnPeriod(1, HASH)), "ledger.entry-invalid"),
         (lambda: book.charge(of, LOSS, {**detail, "series": 1}), "ledger.detail-has-own-keys"),
     ):
         with refused(words):
             wrong()
-    book.charge(of, LOSS, detail, drawn=Drawn(1, HASH))
+    book.charge(of, LOSS, detail, drawn=DrawnPeriod(1, HASH))
     for wrong, words in (
-        (lambda: book.charge(of, LOSS, detail, drawn=Drawn(1, OTHER)), "ledger.series-counts-differ"),
-        (lambda: book.charge(of, LOSS, detail, drawn=Drawn(2, OTHER)), "ledger.series-not-charged-first"),
-        (lambda: book.period(of, "p", Drawn(1, HASH)), "ledger.series-not-in-turn"),
-        (lambda: book.period(of, "q", Drawn(2, HASH)), "ledger.series-not-in-turn"),
+        (lambda: book.charge(of, LOSS, detail, drawn=DrawnPeriod(1, OTHER)), "ledger.series-counts-differ"),
+        (lambda: book.charge(of, LOSS, detail, drawn=DrawnPeriod(2, OTHER)), "ledger.series-not-charged-first"),
+        (lambda: book.period(of, "p", DrawnPeriod(1, HASH)), "ledger.series-not-in-turn"),
+        (lambda: book.period(of, "q", DrawnPeriod(2, HASH)), "ledger.series-not-in-turn"),
         (lambda: book.charge(of, LOSS, {"plan": "x"}, beside=("p",)), "ledger.beside-a-series"),
     ):
         with refused(words):
             wrong()
-    book.period(of, "p", Drawn(2, OTHER))
-    book.charge(of, LOSS, detail, drawn=Drawn(1, HASH))  # again
+    book.period(of, "p", DrawnPeriod(2, OTHER))
+    book.charge(of, LOSS, detail, drawn=DrawnPeriod(1, HASH))  # again
     assert [(e.sequence, e.drawn.period) for e in book.series(of, "p")] == [(3, 1), (2, 2)]
     assert book.balance(of).spent == 2 * ceil_dyadic(LOSS.rho)
 
 
 def test_nothing_stands_beside_a_series(book):
     record = order(STRATEGY, unit=fn.PrivacyUnit())
-    book.charge(record.account, record.charged(), {"plan": "p"}, drawn=Drawn(1, HASH))
+    book.charge(record.account, record.charged(), {"plan": "p"}, drawn=DrawnPeriod(1, HASH))
     with refused("ledger.beside-a-series"):
         book.charge(record.account, record.charged(), {"plan": "q"}, beside=("p",))
 
@@ -582,13 +582,13 @@ def test_nothing_stands_beside_a_series(book):
 @pytest.mark.parametrize("wrong", [(0, HASH), (True, HASH), (1, "a"), (1, None)])
 def test_what_is_drawn_is_a_number_and_a_digest(wrong):
     with refused("ledger.period-not-named"):
-        Drawn(*wrong)
+        DrawnPeriod(*wrong)
 
 
 @pytest.mark.parametrize("words", [None, {}, {"period": 1}, {"period": 1, "frozen": HASH, "more": 1}])
 def test_what_is_drawn_is_written_in_one_way(words):
     with refused("ledger.period-not-readable"):
-        Drawn.parse(words)
+        DrawnPeriod.parse(words)
 
 
 # --- killed ---------------------------------------------------------------------------------------------
@@ -646,19 +646,19 @@ def test_killed_at_any_write_the_state_is_whole_and_no_period_is_drawn_twice(tmp
             known = book.series(account, SERIES.order.plan)
             assert spent(book) in (0, ceil_dyadic(SERIES.order.loss.rho))
             assert bool(spent(book)) == bool(known)
-            found = kept(SERIES, book, folder) if known else []
+            found = read_answers(SERIES, book, folder) if known else []
             lost = [i for i, x in enumerate(found, 1) if x in known]
             before = spent(book)
             seen.append((len(known), len(lost)))
             for t in lost:
                 with refused("ledger.period-drawn-before"):
                     draw(SERIES, t, only(t), book, folder)
-                again(SERIES, t, book, folder, door=Replay(9))
+                redraw(SERIES, t, book, folder, door=Replay(9))
             assert spent(book) == before  # no answers of this plan were published: to draw it costs nothing
             for t in range(len(known) + 1, 4):
                 draw(SERIES, t, only(t), book, folder, door=Replay(9))
             assert [e.drawn.period for e in book.series(account, SERIES.order.plan)] == [1, 2, 3]
-            answers = [[x.tolist() for x in m.answers[0]] for m in kept(SERIES, book, folder)]
+            answers = [[x.tolist() for x in m.answers[0]] for m in read_answers(SERIES, book, folder)]
             assert {p.suffix for p in folder.iterdir()} == {".frozen", ".drawn"}
             assert len(list(folder.iterdir())) == 6
         seen[-1] = (*seen[-1], json.dumps(answers))

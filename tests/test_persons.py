@@ -29,14 +29,14 @@ from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.counting import Counter as Counting
 from fitnoise.kernel.counting import HistogramCounter, Tally, open_counter, sql, trial
 from fitnoise.kernel.counting.databases import Database
-from fitnoise.kernel.counting.dialects import DIALECTS, Kind
-from fitnoise.kernel.counting.persons import Persons, named
-from fitnoise.kernel.designs.answers import Answer
+from fitnoise.kernel.counting.dialects import DIALECTS, ColumnKind
+from fitnoise.kernel.counting.persons import PersonSelector, person_id
+from fitnoise.kernel.designs.answers import AnswerDesign
 from fitnoise.kernel.designs.questions import FiniteQuery
 from fitnoise.kernel.exact import exp_below
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.order import Order
-from fitnoise.kernel.units import ANY, Account, Bound, DataSource, Pattern
+from fitnoise.kernel.units import NO_PATTERN, Account, DataSource, Pattern, RecordBound
 from fitnoise.mechanisms.finite import geometric
 from fitnoise.planning.free import left_beside
 from fitnoise.planning.plan import Plan
@@ -105,13 +105,13 @@ def stored(rows, kinds=KINDS):
     return Records(STORED, {a: list(c) for a, c in zip(STORED, columns, strict=True)}, kinds)
 
 
-def counter(source, rows, folder, most, pattern=ANY, *, drop=True, kinds=KINDS):
+def counter(source, rows, folder, most, pattern=NO_PATTERN, *, drop=True, kinds=KINDS):
     return opened(source, zoo.COUNTERS[source].make(stored(rows, kinds), folder), most, pattern, drop=drop)
 
 
-def opened(source, data, most, pattern=ANY, *, drop=True):
+def opened(source, data, most, pattern=NO_PATTERN, *, drop=True):
     where = DataSource(table=zoo.COUNTERS[source].table, outside_domain=DROP if drop else REFUSE)
-    return open_counter(data, DOMAIN, where, Bound("person", most, pattern))
+    return open_counter(data, DOMAIN, where, RecordBound("person", most, pattern))
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +125,7 @@ def held(tmp_path_factory):
     return make
 
 
-def first(rows, most, pattern=ANY):
+def first(rows, most, pattern=NO_PATTERN):
     """Return the counted records of each person, record by record: an independent implementation of the rule."""
     own = {}
     for *values, person, _ in rows:
@@ -155,7 +155,7 @@ def in_pattern(line, pattern, domain=DOMAIN):
 
 ONCE, BOTH = Pattern(("age",)), Pattern(("age", "sex"))
 PATTERNS = [
-    ANY,
+    NO_PATTERN,
     ONCE,
     BOTH,
     Pattern(per_value=(("age", 2),)),
@@ -193,7 +193,7 @@ def untried(one_engine, monkeypatch):
 @pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("source", "most", "pattern"),
-    by_source(SOURCES, (1, ANY), (10**12, ANY), (1, Pattern(("sex",))), *((3, p) for p in PATTERNS)),
+    by_source(SOURCES, (1, NO_PATTERN), (10**12, NO_PATTERN), (1, Pattern(("sex",))), *((3, p) for p in PATTERNS)),
 )
 def test_every_source_counts_the_same_records_of_each_person(source, most, pattern, held, untried):
     rows = people(25)
@@ -202,7 +202,7 @@ def test_every_source_counts_the_same_records_of_each_person(source, most, patte
     for drop in (True, False):
         made = opened(source, held(source, tuple(rows)), most, pattern, drop=drop)
         made.check(["sex"])
-        assert made.bound == Bound("person", most, pattern)
+        assert made.bound == RecordBound("person", most, pattern)
         same_counts(made.count(MARGINS), wanted)
         same_counts(made.count([("sex",)]), {("sex",): wanted["sex",]})
         assert made.count([]) == {}
@@ -253,7 +253,7 @@ def test_no_records_are_zero_counts(tmp_path, untried):
      (10**30, "1" + "0" * 30), ("é" * 512, "é" * 512), ("é" * 512 + "x", None)],
 )  # fmt: skip
 def test_an_id_is_a_text_or_a_whole_number(value, name):
-    assert named(value) == name
+    assert person_id(value) == name
 
 
 def test_python_objects_are_no_ids_for_each_other(tmp_path):
@@ -262,10 +262,10 @@ def test_python_objects_are_no_ids_for_each_other(tmp_path):
     frame = pd.DataFrame(
         {"sex": ["f"] * 8, "age": [0, 1, 2, 2, 3, 3, 0, 0], "place": ["a"] * 8, "person": pd.Series(ids, dtype=object)}
     )
-    counts = open_counter(frame, DOMAIN, DataSource(outside_domain=DROP), Bound("person", 2)).count([()])
+    counts = open_counter(frame, DOMAIN, DataSource(outside_domain=DROP), RecordBound("person", 2)).count([()])
     assert counts[()] == 3  # two of "1", one of "1.0"
     with refused("data.records-without-id"):
-        open_counter(frame, DOMAIN, DataSource(), Bound("person", 2)).count([()])
+        open_counter(frame, DOMAIN, DataSource(), RecordBound("person", 2)).count([()])
 
 
 @pytest.mark.slow
@@ -276,15 +276,15 @@ def test_values_of_sqlite_have_types_of_their_own(tmp_path):
         ids = ["1", 1, 1.0, b"1", None, "", "01"]
         db.executemany("INSERT INTO people VALUES (?, 'f', ?, 'a')", [(x, i % 4) for i, x in enumerate(ids * 2)])
         db.commit()
-    made = open_counter(path, DOMAIN, DataSource(table="people", outside_domain=DROP), Bound("person", 3))
+    made = open_counter(path, DOMAIN, DataSource(table="people", outside_domain=DROP), RecordBound("person", 3))
     assert made.count([()])[()] == 5  # three of "1", two of "01"
     with refused("data.records-without-id"):
-        open_counter(path, DOMAIN, DataSource(table="people"), Bound("person", 3)).count([()])
+        open_counter(path, DOMAIN, DataSource(table="people"), RecordBound("person", 3)).count([()])
 
 
 def test_records_are_held_by_person_and_handed_over_in_pieces(monkeypatch):
-    monkeypatch.setattr("fitnoise.kernel.counting.persons._TOGETHER", 2)
-    persons = Persons(3, ("a",))
+    monkeypatch.setattr("fitnoise.kernel.counting.persons._RECORDS_PER_BATCH", 2)
+    persons = PersonSelector(3, ("a",))
     persons.add([b"a", b"a", b"b", b"a"], [(0, 7), (0, 7), (1, 8), (2, 9)])
     persons.add([b"b"] * 9, [(i % 2, 8) for i in range(9)])
     pieces = list(persons.counted())
@@ -294,7 +294,7 @@ def test_records_are_held_by_person_and_handed_over_in_pieces(monkeypatch):
         counted[cells] += n
     assert sum(counted.values()) == 6
     assert (counted[0, 7], counted[2, 9]) == (2, 1)
-    once = Persons(3, ("a",), Pattern(("a",)))
+    once = PersonSelector(3, ("a",), Pattern(("a",)))
     once.add([b"a"] * 9, [(i % 4, 7) for i in range(9)])
     assert [n for some in once.counted() for _, n in some] == [1, 1, 1]
 
@@ -318,7 +318,8 @@ def keeps(kept, most, pattern):
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize(
-    ("source", "most", "pattern"), by_source(SOURCES, (1, ANY), (10**12, ANY), (3, PATTERNS[1]), (3, PATTERNS[-1]))
+    ("source", "most", "pattern"),
+    by_source(SOURCES, (1, NO_PATTERN), (10**12, NO_PATTERN), (3, PATTERNS[1]), (3, PATTERNS[-1])),
 )
 def test_every_source_tells_of_how_many_persons_records_are_left_out(source, most, pattern, held, untried):
     """It counts the persons with more records inside the domain than are counted; one more person adds one."""
@@ -347,7 +348,7 @@ def test_data_that_know_no_persons_do_not_tell(tmp_path):
 @pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("source", "most", "pattern"),
-    by_source(["csv", "arrow table", "pandas objects", *ENGINES], (1, ANY), *((4, p) for p in PATTERNS)),
+    by_source(["csv", "arrow table", "pandas objects", *ENGINES], (1, NO_PATTERN), *((4, p) for p in PATTERNS)),
 )
 def test_a_person_moves_at_most_so_many_records_and_nobody_else_s(source, most, pattern, held, untried):
     """Persons with many records come, go, move and become others, with hostile ids; the rest in another order."""
@@ -382,7 +383,7 @@ def test_who_keeps_to_the_pattern_loses_nothing(pattern):
     cells = [(sex, age, place) for sex in range(2) for age in (0, 2, 5) for place in range(3)]
     whole = 0
     for chosen in itertools.combinations_with_replacement(cells, 3):
-        persons = Persons(3, EVERY, pattern)
+        persons = PersonSelector(3, EVERY, pattern)
         persons.add([b"p"] * 3, chosen)
         counted = np.zeros((2, 6, 3), dtype=int)
         for c, n in (x for some in persons.counted() for x in some):
@@ -432,25 +433,27 @@ def test_a_column_that_is_not_there_or_there_twice(source, tmp_path):
     made = zoo.COUNTERS[source]
     data, where = made.make(stored(people(2)), tmp_path), DataSource(table=made.table)
     with refused("data.column-missing") as caught:
-        open_counter(data, DOMAIN, where, Bound("pid", 1)).check(["sex"])
+        open_counter(data, DOMAIN, where, RecordBound("pid", 1)).check(["sex"])
     leaks_nothing(caught.value)
-    open_counter(data, DOMAIN, where, Bound("PERSON", 1)).check(["sex"])
+    open_counter(data, DOMAIN, where, RecordBound("PERSON", 1)).check(["sex"])
     lacking = pa.table({"sex": ["f"], "place": ["a"], "person": ["p"]})
     with refused("data.column-missing"):
-        open_counter(lacking, DOMAIN, DataSource(), Bound("person", 1)).check(["sex"])
+        open_counter(lacking, DOMAIN, DataSource(), RecordBound("person", 1)).check(["sex"])
     twice = pa.Table.from_arrays([pa.array(["p"])] * 2, ["person", "Person"])
     with refused("data.column-ambiguous"):
-        open_counter(twice, fn.Domain(person=fn.Categorical(["p"])), DataSource(), Bound("PERSON", 1)).check(["person"])
+        open_counter(twice, fn.Domain(person=fn.Categorical(["p"])), DataSource(), RecordBound("PERSON", 1)).check(
+            ["person"]
+        )
 
 
 @pytest.mark.parametrize("once", [("region",), ("Age",), ("person",), ("sex", "week")])
 def test_records_are_counted_once_per_attributes_of_the_domain(once):
     with refused("data.pattern-attribute-unknown"):
-        open_counter(pa.table({"person": ["p"]}), DOMAIN, DataSource(), Bound("person", 2, Pattern(once)))
+        open_counter(pa.table({"person": ["p"]}), DOMAIN, DataSource(), RecordBound("person", 2, Pattern(once)))
 
 
 def test_an_array_of_counts_knows_no_persons():
-    assert open_counter(np.zeros(DOMAIN.shape, dtype=int), DOMAIN, DataSource(), Bound("person", 1)).bound is None
+    assert open_counter(np.zeros(DOMAIN.shape, dtype=int), DOMAIN, DataSource(), RecordBound("person", 1)).bound is None
     assert HistogramCounter(np.zeros(DOMAIN.shape, dtype=int), DOMAIN).bound is None
 
 
@@ -459,13 +462,13 @@ def test_an_array_of_counts_knows_no_persons():
 HASHED = replace(DUCKDB, digest="md5({x})", bytes="octet_length({c})")
 
 
-def tried(d, kind=Kind.TEXT, *, drop=True, pattern=ANY, **more):
+def tried(d, kind=ColumnKind.TEXT, *, drop=True, pattern=NO_PATTERN, **more):
     trial.refuse_unless_bounded(in_duckdb(), d, "the database", kind, drop=drop, pattern=pattern, **more)
 
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("drop", [True, False])
-@pytest.mark.parametrize("kind", [Kind.TEXT, Kind.WHOLE, Kind.ANY])
+@pytest.mark.parametrize("kind", [ColumnKind.TEXT, ColumnKind.WHOLE, ColumnKind.ANY])
 @pytest.mark.parametrize("sets", [True, False])
 def test_an_engine_that_counts_the_first_of_each_person_is_admitted(sets, kind, drop):
     for pattern in PATTERNS:
@@ -491,7 +494,7 @@ FLAWS = {
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("pattern", [ANY, ONCE])
+@pytest.mark.parametrize("pattern", [NO_PATTERN, ONCE])
 @pytest.mark.parametrize("flaw", FLAWS)
 def test_an_engine_that_counts_others_is_not_admitted(flaw, pattern):
     with refused("data.engine-bounds-differently") as caught:
@@ -501,8 +504,8 @@ def test_an_engine_that_counts_others_is_not_admitted(flaw, pattern):
 
 @pytest.mark.parametrize("pattern", PATTERNS[1:])
 def test_an_engine_that_counts_persons_out_of_their_pattern_is_not_admitted(pattern, monkeypatch):
-    plain = trial.Person
-    monkeypatch.setattr(trial, "Person", lambda *given: plain(*given[:-1]))
+    plain = trial.PersonColumn
+    monkeypatch.setattr(trial, "PersonColumn", lambda *given: plain(*given[:-1]))
     tried(HASHED)
     with refused("data.engine-bounds-differently"):
         tried(HASHED, pattern=pattern)
@@ -536,14 +539,14 @@ def test_engines_are_tried_with_persons_before_they_count(engine, kind, tmp_path
 
     monkeypatch.setattr(sql, "refuse_unless_bounded", asking)
     rows = [(*x[:3], 7 if kind == "int64" else "p", 0) for x in people(2)]
-    for pattern in (ANY, PATTERNS[-1]):
+    for pattern in (NO_PATTERN, PATTERNS[-1]):
         asked.clear()
         made = counter(engine, rows, tmp_path, 2, pattern, drop=False, kinds=KINDS | {"person": kind})
         assert asked == []
         kept = first([(*x[:3], str(x[3]), 0) for x in rows], 2, pattern)
         assert made.count([()])[()] == sum(map(len, kept.values()))
         assert made.left_out() == len(kept)
-        assert asked == 2 * [(engine, {"string": Kind.TEXT, "int64": Kind.WHOLE}[kind], pattern)]
+        assert asked == 2 * [(engine, {"string": ColumnKind.TEXT, "int64": ColumnKind.WHOLE}[kind], pattern)]
 
 
 def test_an_engine_that_tells_of_other_persons_is_not_admitted(monkeypatch):
@@ -558,21 +561,21 @@ def test_an_engine_that_tells_of_other_persons_is_not_admitted(monkeypatch):
 def test_engines_without_a_digest_of_utf_8_take_no_ids(name):
     where = Database(sa.create_engine("sqlite://"), DIALECTS[name])
     with refused("data.database-without-md5"):
-        sql.SqlCounter(where, DOMAIN, DataSource(table="people"), Bound("person", 1))
+        sql.SqlCounter(where, DOMAIN, DataSource(table="people"), RecordBound("person", 1))
 
 
 @pytest.mark.no_cover
 @pytest.mark.skipif(not POSTGRESQL, reason="there is no wheel with PostgreSQL for this platform")
 def test_fixed_texts_end_in_no_blank():
     """Columns of CHAR(n), whose blanks some engines keep; and empty ones."""
-    assert DIALECTS["postgresql"].person(Kind.FIXED, "source.x") == 'CAST(RTRIM(source.x) AS TEXT) COLLATE "C"'
+    assert DIALECTS["postgresql"].person(ColumnKind.FIXED, "source.x") == 'CAST(RTRIM(source.x) AS TEXT) COLLATE "C"'
     with connected(postgresql()) as db:
         db.exec_driver_sql("CREATE TABLE fixed (person CHAR(4), sex TEXT, age INT, place TEXT)")
         for person in ("p", "p ", "P", "", "  "):
             db.exec_driver_sql(f"INSERT INTO fixed VALUES ('{person}', 'f', 1, 'a'), ('{person}', 'm', 1, 'a')")
     for most, wanted in ((1, 2), (3, 5), (9, 6)):
         where = DataSource(table="fixed", outside_domain=DROP)
-        assert open_counter(postgresql(), DOMAIN, where, Bound("person", most)).count([()])[()] == wanted
+        assert open_counter(postgresql(), DOMAIN, where, RecordBound("person", most)).count([()])[()] == wanted
 
 
 # --- what it costs, and on which account ---------------------------------------------------------------------------
@@ -609,12 +612,12 @@ def measured(made, ledger, bound="as ordered"):
     return measuring.measure(made, ByPerson(bound), ledger, door=Replay()).charge
 
 
-BOUNDS = [Bound("pid", 3), Bound("PID", 2), Bound("pid", 1), Bound("pid", 2, Pattern(("o",)))]
+BOUNDS = [RecordBound("pid", 3), RecordBound("PID", 2), RecordBound("pid", 1), RecordBound("pid", 2, Pattern(("o",)))]
 
 
 @pytest.mark.parametrize("bound", [None, *BOUNDS])
 def test_data_that_are_counted_otherwise_than_was_priced_are_refused(bound):
-    for made, given in ((order(SECTORS, unit=by_id()), bound), (order(SECTORS), Bound("pid", 2))):
+    for made, given in ((order(SECTORS, unit=by_id()), bound), (order(SECTORS), RecordBound("pid", 2))):
         with Ledger(":memory:") as ledger:
             with refused("data.bound-differs"):
                 measured(made, ledger, given)
@@ -1013,7 +1016,7 @@ def test_publications_by_an_id(tmp_path):
         fn.Publication(workload, by_id(), other_units=(by_id(name="home"),))
     with refused("spec.units-look-alike"):
         fn.Publication(workload, by_id(), other_units=(fn.PrivacyUnit("person", 2, REPLACE),))
-    old = fn.table(recode={"a": {"old": 2, "oldest": 3}}, margin=fn.By("a", [3, 9]))
+    old = fn.table(recode={"a": {"old": 2, "oldest": 3}}, margin=fn.ByAttribute("a", [3, 9]))
     uneven = fn.Workload(fn.Domain(a=fn.Ordered(0, 3)), [old])
     for unit in (fn.PrivacyUnit("person", 2), by_id()):  # of which records pay less, depends on which are counted
         plan = fn.plan(uneven, unit=unit)
@@ -1072,7 +1075,7 @@ def test_what_is_told_of_left_out_records_differs_by_what_is_charged():
     """For every true number of persons, and one more or less; with the same mechanism for any number of records."""
     query = FiniteQuery.left_out("x", people=4, epsilon=1)
     of = DOMAIN.adjacency(DataSource(), by_id(7))
-    design = Answer(query, DOMAIN, geometric(query.graph(DOMAIN, of), query.record_epsilon(of))).afresh(of)
+    design = AnswerDesign(query, DOMAIN, geometric(query.graph(DOMAIN, of), query.record_epsilon(of))).afresh(of)
     rows = []
     for n in range(7):
         door = Replay()

@@ -15,7 +15,7 @@ from fitnoise.kernel.units import Adjacency
 from fitnoise.mechanisms.gaussian.planning import _highest
 from fitnoise.planning.free import left_beside
 from fitnoise.planning.plan import Plan
-from fitnoise.solving.certificates import ONE, Apart, Evidence, Terms, lower_bound
+from fitnoise.solving.certificates import SINGLE_RECORDS, DistinctRecords, Evidence, ObjectiveTerms, lower_bound
 from fitnoise.solving.sectors import decompose
 from refused import refused
 from test_patterns import admissible, form, person, sets_of
@@ -142,7 +142,7 @@ def test_what_sets_of_records_cost_in_the_mean(positions, m, alike):
     others = list(itertools.product(*(range(sizes[i]) for i in rest)))
     drawn = [(x,) * m for x in others] if alike else list(itertools.product(others, repeat=m))
     for group in d.groups:
-        found = Apart(positions, cells, cells).factors(((m, alike, 2.0),), group)
+        found = DistinctRecords(positions, cells, cells).factors(((m, alike, 2.0),), group)
         for k, attributes in enumerate(group.attributes.tolist()):
             total = 0.0
             for keys, values in itertools.product(chosen, drawn):
@@ -159,14 +159,14 @@ def test_the_size_of_weights_of_sets_of_records_does_not_matter():
     for kinds in (((2, True, 5e-324),), ((1, True, 5e-324), (2, False, 5e-324)), ((2, True, 1e308),)):
         even = tuple((m, alike, 1.0) for m, alike, _ in kinds)
         for group in d.groups:
-            apart = Apart((0,), 3, 3)
+            apart = DistinctRecords((0,), 3, 3)
             np.testing.assert_allclose(apart.factors(kinds, group), apart.factors(even, group), rtol=1e-15)
 
 
 def test_evidence_about_records_that_nobody_has_proves_nothing():
     plan = planned(SMALL, TABLES, person(2, "t"))
     d, own = plan.decomposition, plan.evidence
-    assert own.together != ONE
+    assert own.together != SINGLE_RECORDS
     for kinds in (((3, True, 1.0),), ((0, True, 1.0),), ((1, True, -1.0), (2, True, 2.0))):
         with refused("plan.evidence-too-many-records"):
             lower_bound(d, Evidence(own.cells, own.numbers, None, kinds), plan.terms)
@@ -174,7 +174,7 @@ def test_evidence_about_records_that_nobody_has_proves_nothing():
         with refused("plan.evidence-without-weight"):
             lower_bound(d, Evidence(own.cells, own.numbers, None, kinds), plan.terms)
     with refused("plan.evidence-separation-unexpected"):
-        lower_bound(d, own, Terms())
+        lower_bound(d, own, ObjectiveTerms())
     document = json.loads(plan.to_json())
     kinds = document["tables"][0]["weights"]["together"]
     for wrong in ([*kinds, [2, 1, 0.5]], [*kinds, [2.0, True, 0.5]], [*kinds, [2, True]], [*kinds, [3, True, 9.0]]):
@@ -262,7 +262,7 @@ def test_what_is_not_there_yet_is_refused():
     plan = fn.plan(workload, unit=person(2, "t"))
     assert left_beside(plan) == ()
     with refused("plan.free-with-pattern"):
-        fn.free(fn.Workload(SMALL, [fn.table("o", margin=9)]), [plan])
+        fn.plan_free(fn.Workload(SMALL, [fn.table("o", margin=9)]), [plan])
 
 
 def test_places_once_each_are_charged_as_anywhere():

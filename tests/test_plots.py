@@ -129,14 +129,14 @@ def test_names_are_not_markup_and_nothing_overlaps(tmp_path):
     lines = axes.get_lines()[:-1]
     assert len({(line.get_color(), line.get_linestyle(), line.get_marker()) for line in lines}) == 10
     figure.draw_without_rendering()
-    assert len(plots.report_figure(plan).axes[0].get_lines()) == plots.DEAREST + 1
+    assert len(plots.report_figure(plan).axes[0].get_lines()) == plots.MAX_TABLES_DRAWN + 1
     boxes = [t.get_window_extent() for t in (*axes.get_legend().get_texts(), axes.xaxis.label)]
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
     assert all(figure.bbox.x0 <= b.x0 and b.x1 <= figure.bbox.x1 and b.y0 >= figure.bbox.y0 for b in boxes)
     assert axes.get_position().height > 0.4
     found = plots.save(figure, tmp_path / "many.svg").read_text()
     assert "_odd $x_1$ &amp; &lt;b&gt; name 0" in found
-    assert max(len(t) for t in legend(axes)) == plots.LONGEST
+    assert max(len(t) for t in legend(axes)) == plots.MAX_LEGEND_CHARACTERS
 
 
 def test_files_are_what_their_ending_says(sweeps, tmp_path):

@@ -96,7 +96,7 @@ def test_the_price_is_that_of_the_dearest_joint_cell(design):
 def test_beyond_the_cells_that_are_looked_at_the_price_is_a_bound(design):
     """Detects what is added to one cluster and not taken from another, and 64-bit integers that wrap around."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(products, "CELLS", 0)
+        patch.setattr(products, "MAX_JOINT_CELLS", 0)
         assert dearest(design) <= design.dearest <= sum(design.group_costs)
 
 
@@ -104,10 +104,10 @@ def test_what_values_cost_is_evened_out_between_clusters(monkeypatch):
     """Each on its own they would cost a third more."""
     design = replace(zoo.DISAGREEING)
     exact = design.dearest
-    monkeypatch.setattr(products, "CELLS", 80)
+    monkeypatch.setattr(products, "MAX_JOINT_CELLS", 80)
     bound = replace(design).dearest
     assert exact == dearest(design) <= bound < exact * Fraction(101, 100)
-    monkeypatch.setattr(products, "ROUNDS", 0)
+    monkeypatch.setattr(products, "BALANCING_ROUNDS", 0)
     assert exact * Fraction(130, 100) < replace(design).dearest <= sum(design.group_costs)
 
 
@@ -122,7 +122,7 @@ def test_of_two_clusters_the_bound_is_what_the_dearest_cell_costs(bits, monkeypa
         costs = {(0, 1): np.array(one, dtype=object), (1, 2): np.array(two, dtype=object)}
         exact = max(one[i][j] + two[j][k] for i, j, k in itertools.product(range(2), range(3), range(2)))
         for cells in (12, 11):
-            monkeypatch.setattr(products, "CELLS", cells)
+            monkeypatch.setattr(products, "MAX_JOINT_CELLS", cells)
             found = design._no_more(costs)
             assert found == exact if cells == 12 or bits < 50 else exact <= found <= exact + (exact >> 50)
         assert design._no_more({(0, 1): costs[0, 1]}) == max(map(max, one))
@@ -134,14 +134,14 @@ def test_as_many_cells_are_looked_at_as_may_be(monkeypatch):
     unlike = np.array([[0, 2], [2, 0]], dtype=object)
     costs = dict.fromkeys(((0, 1), (1, 2), (0, 2)), unlike)
     for cells, found in ((8, 4), (7, 6)):
-        monkeypatch.setattr(products, "CELLS", cells)
+        monkeypatch.setattr(products, "MAX_JOINT_CELLS", cells)
         assert design._no_more(costs) == found
 
 
 @pytest.mark.parametrize("part", [(0, 1), (0, 2), (1, 2)])
 def test_what_lies_within_another_set_is_added_to_it(part, monkeypatch):
     """This holds for any number of enumerated cells: no cell is costly in both."""
-    monkeypatch.setattr(products, "CELLS", 0)
+    monkeypatch.setattr(products, "MAX_JOINT_CELLS", 0)
     design = of_products(over((2, 2, 2)), [None] * 3, {(0, 1): (1, 1)})
     same = np.array([[2, 0], [0, 2]], dtype=object)
     whole = np.repeat(np.expand_dims(2 - same, 3 - sum(part)), 2, axis=3 - sum(part))

@@ -16,7 +16,7 @@ from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
 from fitnoise.kernel.units import Region
 from fitnoise.mechanisms.projection import regions as projections
-from fitnoise.mechanisms.projection.regions import Ending, entropic, project, split_project
+from fitnoise.mechanisms.projection.regions import ProjectionStatus, entropic, project, split_project
 from fitnoise.solving.ky_fan import ky_fan_design
 from refused import refused
 from tolerances import EXACT
@@ -65,7 +65,7 @@ def reach(a, y, n):
 
 def done(a, y, n, found):
     """Converged, or as far as floating point goes."""
-    return found.status is Ending.CONVERGED or found.gap <= 1e-14 * reach(a, y, n) ** 2
+    return found.status is ProjectionStatus.CONVERGED or found.gap <= 1e-14 * reach(a, y, n) ** 2
 
 
 def certified(a, y, n, region, found):
@@ -101,7 +101,7 @@ def some(seed, m=6, cells=9, noise=3.0):
 )
 def test_reference_where_the_regions_agree(n, distance, x, region, method):
     found = project(RANGES, NOISY, n, region, tolerance=1e-9, method=method)
-    assert found.status is Ending.CONVERGED
+    assert found.status is ProjectionStatus.CONVERGED
     assert found.distance == pytest.approx(distance, abs=2 * SEEN)
     assert found.weights == pytest.approx(np.array(x), abs=2e-5)  # the queries determine x here
     certified(RANGES, NOISY, n, region, found)
@@ -133,7 +133,7 @@ def test_reference_of_the_entropic_projection():
     found = entropic(RANGES, NOISY, 10, 3, tolerance=1e-9)
     x = [2.36034, 0.66866, 0.38457, 2.59877, 0.50583, 1.66071, 1.54033, 0.28081]
     outside = ((NOISY - BASIS @ (BASIS.T @ NOISY)) ** 2).sum() / 2
-    assert found.status is Ending.CONVERGED
+    assert found.status is ProjectionStatus.CONVERGED
     assert found.weights == pytest.approx(np.array(x), abs=2e-5)
     assert found.objective - outside == pytest.approx(19.804972, abs=1e-6)
 
@@ -374,12 +374,12 @@ def test_three_way_marginals(d, rng):
     energy = noise @ noise
     for method in ["auto", "pairwise"] if d < 20 else ["auto"]:
         found = project(queries, truth + noise, 200, tolerance=1e-4 * energy, method=method)
-        assert found.status is Ending.CONVERGED
+        assert found.status is ProjectionStatus.CONVERGED
         feasible(found, 200, Region.AT_MOST)
         assert np.linalg.norm(found.answers - truth) <= np.linalg.norm(noise) + math.sqrt(found.gap)
         assert ((found.answers - truth) ** 2).sum() < 0.4 * energy
     smooth = entropic(queries, truth + noise, 200, 0.1 * 4.22 * (queries.scale @ queries.scale))
-    assert smooth.status is Ending.CONVERGED
+    assert smooth.status is ProjectionStatus.CONVERGED
     assert ((smooth.answers - truth) ** 2).sum() < 0.4 * energy
 
 
@@ -393,7 +393,7 @@ def test_a_search_cut_short_is_honest(limit, method, region, rng):
     a = rng.normal(size=(40, 100))
     y = a @ rng.dirichlet(np.ones(100)) * 50 + rng.normal(size=40)
     found = project(a, y, 50, region, method=method, iterations=limit)
-    assert found.status is Ending.ITERATIONS
+    assert found.status is ProjectionStatus.ITERATIONS
     assert found.iterations == limit
     certified(a, y, 50, region, found)
     best = project(a, y, 50, region)
@@ -405,10 +405,10 @@ def test_a_search_cut_short_is_honest(limit, method, region, rng):
 def test_no_time(method, rng):
     a = rng.normal(size=(40, 100))
     found = project(a, 20 * rng.normal(size=40), 90.0, "exactly", method=method, tolerance=0, seconds=1e-9)
-    assert found.status is Ending.TIME
+    assert found.status is ProjectionStatus.TIME
     feasible(found, 90.0, Region.EXACTLY)
     late = entropic(a, 20 * rng.normal(size=40), 90.0, 0.1, tolerance=0, seconds=1e-9)
-    assert late.status is Ending.TIME
+    assert late.status is ProjectionStatus.TIME
     assert late.gap < math.inf
 
 
@@ -461,7 +461,7 @@ def test_columns_of_all_sizes(spread):
         for method in [*METHODS, "auto"]:
             found = project(mixed, y, 50, region, method=method, iterations=1000)
             feasible(found, 50, region)
-            assert found.status is Ending.CONVERGED or found.gap > 1e-11 * (y @ y)
+            assert found.status is ProjectionStatus.CONVERGED or found.gap > 1e-11 * (y @ y)
 
 
 def test_no_answers_but_zero():
@@ -473,12 +473,12 @@ def test_no_answers_but_zero():
 
 
 def test_pairwise_steps_follow_a_large_support(monkeypatch):
-    monkeypatch.setattr(projections, "SUPPORT", 5)
-    monkeypatch.setattr(projections, "CACHE", 100)  # two columns remembered
+    monkeypatch.setattr(projections, "MAX_ACTIVE_ATOMS", 5)
+    monkeypatch.setattr(projections, "MAX_CACHED_NUMBERS", 100)  # two columns remembered
     a, y, n = HARD["alike in groups"]
     for region in Region:
         found = project(a, y, n, region)
-        assert found.status is Ending.CONVERGED
+        assert found.status is ProjectionStatus.CONVERGED
         certified(a, y, n, region, found)
 
 
@@ -486,8 +486,8 @@ def test_a_lost_plane_is_left_to_pairwise_steps(monkeypatch):
     """No progress of the active set: the other method goes on from there."""
     monkeypatch.setattr(projections._Plane, "settle", lambda plane: None)
     a, y, n = HARD["answers orthogonal"]
-    assert project(a, y, n, "exactly", method="active-set").status is Ending.STALLED
-    assert project(a, y, n, "exactly").status is Ending.CONVERGED
+    assert project(a, y, n, "exactly", method="active-set").status is ProjectionStatus.STALLED
+    assert project(a, y, n, "exactly").status is ProjectionStatus.CONVERGED
 
 
 def test_the_same_input_gives_the_same_point():
@@ -547,7 +547,7 @@ def test_both_sides_of_the_entropic_projection(seed, m, cells, temperature):
     rho = rng.dirichlet(np.ones(cells)) + 0.01
     rho /= rho.sum()
     found = entropic(a, y, n, temperature, reference=5 * rho)
-    assert found.status is Ending.CONVERGED
+    assert found.status is ProjectionStatus.CONVERGED
     assert (found.weights > 0).all()
     assert found.weights.sum() == pytest.approx(n, rel=1e-12)
     upper = primal(a, y, n, temperature, rho, found.weights)
@@ -592,7 +592,7 @@ def test_entropy_does_not_overflow():
 def test_entropy_cut_short():
     found = entropic(RANGES, NOISY, 10, 0.01, iterations=3)
     best = entropic(RANGES, NOISY, 10, 0.01)
-    assert found.status is Ending.ITERATIONS
+    assert found.status is ProjectionStatus.ITERATIONS
     assert found.objective - found.gap <= best.objective <= found.objective
 
 

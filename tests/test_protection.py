@@ -14,7 +14,7 @@ from fitnoise.interfaces.render import document, lines
 from fitnoise.interfaces.reports.ledgers import ledger_report
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import release_report
-from fitnoise.interfaces.studio.wording import told
+from fitnoise.interfaces.studio.wording import render_part
 from fitnoise.kernel.losses import best_guess
 from fitnoise.planning.protection import ALMOST_CERTAIN_GUESS, warning_words
 from fitnoise.reading.registry import registry_record
@@ -133,5 +133,5 @@ def test_accounts_and_caps_are_warned_of(tmp_path):
 
 def test_the_studio_price_carries_the_warning():
     for rho, warned in ((1.9e6, True), (1.0, False)):
-        price = told("price", "en", plan=planned(rho), proven=4, left=None)
+        price = render_part("price", "en", plan=planned(rho), proven=4, left=None)
         assert (f'<p class="warning">{ON_PAGES}.</p>' in price) is warned

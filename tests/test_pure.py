@@ -42,7 +42,7 @@ def fewer_starts():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matrix, "STARTS", 2)
         patch.setattr(matrix, "KIND_STARTS", 1)
-        patch.setattr(matrix, "ROUNDS", 1)
+        patch.setattr(matrix, "ALTERNATING_ROUNDS", 1)
         patch.setattr(matrix, "BRANCHES", (2, 3))
         patch.setattr(p_identity, "SCREENING", 5)
         patch.setattr(p_identity, "SHARPNESS", p_identity.SHARPNESS[-2:])
@@ -131,7 +131,7 @@ def test_what_each_number_is_made_of_is_what_dense_least_squares_makes_of_it(nam
         variances = NOISE_VARIANCE * plan.strategy.scale**2 * (each**2).sum(axis=1)
         np.testing.assert_allclose(variances, plan.variances[layout.rows], rtol=1e-7)
         combination = np.random.default_rng(i).normal(size=shape)
-        single = plan.estimation.noise_coefficients(reconstruct.pulled(plan, {t.name: combination}))
+        single = plan.estimation.noise_coefficients(reconstruct.adjoint(plan, {t.name: combination}))
         np.testing.assert_allclose(single, combination.ravel() @ own, atol=1e-9 * np.abs(own).max() * combination.size)
 
 

@@ -10,7 +10,7 @@ from scipy import stats
 import fitnoise as fn
 from fitnoise.reading import quantiles
 from fitnoise.reading.laws import law, single_noises
-from fitnoise.reading.quantiles import first, kept
+from fitnoise.reading.quantiles import confidence_set, find_first
 from laws import planned_quickly, released
 from refused import refused
 from tolerances import SIGNIFICANCE, as_often_as
@@ -138,7 +138,7 @@ def test_intervals_hold_whatever_the_counts(privacy, case, rng):
     np.testing.assert_allclose(np.sqrt((mixing**2).sum(axis=1) * draw(rng, (20_000, 1)).var()), widths / 1.96, rtol=0.2)
     cumulated = np.cumsum(counts)
     tested = cumulated - q * cumulated[-1] + draw(rng, (20_000, mixing.shape[1])) @ mixing.T
-    low, high = kept(tested, np.broadcast_to(widths, tested.shape))
+    low, high = confidence_set(tested, np.broadcast_to(widths, tested.shape))
     inside = (low <= truth(counts, q)) & (truth(counts, q) <= high)
     assert stats.binom.cdf(inside.sum(), 20_000, 0.95) > SIGNIFICANCE
     if case == SHARP:
@@ -152,15 +152,15 @@ def test_what_is_kept_is_every_candidate_that_is_not_rejected(rng):
         enough = [t == n - 1 or tested[0, t] >= -widths[0, t] for t in range(n)]
         below = [t == 0 or tested[0, t - 1] <= widths[0, t - 1] for t in range(n)]
         those = [t for t in range(n) if enough[t] and below[t]]
-        low, high = kept(tested, widths)
+        low, high = confidence_set(tested, widths)
         assert (low[0], high[0]) == (those[0], those[-1])
 
 
 def test_counts_that_fall_are_made_to_rise():
-    assert first(np.array([[10.0, -4, 0, 14]]), 0.45).tolist() == [3]  # 10, 6, 6, 20: three times 7⅓
-    assert first(np.array([[10.0, -4, 0, 14]]), 0.3).tolist() == [0]
-    assert first(np.array([[1.0, 1, 1, 1], [4, 0, 0, 0]]), 0.5).tolist() == [1, 0]
-    assert first(np.array([[-1.0, -1, -1, -1]]), 0.5).tolist() == [3]
+    assert find_first(np.array([[10.0, -4, 0, 14]]), 0.45).tolist() == [3]  # 10, 6, 6, 20: three times 7⅓
+    assert find_first(np.array([[10.0, -4, 0, 14]]), 0.3).tolist() == [0]
+    assert find_first(np.array([[1.0, 1, 1, 1], [4, 0, 0, 0]]), 0.5).tolist() == [1, 0]
+    assert find_first(np.array([[-1.0, -1, -1, -1]]), 0.5).tolist() == [3]
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_what_is_no_quantile_is_refused(ask, words):
 def test_a_confidence_is_a_part_and_long_attributes_are_refused(monkeypatch):
     with refused("workload.confidence-out-of-range"):
         made().quantile("age", 0.5).interval(95)
-    monkeypatch.setattr(quantiles, "LARGEST", 100)
+    monkeypatch.setattr(quantiles, "MAX_CUMULATED_NUMBERS", 100)
     with refused("release.too-many-cumulated"):
         made().quantile("age", 0.5)
 

@@ -9,8 +9,8 @@ import pytest
 
 import fitnoise as fn
 from fitnoise.kernel.designs import ranks as kernel_ranks
-from fitnoise.kernel.designs.questions import FINEST, FiniteQuery
-from fitnoise.kernel.designs.ranks import TOTAL, Ranks
+from fitnoise.kernel.designs.questions import MAX_QUANTILE_DENOMINATOR, FiniteQuery
+from fitnoise.kernel.designs.ranks import ROW_SUM, RankScores
 from fitnoise.kernel.exact import log_above
 from fitnoise.kernel.units import Adjacency
 from fitnoise.mechanisms import finite
@@ -38,14 +38,14 @@ def neighbours(x, replaces):
 
 
 def made(values=5, people=6, at=Fraction(1, 2), epsilon=Fraction(3), replaces=False):
-    ranks = Ranks(at, people, replaces)
+    ranks = RankScores(at, people, replaces)
     return finite.by_ranks(finite.complete(values), epsilon, ranks)
 
 
 @pytest.mark.parametrize("at", SHARES)
 def test_scores_are_records_that_lack(at):
     """By the definition, a value lacks nothing iff it is a quantile, and otherwise parts of a record on one side."""
-    ranks = Ranks(at, 5, replaces=False)
+    ranks = RankScores(at, 5, replaces=False)
     for x in every(4, 5):
         n, scores = sum(x), ranks.scores(x)
         for v, u in enumerate(scores):
@@ -61,7 +61,7 @@ def test_scores_are_records_that_lack(at):
 @pytest.mark.parametrize("replaces", [False, True])
 @pytest.mark.parametrize("at", SHARES)
 def test_one_record_moves_a_score_by_a_step_and_sometimes_by_all_of_it(at, replaces):
-    ranks = Ranks(at, 5, replaces)
+    ranks = RankScores(at, 5, replaces)
     moved = {
         abs(a - b)
         for x in every(4, 4)
@@ -82,7 +82,7 @@ def test_where_many_agree_the_median_is_published_all_but_surely():
     place = by_rank.place(ages.tolist())
     assert query.answer(domain, Adjacency(), [ages]) == 40
     assert alone.hit_rate < 0.031
-    assert by_rank.row(place)[40] > (1 - 7e-10) * TOTAL
+    assert by_rank.row(place)[40] > (1 - 7e-10) * ROW_SUM
 
 
 @pytest.mark.parametrize("at", SHARES)
@@ -94,7 +94,7 @@ def test_the_margin_holds_for_all_data_and_is_attained_by_some(at, epsilon):
 
     def beyond(x, k):
         scores, row = mechanism.ranks.scores(x), mechanism.row(mechanism.place(x))
-        return Fraction(sum(w for u, w in zip(scores, row, strict=True) if u > k), TOTAL)
+        return Fraction(sum(w for u, w in zip(scores, row, strict=True) if u > k), ROW_SUM)
 
     assert max(beyond(x, most) for x in every(4, people)) <= missed
     largest = max(p := at.numerator, at.denominator - p)
@@ -107,7 +107,7 @@ def test_a_row_has_one_sum_and_falls_as_scores_rise():
     for x in every(5, 3):
         place = mechanism.place(x)
         row = mechanism.row(place)
-        assert sum(row) == TOTAL
+        assert sum(row) == ROW_SUM
         best = row[place.index(0)]
         for level, weight in zip(place, row, strict=True):
             assert 0 < weight <= best
@@ -126,7 +126,7 @@ def test_levels_end_where_they_fall_no_more(monkeypatch):
 def test_it_is_proven_to_the_last_digit():
     """The cost of an answer is that of two steps and of rounding rows to integers; no lower cost is accepted."""
     mechanism = made()
-    least, m = TOTAL // (5 * mechanism.levels[0]), 5
+    least, m = ROW_SUM // (5 * mechanism.levels[0]), 5
     rounding = log_above(Fraction(least + m, least - 1))
     paid = 2 * mechanism.ranks.step * log_above(1 / mechanism.alpha) + rounding
     assert replace(mechanism, epsilon=paid).log_ratio() == paid
@@ -158,7 +158,7 @@ def test_what_is_not_proven_or_not_told_apart_is_refused(monkeypatch):
 def test_shares_are_fractions_and_a_float_is_the_nearest():
     ask = {"people": 9, "epsilon": 1}
     assert FiniteQuery.quantile("q", "a", at=0.9, **ask).at == Fraction(9, 10)
-    fractions = Fraction(0), Fraction(1), Fraction(1, FINEST + 1)
+    fractions = Fraction(0), Fraction(1), Fraction(1, MAX_QUANTILE_DENOMINATOR + 1)
     for at in (0, 1, 0.0, 0.9999, -0.5, float("nan"), *fractions, None, True, "1/2"):
         with refused("workload.quantile-share-out-of-range"):
             FiniteQuery.quantile("q", "a", at=at, **ask)

@@ -14,20 +14,20 @@ from fitnoise.algebra import operators as op
 from fitnoise.errors import FitnoiseError, WorkloadError
 from fitnoise.interfaces.exports import packages
 from fitnoise.interfaces.pages.fragments import PLAIN_HEADINGS, heading, meaning
-from fitnoise.interfaces.pages.words import words
+from fitnoise.interfaces.pages.words import translator
 from fitnoise.planning.plan import Plan, read_back
 from fitnoise.reading import description
 from fitnoise.reading.layouts import Heading
 from fitnoise.request import workloads
 from fitnoise.request.documents import Spec
 from fitnoise.request.publication import Publication
-from fitnoise.request.targets import By, BySize, Kind, PublicTotal, Target
-from fitnoise.request.workloads import VIEWS, AtMost, Each, Family, Table, View, Workload
+from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal, Target, TargetKind
+from fitnoise.request.workloads import VIEWS, AtMost, EachValue, Family, Table, View, Workload
 from laws import answered
 from refused import refused
 
 DOMAIN = fn.Domain(sex=fn.Categorical(["f", "m"]), age=fn.Ordered(0, 9))
-MARGIN = Target(Kind.MARGIN, 10.0)
+MARGIN = Target(TargetKind.MARGIN, 10.0)
 COUNTS = np.arange(20).reshape(2, 10)
 
 
@@ -56,11 +56,11 @@ class Years(fn.Ordered):
     """A kind of attribute that a document would say as another."""
 
 
-class Classes(By):
+class Classes(ByAttribute):
     """A rule for targets that a document would say as another."""
 
 
-class Larger(BySize):
+class Larger(ByTableSize):
     """The same."""
 
     def of(self, cells):
@@ -103,7 +103,7 @@ def asked(view=None, *, target=MARGIN, domain=DOMAIN, attributes=("sex", "age"),
 UNKNOWN = {
     "a view": lambda: asked((("age", Odd()),)),
     "a view like another": lambda: asked((("age", Less()),)),
-    "every value, as a view": lambda: asked((("age", Each()),)),
+    "every value, as a view": lambda: asked((("age", EachValue()),)),
     "a view of what is not shown": lambda: asked((("age", AtMost()),), attributes=("sex",)),
     "two views of one attribute": lambda: asked((("age", AtMost()), ("age", workloads.Ranges()))),
     "a matrix beside attributes": lambda: Workload(
@@ -135,12 +135,12 @@ UNWRITTEN = {
         "spec.attribute-class-unknown",
     ),
     "a rule by value": (
-        lambda: asked(target=Target(Kind.MARGIN, Classes("sex", [9, 10]))),
+        lambda: asked(target=Target(TargetKind.MARGIN, Classes("sex", [9, 10]))),
         "spec.target-class-unknown",
     ),
-    "a rule by size": (lambda: asked(target=Target(Kind.MARGIN, Larger(1.0, 0.0))), "spec.target-class-unknown"),
+    "a rule by size": (lambda: asked(target=Target(TargetKind.MARGIN, Larger(1.0, 0.0))), "spec.target-class-unknown"),
     "a public total": (
-        lambda: asked(target=Target(Kind.CV, 0.1, reference=Everyone(1000))),
+        lambda: asked(target=Target(TargetKind.CV, 0.1, reference=Everyone(1000))),
         "spec.target-class-unknown",
     ),
 }
@@ -163,7 +163,7 @@ def test_documents_refuse_a_view_that_was_put_in_later():
 
 
 READ_OTHERWISE = {
-    "a target": (lambda: asked(target=Own(Kind.MARGIN, 10.0)), "workload"),
+    "a target": (lambda: asked(target=Own(TargetKind.MARGIN, 10.0)), "workload"),
     "a domain": (lambda: asked(domain=World(DOMAIN)), "workload"),
     "a unit": (lambda: asked(unit=Household("household")), "unit"),
     "a source": (lambda: asked(source=Rows("people")), "source"),
@@ -261,7 +261,7 @@ def test_copies_are_read_back_as_the_plan_is(copied, tmp_path):
 
 def test_all_that_charges_or_counts_reads_back():
     """Detects a way to the kernel that takes the order of the plan in memory."""
-    for made in (publishing.release, publishing.count, publishing.period):
+    for made in (publishing.release, publishing.count, publishing.read_period):
         assert "plan = read_back(plan)" in inspect.getsource(made)
 
 
@@ -288,8 +288,8 @@ def test_every_plan_of_the_zoo_is_read_back_as_it_is(any_plan):
 def test_every_view_has_its_words_everywhere():
     """Detects a new view that a heading, a column or a data package would say nothing of."""
     known = {c for c in vars(workloads).values() if inspect.isclass(c) and issubclass(c, View) and c is not View}
-    assert known == {*VIEWS, Each} == {*description._COLUMNS, Each}
-    english = words("en")
+    assert known == {*VIEWS, EachValue} == {*description._COLUMNS, EachValue}
+    english = translator("en")
     for view in VIEWS:
         assert heading(english, Heading("age", view.word, 3, steps=2))
         assert isinstance(meaning(english, Heading("age", view.word, 3, steps=2)), str)

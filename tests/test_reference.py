@@ -70,7 +70,9 @@ def test_identity_and_sum_has_a_closed_form(d):
         (ref.cps(), 0.0712418),
         (ref.cps(fn.table("status", ranges={"age": [(0, a) for a in range(60)]}, margin=30)), 0.0692794),
         (
-            ref.cps(fn.table("status", prefix="age", variance=fn.By("age", np.linspace(1, 40, 86) ** 1.5 * 50))),
+            ref.cps(
+                fn.table("status", prefix="age", variance=fn.ByAttribute("age", np.linspace(1, 40, 86) ** 1.5 * 50))
+            ),
             0.0708567,
         ),
         (zoo.seven_cells(), 2.02687),
@@ -93,7 +95,7 @@ def test_pivoted_basis():
         fn.Workload(
             domain,
             [
-                fn.table("a", ranges={"o": [(0, 1), (1, 2)]}, variance=fn.By("o", [2, 3])),
+                fn.table("a", ranges={"o": [(0, 1), (1, 2)]}, variance=fn.ByAttribute("o", [2, 3])),
                 fn.table("a", "b", ranges={"o": [(1, 3)]}, variance=4),
             ],
         )

@@ -9,7 +9,7 @@ import fitnoise as fn
 from designs import domain_of, of_sectors, over
 from fitnoise.kernel.designs import relaxations, sectors
 from fitnoise.kernel.designs.relaxations import BITS, at_most
-from fitnoise.kernel.designs.sets import dearest_set
+from fitnoise.kernel.designs.sets import max_cost_set
 from fitnoise.kernel.units import Adjacency
 from test_sets import drawn, written
 
@@ -26,7 +26,7 @@ def bounds(x, most):
 def test_no_set_is_dearer(bits):
     for seed in range(25):
         x, together, most = drawn(seed, bits)
-        exact = dearest_set(x, together, most)
+        exact = max_cost_set(x, together, most)
         assert exact <= at_most(x, together, most)
 
 
@@ -34,7 +34,7 @@ def test_each_bound_holds_on_its_own_whatever_is_believed_of_floating_point(monk
     for seed in range(12):
         x, _, most = drawn(seed, BITS)
         n = len(x)
-        exact = dearest_set(x, ALL[:n, :n], most)
+        exact = max_cost_set(x, ALL[:n, :n], most)
         assert all(bound >= exact for bound in bounds(x, min(most, n)))
         for wrong in (0.0, -1.0, 1e3, math.nan, math.inf):
             monkeypatch.setattr(relaxations, "_multipliers", lambda x, _, v=wrong: np.full(len(x) + 2, v))
@@ -78,7 +78,7 @@ def test_signed_entries_are_bounded_near_the_dearest_set():
         n = int(draw.integers(4, 17))
         rows = np.rint(draw.normal(size=(n, n)) * 2**30).astype(np.int64).astype(object)
         x = rows.T @ rows
-        exact, found = dearest_set(x, ALL[:n, :n], n), at_most(x, ALL[:n, :n], n)
+        exact, found = max_cost_set(x, ALL[:n, :n], n), at_most(x, ALL[:n, :n], n)
         assert exact <= found <= 1.1 * exact
 
 
@@ -100,14 +100,14 @@ def test_where_blocks_are_alike_the_bound_is_attained(years, months, most):
     for own, inside, across in ((90, 20, -7), (90, -8, 3), (50, 30, 11), (80, -9, -9)):
         near = np.arange(12) // months
         x = np.where(near[:, None] == near, inside, across) + np.diag([own] * 12)
-        exact = dearest_set(x.astype(object), ALL[:12, :12], most)
+        exact = max_cost_set(x.astype(object), ALL[:12, :12], most)
         assert at_most(x.astype(object), ALL[:12, :12], most) == exact
 
 
 def test_without_places_or_with_too_many(monkeypatch):
     assert at_most(written([[0]]), ALL[:1, :1], 1) == 0
     assert at_most(written([[5]]), ALL[:1, :1], 9) == 5
-    monkeypatch.setattr(relaxations, "MOST_PLACES", 2)
+    monkeypatch.setattr(relaxations, "MAX_PLACES", 2)
     assert at_most(written(np.eye(2, dtype=int).tolist()), ALL[:2, :2], 2) == 2
     assert at_most(written(np.eye(3, dtype=int).tolist()), ALL[:3, :3], 2) is None
 
@@ -115,7 +115,7 @@ def test_without_places_or_with_too_many(monkeypatch):
 def test_places_that_do_not_go_together_gain_nothing_from_each_other():
     x = written([[4, 99, 1], [99, 5, 1], [1, 1, 3]])
     together = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 1]], dtype=bool)
-    assert dearest_set(x, together, 3) == 10 <= at_most(x, together, 3) <= 14
+    assert max_cost_set(x, together, 3) == 10 <= at_most(x, together, 3) <= 14
 
 
 def fading(n):
@@ -137,12 +137,12 @@ def test_sets_that_are_built_up_are_the_dearest_or_none(monkeypatch):
         n = len(x)
         few, g = x.astype(np.int64), min(most, n)
         known = relaxations._climbed(few, g)
-        exact = dearest_set(x, ALL[:n, :n], g)
+        exact = max_cost_set(x, ALL[:n, :n], g)
         assert known <= exact == relaxations._branched(few, g, known)
         assert relaxations._branched(few, g, int(x.diagonal().max())) == exact
     x = fading(9)
     dearest = at_most(x, ALL[:9, :9], 3)
-    for limit in ("BRANCHES", "TOGETHER", "MOST_BRANCHED"):
+    for limit in ("BRANCHES", "MAX_NUMBERS_HELD", "MOST_BRANCHED"):
         monkeypatch.setattr(relaxations, limit, 8)
         assert at_most(x, ALL[:9, :9], 3) > dearest
         monkeypatch.undo()
@@ -171,7 +171,7 @@ def test_no_more_sets_are_looked_at_than_may_be_dearer(monkeypatch):
     """Detects bounds that are right and not as near: of 7 places, and of 62 sets of up to three of them, 7."""
     x = np.array([[(3 * i * j + 2 * (i + j) + 1) % 7 - 3 for j in range(7)] for i in range(7)])
     monkeypatch.setattr(relaxations, "BRANCHES", 7)
-    assert relaxations._branched(x, 3, 10) == 10 == dearest_set(x.astype(object), ALL[:7, :7], 3)
+    assert relaxations._branched(x, 3, 10) == 10 == max_cost_set(x.astype(object), ALL[:7, :7], 3)
     monkeypatch.setattr(relaxations, "BRANCHES", 6)
     assert relaxations._branched(x, 3, 10) is None
 
@@ -206,9 +206,9 @@ def test_as_many_sets_are_built_up_as_may_be(monkeypatch, most, known, sets, num
     """The search builds each of two places, and with the other those sets that may cost more than the known one."""
     two = np.eye(2, dtype=int)
     monkeypatch.setattr(relaxations, "BRANCHES", sets)
-    monkeypatch.setattr(relaxations, "TOGETHER", numbers)
+    monkeypatch.setattr(relaxations, "MAX_NUMBERS_HELD", numbers)
     assert relaxations._branched(two, most, known) == most
-    monkeypatch.setattr(relaxations, "TOGETHER", numbers - 1)
+    monkeypatch.setattr(relaxations, "MAX_NUMBERS_HELD", numbers - 1)
     assert relaxations._branched(two, most, known) is None
     monkeypatch.undo()
     monkeypatch.setattr(relaxations, "BRANCHES", sets - 1)
@@ -242,10 +242,10 @@ def test_a_way_that_is_not_finished_proves_what_it_proves(monkeypatch):
     monkeypatch.setattr(relaxations, "STEPS", 3)
     short = at_most(x, ALL[:2, :2], 2)
     assert short > 5
-    monkeypatch.setattr(relaxations, "PARTS", (0.0,))
+    monkeypatch.setattr(relaxations, "STEP_FACTORS", (0.0,))
     begun = at_most(x, ALL[:2, :2], 2)
     assert begun > short
-    monkeypatch.setattr(relaxations, "PARTS", ())  # no part of a step stays inside
+    monkeypatch.setattr(relaxations, "STEP_FACTORS", ())  # no part of a step stays inside
     assert at_most(x, ALL[:2, :2], 2) == begun
 
 
@@ -275,7 +275,7 @@ def test_of_too_many_places_rows_are_charged(monkeypatch):
     exact = design.unit_cost(of)
     monkeypatch.setattr(sectors, "MAX_SETS", 0)
     relaxed = design.unit_cost(of)
-    monkeypatch.setattr(relaxations, "MOST_PLACES", 2)
+    monkeypatch.setattr(relaxations, "MAX_PLACES", 2)
     assert exact <= relaxed <= design.unit_cost(of) <= 9 * max(design.profile())
 
 

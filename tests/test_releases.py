@@ -1019,7 +1019,7 @@ def test_csv_files_are_written_and_compared_in_pieces(monkeypatch, tmp_path):
     frame = pd.DataFrame({"place": ["a", "=b", "c,d", "e", "f"], "value": [1.5, -0.0, 3.25, 1e6, 7.0]})
     whole = folders.csv_text(frame)
     for rows in (1, 2, 5, 6):
-        monkeypatch.setattr(folders, "ROWS", rows)
+        monkeypatch.setattr(folders, "CSV_ROWS_PER_WRITE", rows)
         pieces = list(folders.csv_pieces(frame))
         assert ("".join(pieces), len(pieces)) == (whole, 1 + -(-5 // rows))
         folders._write(tmp_path / "table.csv", folders.csv_pieces(frame))
@@ -1037,7 +1037,7 @@ def test_csv_files_are_written_and_compared_in_pieces(monkeypatch, tmp_path):
 @pytest.mark.parametrize("rows", [1, 3, 2**14])
 def test_numbers_in_csv_files_are_those_of_python_and_none_is_minus_nothing(rows, monkeypatch, rng):
     """Also if all of a piece are equal, near the cut to nothing, and next to labels with signs."""
-    monkeypatch.setattr(folders, "ROWS", rows)
+    monkeypatch.setattr(folders, "CSV_ROWS_PER_WRITE", rows)
     few = [0.0, -0.0, -5e-7, np.nextafter(-5e-7, 0), np.nextafter(-5e-7, -1), -4.9e-7, 5e-7, -1e-6, 1e17 / 3, -1e300]
     numbers = [*few, *(rng.normal(size=20) * 10.0 ** rng.integers(-8, 9, 20)), *[few[3]] * 3, *[2.5] * 4]
     labels = [f"%d -0.000000 {i}%" for i in range(len(numbers))]

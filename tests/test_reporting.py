@@ -7,60 +7,60 @@ import numpy as np
 import pytest
 
 from fitnoise.interfaces.render import document, lines
-from fitnoise.reporting import NOTHING, Column, Kind, Report, Section, Table, Value, aligned
+from fitnoise.reporting import NOTHING, Report, ReportColumn, ReportTable, Section, Value, ValueKind, aligned
 from laws import check_report
 
 
 @pytest.mark.parametrize(
     ("kind", "given", "words"),
     [
-        (Kind.TEXT, "as it is", "as it is"),
-        (Kind.TEXT, 7, "7"),
-        (Kind.WORDS, "as it is", "as it is"),
-        (Kind.TEXT, True, "True"),
-        (Kind.TEXT, (1, "two", 0.5), "1, two, 0.5"),
-        (Kind.TEXT, None, NOTHING),
-        (Kind.CHECK, True, "ok"),
-        (Kind.CHECK, False, "FAILS"),
-        (Kind.COUNT, 1234567, "1,234,567"),
-        (Kind.COUNT, "several", "several"),
-        (Kind.NUMBER, 1e-6, "1e-06"),
-        (Kind.RESULT, 0.1 + 0.2, "0.3"),
-        (Kind.RESULT, 123456, "123456"),
-        (Kind.ESTIMATE, -1234.56, "-1,234.6"),
-        (Kind.PEOPLE, 9.4909, "9.491"),
-        (Kind.SIMULATED, (27.772, 1.66), "27.77 ± 1.7"),
-        (Kind.SIMULATED, 12.262, "12.26"),
-        (Kind.COST, 0.03562092, "0.0356209"),
-        (Kind.COST, None, NOTHING),
-        (Kind.COMPARED, 1.22611, "1.2261"),
-        (Kind.OPTIMUM, 0.07124181512, "0.071241815"),
-        (Kind.FINE, 0.5, "0.500000"),
-        (Kind.GAP, 1.7e-7, "1.7e-07"),
-        (Kind.RATIO, 1, "1.000"),
-        (Kind.FACTOR, 1.50999, "1.51"),
-        (Kind.SHARE, 0.1666, "16.7%"),
-        (Kind.CHANCE, 0.39236, "39.24%"),
-        (Kind.LEVEL, 0.95, "95 %"),
-        (Kind.LEVEL, 0.999999, "99.9999 %"),
-        (Kind.BITS, 3.86, "3.860"),
-        (Kind.SECONDS, 0.007, "0.01"),
+        (ValueKind.TEXT, "as it is", "as it is"),
+        (ValueKind.TEXT, 7, "7"),
+        (ValueKind.WORDS, "as it is", "as it is"),
+        (ValueKind.TEXT, True, "True"),
+        (ValueKind.TEXT, (1, "two", 0.5), "1, two, 0.5"),
+        (ValueKind.TEXT, None, NOTHING),
+        (ValueKind.CHECK, True, "ok"),
+        (ValueKind.CHECK, False, "FAILS"),
+        (ValueKind.COUNT, 1234567, "1,234,567"),
+        (ValueKind.COUNT, "several", "several"),
+        (ValueKind.NUMBER, 1e-6, "1e-06"),
+        (ValueKind.RESULT, 0.1 + 0.2, "0.3"),
+        (ValueKind.RESULT, 123456, "123456"),
+        (ValueKind.ESTIMATE, -1234.56, "-1,234.6"),
+        (ValueKind.PEOPLE, 9.4909, "9.491"),
+        (ValueKind.SIMULATED, (27.772, 1.66), "27.77 ± 1.7"),
+        (ValueKind.SIMULATED, 12.262, "12.26"),
+        (ValueKind.COST, 0.03562092, "0.0356209"),
+        (ValueKind.COST, None, NOTHING),
+        (ValueKind.COMPARED, 1.22611, "1.2261"),
+        (ValueKind.OPTIMUM, 0.07124181512, "0.071241815"),
+        (ValueKind.FINE, 0.5, "0.500000"),
+        (ValueKind.GAP, 1.7e-7, "1.7e-07"),
+        (ValueKind.RATIO, 1, "1.000"),
+        (ValueKind.FACTOR, 1.50999, "1.51"),
+        (ValueKind.SHARE, 0.1666, "16.7%"),
+        (ValueKind.CHANCE, 0.39236, "39.24%"),
+        (ValueKind.LEVEL, 0.95, "95 %"),
+        (ValueKind.LEVEL, 0.999999, "99.9999 %"),
+        (ValueKind.BITS, 3.86, "3.860"),
+        (ValueKind.SECONDS, 0.007, "0.01"),
     ],
 )
 def test_kinds_round_for_people(kind, given, words):
     assert kind.words(given) == words
-    assert kind.numeric == (kind not in (Kind.TEXT, Kind.WORDS, Kind.CHECK))
+    assert kind.numeric == (kind not in (ValueKind.TEXT, ValueKind.WORDS, ValueKind.CHECK))
     assert kind.meaning
 
 
 COLUMNS = (
-    Column("name", "who"),
-    Column("n", "how many", Kind.COUNT),
-    Column("exact"),
-    Column("mark", "", spoken=True),
+    ReportColumn("name", "who"),
+    ReportColumn("n", "how many", ValueKind.COUNT),
+    ReportColumn("exact"),
+    ReportColumn("mark", "", spoken=True),
 )
 ROWS = [{"name": "a", "n": 1000, "exact": "1/3", "mark": "*"}, {"name": "bc", "n": 2, "exact": "1/7", "mark": ""}]
-TABLE = Table.of("rows", COLUMNS, ROWS)
+TABLE = ReportTable.of("rows", COLUMNS, ROWS)
 PLAIN = [{k: v for k, v in row.items() if k != "mark"} for row in ROWS]
 
 
@@ -83,7 +83,7 @@ def test_columns_line_up_whatever_is_seen():
 
 
 def test_sentences_have_the_values_of_their_section():
-    values = (Value("rho", 0.5, Kind.COST), Value("what", "{rho}", spoken=True))
+    values = (Value("rho", 0.5, ValueKind.COST), Value("what", "{rho}", spoken=True))
     section = Section("price", ("rho = {rho}", "of {what}"), values)
     assert section.words == ("rho = 0.5000000", "of {rho}")
     report = Report("", (section,))
@@ -92,8 +92,8 @@ def test_sentences_have_the_values_of_their_section():
 
 
 def test_sections_of_one_name_are_joined():
-    more = Table.of("rows", COLUMNS, ROWS[:1])
-    other = Table.of("rows", COLUMNS[:1], ROWS[:1])
+    more = ReportTable.of("rows", COLUMNS, ROWS[:1])
+    other = ReportTable.of("rows", COLUMNS[:1], ROWS[:1])
     first = Section("price", ("a {x}",), (Value("x", 1),), (TABLE,))
     second = Section("price", ("b {y}",), (Value("y", 2),), (more, other))
     report = Report("", (first, Section("", ("between",)))).adding(second, Section("", ("after",)))
@@ -147,7 +147,7 @@ def test_tables_are_set_off_by_empty_lines():
         Section("", values=(Value("x", 1), Value("x", 2))),
         Section("", ("{y}",)),
         Section("", ("rho = 0.5",)),
-        Section("", values=(Value("rows", 3),), tables=(Table("rows", (Column("x", "x"),), ((1,),)),)),
+        Section("", values=(Value("rows", 3),), tables=(ReportTable("rows", (ReportColumn("x", "x"),), ((1,),)),)),
     ],
 )
 def test_the_law_finds_what_breaks_it(section):

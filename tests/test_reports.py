@@ -48,7 +48,7 @@ PLANS = {
 def _quick(monkeypatch):
     """Pure strategies searched for as little as can be."""
     monkeypatch.setattr(matrix, "STARTS", 1)
-    monkeypatch.setattr(matrix, "ROUNDS", 1)
+    monkeypatch.setattr(matrix, "ALTERNATING_ROUNDS", 1)
     monkeypatch.setattr(matrix, "BRANCHES", (2,))
 
 

@@ -25,10 +25,10 @@ from fitnoise.kernel.designs import linear
 from fitnoise.kernel.designs.sectors import Strategy
 from fitnoise.mechanisms import rebuilding as reconstruct
 from fitnoise.mechanisms.gaussian import formulation
-from fitnoise.mechanisms.gaussian.alike import Alike
+from fitnoise.mechanisms.gaussian.alike import EquitablePartition
 from fitnoise.mechanisms.gaussian.formulation import Formulation
 from fitnoise.solving import combined, lexicographic, sectors
-from fitnoise.solving.certificates import Terms
+from fitnoise.solving.certificates import ObjectiveTerms
 from fitnoise.solving.sectors import decompose
 from laws import check_mechanism, check_plan
 from refused import refused
@@ -104,8 +104,8 @@ def families(draw):
         variance = {
             "one": 2.0,
             "each": draw(st.lists(st.floats(0.5, 9), min_size=count, max_size=count)),
-            "size": fn.BySize(1.5, 0.7, least=2),
-            "by": 3.0 if beside is None else fn.By(beside, [1.0 + j for j in range(domain[beside].size)]),
+            "size": fn.ByTableSize(1.5, 0.7, least=2),
+            "by": 3.0 if beside is None else fn.ByAttribute(beside, [1.0 + j for j in range(domain[beside].size)]),
         }[targets]
         view = {"prefix": beside} if beside is not None and draw(st.booleans()) else {}
         shown = [] if beside is None or view else [beside]
@@ -135,7 +135,7 @@ def test_any_small_pattern_obeys_the_laws(workload, seed):
 def test_classes_are_equitable(name):
     """Every sector of a class has equally many tables of each class, and every table equally many sectors of each."""
     d = decompose(zoo.WORKLOADS[name]())
-    alike = Alike.of(d, None)
+    alike = EquitablePartition.of(d, None)
     for i, group in enumerate(d.groups):
         for m in group.members:
             rows, columns = alike.sectors[i], alike.tables[m.tables]
@@ -153,7 +153,7 @@ def test_classes_are_equitable(name):
 
 def test_equal_targets_leave_as_many_classes_as_orders():
     d = decompose(cube(7, 4, (1, 2, 3), variance=2))
-    alike = Alike.of(d, None)
+    alike = EquitablePartition.of(d, None)
     assert [len(c) for c in alike.tables] == [1, 1, 1]
     assert [len(c) for c in alike.sectors] == [1, 1, 1, 1]
     assert len(alike.counts) == 3
@@ -163,9 +163,9 @@ def test_equal_targets_leave_as_many_classes_as_orders():
 @pytest.mark.parametrize("name", ["patterns", "uneven patterns", "patterns beside structure", "marginals", "crossed"])
 def test_classes_change_the_size_of_the_problem_and_not_its_optimum(name, monkeypatch):
     d = decompose(zoo.WORKLOADS[name]())
-    short = combined.solve(Formulation(d, Terms()).problem, gap=1e-10)
-    monkeypatch.setattr(Alike, "of", lambda d, *_: Alike.none(d))
-    whole = combined.solve(Formulation(d, Terms()).problem, gap=1e-10)
+    short = combined.solve(Formulation(d, ObjectiveTerms()).problem, gap=1e-10)
+    monkeypatch.setattr(EquitablePartition, "of", lambda d, *_: EquitablePartition.none(d))
+    whole = combined.solve(Formulation(d, ObjectiveTerms()).problem, gap=1e-10)
     assert short.lower == pytest.approx(whole.upper, rel=1e-9)
 
 
@@ -211,7 +211,7 @@ def test_every_table_of_a_wide_domain_is_rebuilt_without_noise(wide, rng):
     domain = wide.publication.workload.domain
     frame = people(domain, 500, rng)
     made = measured(wide, frame, door=Replay())
-    rebuilt = reconstruct.Rebuilt(wide, made.answers[0])
+    rebuilt = reconstruct.RebuiltTables(wide, made.answers[0])
     for name in ("a3", "a0 by a1", "a7 by a29", "a28 by a29"):
         shown = wide.publication.workload[name].attributes
         truth = np.zeros([domain[a].size for a in shown])
@@ -227,7 +227,7 @@ def test_tables_agree_on_what_they_share(wide, rng):
     domain = wide.publication.workload.domain
     frame = people(domain, 2000, rng)
     made = measured(wide, frame)
-    rebuilt = reconstruct.Rebuilt(wide, made.answers[0])
+    rebuilt = reconstruct.RebuiltTables(wide, made.answers[0])
     for a, b in combinations(("a4", "a11", "a23"), 2):
         both = rebuilt.table(f"{a} by {b}")
         np.testing.assert_allclose(both.sum(axis=1), rebuilt.table(a), atol=1e-9 * len(frame))
@@ -317,7 +317,7 @@ domain = fn.Domain({f"a{i}": fn.Ordered(0, 9) for i in range(100)})
 rng = np.random.default_rng(1)
 targets = {
     "random": lambda k: rng.uniform(1, 10, math.comb(100, k)),
-    "by order": lambda k: fn.BySize(1.0, 0.5),
+    "by order": lambda k: fn.ByTableSize(1.0, 0.5),
 }[sys.argv[1]]
 plan = fn.plan(fn.Workload(domain, [fn.all_tables(k, list(domain), variance=targets(k)) for k in (1, 2, 3)]), gap=1e-6)
 assert len(plan.tables) == 166_750

@@ -193,7 +193,7 @@ def test_what_was_altered_or_is_for_another_key_is_refused(tmp_path, plan, keys,
 
 def test_counts_that_were_made_up_are_refused_where_they_fit_no_plan(tmp_path, plan):
     made = opened(plan, fn.count(plan, visits(), tmp_path / "plain", plain=True))
-    margins = measuring._asked(measuring._wanted(plan.order))
+    margins = measuring._counter_margins(measuring._required_margins(plan.order))
     counts = made.count(margins)
     for body in (b"", bytes(7), bytes(12)):
         (tmp_path / "short").write_bytes(
@@ -241,9 +241,9 @@ def test_counts_are_of_one_plan_and_of_all_that_decides_what_is_counted(tmp_path
         replace(order, unit=replace(asked.unit, id="p")),
     ]
     orders += [replace(order, designs=order.designs[:1]), replace(order, plan="0" * 64)]
-    found = [measuring._of(x) for x in orders]
+    found = [measuring._counts_fingerprint(x) for x in orders]
     assert domain.sizes == asked.domain.sizes
-    found += [measuring._of(replace(order, domain=domain)), measuring._of(order)]
+    found += [measuring._counts_fingerprint(replace(order, domain=domain)), measuring._counts_fingerprint(order)]
     assert len(set(found)) == len(found)
     made = opened(plan, place, keys[0])
     assert made.of == found[-1]

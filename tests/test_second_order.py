@@ -11,7 +11,7 @@ import zoo
 from fitnoise.mechanisms.gaussian.formulation import Formulation
 from fitnoise.solving import combined, geometric_mean, interior_point, problems
 from fitnoise.solving._base import Status
-from fitnoise.solving.certificates import Terms
+from fitnoise.solving.certificates import ObjectiveTerms
 from fitnoise.solving.sectors import decompose
 from tolerances import EXACT, LOOSE
 
@@ -97,7 +97,7 @@ def test_too_many_patterns_keep_to_the_diagonal(monkeypatch):
     workload = fn.Workload(domain, [fn.table("x", prefix="o", variance=2), fn.table("y", "x", variance=1)])
     unit = fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)
     blocks = fn.plan(workload, unit=unit, gap=1e-6)
-    monkeypatch.setattr(problems, "ALIKE_PATTERNS", 0)
+    monkeypatch.setattr(problems, "MAX_SHARED_PATTERNS", 0)
     diagonal = fn.plan(workload, unit=unit, gap=1e-6)
     assert blocks.cost_squared == pytest.approx(diagonal.cost_squared, rel=1e-5)
 
@@ -114,7 +114,7 @@ KINDS = {
 def instance(kind, high, seed):
     w = KINDS[kind](seed)
     c = 1.0 if high == 1 else np.random.default_rng(1000 + seed).uniform(1, high, len(w))
-    return Formulation(decompose(fn.matrix_workload(w, variances=c)), Terms()).problem
+    return Formulation(decompose(fn.matrix_workload(w, variances=c)), ObjectiveTerms()).problem
 
 
 @pytest.mark.slow
@@ -145,7 +145,7 @@ def test_it_finishes_from_far_away(kind):
 def test_the_barrier_falls_at_most_steps(kind):
     """The residual of conjugate gradients at a few weights does not slow it."""
     problem = instance(kind, 100, 7)
-    search = interior_point.Search(problem, geometric_mean.solve(problem, gap=0.01).dual)
+    search = interior_point.InteriorPointSearch(problem, geometric_mean.solve(problem, gap=0.01).dual)
     taus = []
     while search.best.gap > 1e-8:
         assert search.advance()

@@ -158,7 +158,7 @@ def workloads(draw):
         number = draw(st.sampled_from([1, 2.5, 10]))
         plain = [n for n in chosen if n not in {*views["prefix"], *views["ranges"], *views["recode"]}]
         if plain and draw(st.booleans()):
-            number = fn.By(plain[0], {domain[plain[0]].values[0]: 3}, default=8)
+            number = fn.ByAttribute(plain[0], {domain[plain[0]].values[0]: 3}, default=8)
         tables.append(fn.table(*chosen, **views, variance=number, name=f"t{i}"))
     return fn.Workload(domain, tables)
 

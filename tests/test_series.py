@@ -14,11 +14,11 @@ import fitnoise as fn
 from fitnoise.kernel.designs import ways
 from fitnoise.kernel.units import Adjacency
 from fitnoise.mechanisms.gaussian import planning
-from fitnoise.mechanisms.gaussian.gains import apart, gained
+from fitnoise.mechanisms.gaussian.gains import gained, separate_periods_rho
 from fitnoise.planning.plan import Plan
 from fitnoise.solving import sets as oracle
-from fitnoise.solving.certificates import Admissible, Evidence, Sets, Terms, lower_bound
-from fitnoise.solving.sets import Dear
+from fitnoise.solving.certificates import AdmissibleSets, Evidence, ObjectiveTerms, RecordSets, lower_bound
+from fitnoise.solving.sets import CostlySets
 from refused import refused
 from test_patterns import admissible, form
 
@@ -117,7 +117,7 @@ def test_months_apart_cost_more_than_a_series():
 def test_a_plan_says_what_periods_on_their_own_would_cost(asked, most, best, told):
     """The reference: with equal noise if all periods have equal targets, T²/c if the total binds."""
     plan = monthly(12, most, *asked.get("tables", ()), matrix=asked.get("matrix"))
-    found = apart(plan.only)
+    found = separate_periods_rho(plan.only)
     assert 2 * found == pytest.approx(best, rel=2e-4)
     assert 2 * found <= best * (1 + 1e-6)
     (words,) = gained(plan.only).words
@@ -134,7 +134,7 @@ def test_averages_and_seasonal_differences_cost_less_than_their_months(periods, 
     assert plan.bound <= best * (1 + 1e-4)
     assert float(plan.exact_cost) == pytest.approx(best, rel=2e-4)
     assert plan.gap < 2e-4
-    assert 2 * apart(plan.only) == pytest.approx(alone, rel=2e-4)
+    assert 2 * separate_periods_rho(plan.only) == pytest.approx(alone, rel=2e-4)
 
 
 def test_regions_stand_beside_periods_that_are_planned_on_their_own():
@@ -146,12 +146,12 @@ def test_regions_stand_beside_periods_that_are_planned_on_their_own():
         plan = fn.plan(fn.Workload(domain, tables), unit=unit)
         alone = fn.Domain(region=domain["region"], kind=domain["kind"])
         year = fn.plan(fn.Workload(alone, [fn.table("region", prefix="kind", std_error=1)]))
-        assert 2 * apart(plan.only) == pytest.approx(4 * float(year.exact_cost), rel=2e-4)
+        assert 2 * separate_periods_rho(plan.only) == pytest.approx(4 * float(year.exact_cost), rel=2e-4)
 
 
 def test_a_plan_says_whose_gap_was_reached(monkeypatch):
     """With too many ways to enumerate, the charge is that of the costliest pairs of records, above that of any way."""
-    monkeypatch.setattr(ways, "WAYS", 0)
+    monkeypatch.setattr(ways, "MAX_PATHS", 0)
     domain = fn.Domain(month=fn.Ordered(1, 6), region=fn.Categorical([*"ab"]))
     asked = fn.Workload(domain, [fn.table("month", "region", std_error=1), fn.table("region", **CHANGED)])
     moving, staying = (
@@ -200,7 +200,7 @@ def test_of_other_plans_nothing_is_said_of_periods():
     asked = fn.Workload(fn.Domain(month=fn.Ordered(1, 4)), [ONE])
     for more in ({"unit": unit, "budget": fn.Budget(rho=1)}, {}):
         plan = fn.plan(asked, **more)
-        assert apart(plan.only) is None
+        assert separate_periods_rho(plan.only) is None
         assert gained(plan.only).sentences == ()
 
 
@@ -326,7 +326,7 @@ def test_programs_without_fitnoise_compute_the_same_charge_and_bound(pattern, mo
 
 def test_what_sets_of_records_are_in_the_mean():
     """Σ p E v vᵀ in a sector of a, by all values that records may have: all the same, or each its own."""
-    sets, p = Sets(((0, 2), (1,), (0, 1, 2)), (True, False, False)), np.array([0.5, 0.2, 0.3])
+    sets, p = RecordSets(((0, 2), (1,), (0, 1, 2)), (True, False, False)), np.array([0.5, 0.2, 0.3])
     values = 3
     for free in (False, True):
         expected = np.zeros((3, 3))
@@ -345,7 +345,7 @@ def test_what_sets_of_records_are_in_the_mean():
 def test_what_records_of_certain_values_are_in_the_mean(looked_at):
     """In the mean over all permutations of values, equal ones count 1 and others −1/(n − 1), in each attribute."""
     sizes, cells, values = (2, 3), (0, 2, 3), ((0, 0), (1, 0), (0, 2))
-    sets, p = Sets((cells, (1,)), (values, True)), np.array([0.75, 0.25])
+    sets, p = RecordSets((cells, (1,)), (values, True)), np.array([0.75, 0.25])
     expected = np.diag([0, 0.25, 0, 0])
     renamed = list(itertools.product(*(itertools.permutations(range(n)) for n in sizes)))
     for names in renamed:
@@ -369,17 +369,17 @@ def test_evidence_about_records_that_nobody_has_proves_nothing():
     one = np.ones(1)
     for cells in ((), (0, 2), (0, 0), (4, 0), (-1,), (6,), (0, 4, 5)):
         with refused("plan.evidence-records-impossible"):
-            lower_bound(d, Evidence(one, own.numbers, sets=Sets((cells,), (True,))), plan.terms)
-    assert lower_bound(d, Evidence(one, own.numbers, sets=Sets(((0, 4),), (True,))), plan.terms) <= plan.bound
+            lower_bound(d, Evidence(one, own.numbers, sets=RecordSets((cells,), (True,))), plan.terms)
+    assert lower_bound(d, Evidence(one, own.numbers, sets=RecordSets(((0, 4),), (True,))), plan.terms) <= plan.bound
     for values in (((0,),), ((0,), (2,)), ((0,), (-1,)), ((0,), (0, 0)), ((), ())):
         with refused("plan.evidence-values-impossible"):
-            lower_bound(d, Evidence(one, own.numbers, sets=Sets(((0, 4),), (values,))), plan.terms)
-    apart = Evidence(one, own.numbers, sets=Sets(((0, 4),), (((0,), (1,)),)))
+            lower_bound(d, Evidence(one, own.numbers, sets=RecordSets(((0, 4),), (values,))), plan.terms)
+    apart = Evidence(one, own.numbers, sets=RecordSets(((0, 4),), (((0,), (1,)),)))
     assert lower_bound(d, apart, plan.terms) <= plan.bound
     with refused("plan.evidence-sets-unexpected"):
-        lower_bound(d, own, Terms())
+        lower_bound(d, own, ObjectiveTerms())
     with refused("plan.dual-weights-unusable"):
-        lower_bound(d, Evidence(one, own.numbers, sets=Sets(((0,), (1,)), (True, True))), plan.terms)
+        lower_bound(d, Evidence(one, own.numbers, sets=RecordSets(((0,), (1,)), (True, True))), plan.terms)
     document = json.loads(plan.to_json())
     sets = document["tables"][0]["weights"]["sets"]
     for wrong in ([*sets[1:], []], [*sets[1:], [1, 0]], [*sets[1:], [True, 0.0]], [*sets[1:], [True, True]], sets[1:],
@@ -421,7 +421,7 @@ def test_dear_sets_are_admissible_and_the_dearest_there_are(seed, many, monkeypa
     x, together, most = drawn(seed, 7)
     if many:
         monkeypatch.setattr(oracle, "sets_of", lambda *_: None)
-    dear, every = Dear(Admissible(together, most)), sorted(values(x, together, most), reverse=True)
+    dear, every = CostlySets(AdmissibleSets(together, most)), sorted(values(x, together, most), reverse=True)
     first = dear.first()
     assert set(first) <= {c for _, c in every}
     assert {(i,) for i in range(7)} <= set(first)
@@ -443,12 +443,12 @@ def test_dear_sets_of_records_that_move_are_none_a_step_away_from_a_dearer_one(s
     """In two attributes; values are named in the order of appearance. Mostly it is the costliest of all."""
     n, sizes = 4, (2, 3)
     _, together, most = drawn(seed, n)
-    admissible = Admissible(together, most, (1,), (2, 5, 3))
+    admissible = AdmissibleSets(together, most, (1,), (2, 5, 3))
     draw, products = np.random.default_rng(seed), {}
     for free in ((), ((0, 2),), ((1, 3),), ((0, 2), (1, 3))):
         a = draw.standard_normal((n, n))
         products[free] = a @ a.T
-    moving, costs = oracle.Moving(admissible), {}
+    moving, costs = oracle.CostlyMovingSets(admissible), {}
     assert moving.few == (most > 1)
     if not moving.few:
         return
@@ -456,7 +456,7 @@ def test_dear_sets_of_records_that_move_are_none_a_step_away_from_a_dearer_one(s
     for cells in (c for m in range(1, most + 1) for c in itertools.combinations(range(n), m)):
         if all(together[i, j] for i, j in itertools.combinations(cells, 2)):
             for way in itertools.product(values, repeat=len(cells)):
-                one = Sets((cells,), (way,))
+                one = RecordSets((cells,), (way,))
                 x = [float((p[np.ix_(cells, cells)] * one.agreement(0, f)).sum()) for f, p in products.items()]
                 costs[cells, way] = sum(x)
     begin = [(True, (0,)), (False, (1,)), (((0, 0),), (2,))]
@@ -474,9 +474,9 @@ def test_dear_sets_of_records_that_move_are_none_a_step_away_from_a_dearer_one(s
 
 def test_too_many_values_are_not_looked_for():
     together = ~np.eye(4, dtype=bool)
-    assert not oracle.Moving(Admissible(together, 4, (), (5000,) * 6)).few
-    assert not oracle.Moving(Admissible(together, 4, (0,), (7,))).few
-    assert oracle.Moving(Admissible(together, 4, (), (5000,))).kinds == 4
+    assert not oracle.CostlyMovingSets(AdmissibleSets(together, 4, (), (5000,) * 6)).few
+    assert not oracle.CostlyMovingSets(AdmissibleSets(together, 4, (0,), (7,))).few
+    assert oracle.CostlyMovingSets(AdmissibleSets(together, 4, (), (5000,))).kinds == 4
 
 
 @pytest.mark.parametrize(("n", "best"), [(4, 2.25), (12, 4.9735), (36, 12.25), (120, 35.725)])

@@ -8,7 +8,7 @@ import pytest
 import fitnoise as fn
 from designs import domain_of, of_sectors, over
 from fitnoise.kernel.designs import sectors, sets
-from fitnoise.kernel.designs.sets import DIGIT, dearest_set, sets_of
+from fitnoise.kernel.designs.sets import DIGIT, max_cost_set, sets_of
 from fitnoise.kernel.units import Adjacency
 from test_patterns import admissible, form
 
@@ -43,8 +43,8 @@ def test_no_set_is_dearer_and_one_is_as_dear(bits):
         x, together, most = drawn(seed, bits)
         every = list(cliques(together, most))
         largest = max(x[np.ix_(v, v)].sum() for v in every)
-        assert dearest_set(x, together, most) == largest
-        assert dearest_set(x, together, most, len(every)) == largest
+        assert max_cost_set(x, together, most) == largest
+        assert max_cost_set(x, together, most, len(every)) == largest
         assert [tuple(v) for _, level in sets_of(together, most) for v in level.tolist()] == every
         assert sets_of(together, most, len(every) - 1) is None
 
@@ -56,34 +56,34 @@ def test_integers_of_any_size_add_up(n):
         whole, mixed = np.full((n, n), x, dtype=object), np.full((n, n), -x, dtype=object)
         np.fill_diagonal(mixed, x)
         together = ~np.eye(n, dtype=bool)
-        assert dearest_set(whole, together, n - 1 or 1) == x * max(n - 1, 1) ** 2
-        assert dearest_set(mixed, together, n) == x
-        assert dearest_set(-whole, together, n) == -x  # no statement about the empty set
+        assert max_cost_set(whole, together, n - 1 or 1) == x * max(n - 1, 1) ** 2
+        assert max_cost_set(mixed, together, n) == x
+        assert max_cost_set(-whole, together, n) == -x  # no statement about the empty set
 
 
 def test_of_places_that_all_go_together_nothing_is_looked_at_where_nothing_is_below_0():
     x = written([[2, 1, 0], [1, 3, 5], [0, 5, 7]])
     every, apart = np.ones((3, 3), dtype=bool), np.ones((3, 3), dtype=bool)
     apart[0, 2] = apart[2, 0] = False
-    assert dearest_set(x, every, 3, 0) == x.sum() == 24
-    assert dearest_set(x, ~np.eye(3, dtype=bool), 99, 0) == 24
-    assert dearest_set(x, every, 2, 0) is None
-    assert dearest_set(x, apart, 3, 0) is None
-    assert dearest_set(x - 1, every, 3, 0) is None
-    assert dearest_set(x, every, 2) == dearest_set(x, apart, 3) == 20
+    assert max_cost_set(x, every, 3, 0) == x.sum() == 24
+    assert max_cost_set(x, ~np.eye(3, dtype=bool), 99, 0) == 24
+    assert max_cost_set(x, every, 2, 0) is None
+    assert max_cost_set(x, apart, 3, 0) is None
+    assert max_cost_set(x - 1, every, 3, 0) is None
+    assert max_cost_set(x, every, 2) == max_cost_set(x, apart, 3) == 20
 
 
 def test_of_too_many_places_nothing_is_said(monkeypatch):
     every = np.ones((4, 4), dtype=bool)
     monkeypatch.setattr(sets, "MAX_PLACES", 3)
     assert sets_of(every, 1) is None
-    assert dearest_set(-np.eye(4, dtype=int).astype(object), every, 1) is None
+    assert max_cost_set(-np.eye(4, dtype=int).astype(object), every, 1) is None
     assert [len(level) for _, level in sets_of(every[:3, :3], 9)] == [3, 3, 1]
 
 
 def test_places_none_of_which_go_together():
-    assert dearest_set(written([[1, 9], [9, 2]]), np.zeros((2, 2), dtype=bool), 2) == 2
-    assert dearest_set(written([[0]]), np.zeros((1, 1), dtype=bool), 1) == 0
+    assert max_cost_set(written([[1, 9], [9, 2]]), np.zeros((2, 2), dtype=bool), 2) == 2
+    assert max_cost_set(written([[0]]), np.zeros((1, 1), dtype=bool), 1) == 0
 
 
 # --- in designs -----------------------------------------------------------------------------------------------------

@@ -21,17 +21,17 @@ from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import release_report
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.counting import Tally, open_counter, sql, statements, trial
-from fitnoise.kernel.counting._base import Gauge
-from fitnoise.kernel.counting.dialects import Kind
-from fitnoise.kernel.counting.persons import SHARE
-from fitnoise.kernel.counting.tables import Tables
-from fitnoise.kernel.designs.answers import Answer
+from fitnoise.kernel.counting._base import ProgressFilter
+from fitnoise.kernel.counting.dialects import ColumnKind
+from fitnoise.kernel.counting.persons import SHARE_KEY
+from fitnoise.kernel.counting.tables import MarginCounts
+from fitnoise.kernel.designs.answers import AnswerDesign
 from fitnoise.kernel.designs.linear import MAX_SCALE
 from fitnoise.kernel.ledger import Ledger
-from fitnoise.kernel.order import Size
+from fitnoise.kernel.order import DeclaredSize
 from fitnoise.kernel.periods import Series
 from fitnoise.kernel.profiles import ceil_dyadic
-from fitnoise.kernel.units import PARTS, Adjacency, Counted, DataSource
+from fitnoise.kernel.units import SHARES_PER_RECORD, Adjacency, CountBasis, DataSource
 from fitnoise.mechanisms.finite.ranks import by_ranks
 from fitnoise.reading.layouts import layout
 from fitnoise.reading.registry import as_yaml, registry_record
@@ -73,7 +73,7 @@ def of_persons(rows):
 def test_every_source_counts_the_same_shares(source, tmp_path, untried):
     rows = people(25)
     wanted = of_persons(rows)
-    assert 25 * PARTS - 25 * 200 < wanted[()] < 25 * PARTS
+    assert 25 * SHARES_PER_RECORD - 25 * 200 < wanted[()] < 25 * SHARES_PER_RECORD
     for drop in (True, False):
         made = counter(source, rows, tmp_path, None, drop=drop)
         assert made.bound == fn.PrivacyUnit("person", id="person", count="shares").bound
@@ -126,7 +126,7 @@ def test_a_person_moves_one_record_at_most_and_nobody_else_s(source, tmp_path, u
         again = [(others + moved)[i] for i in rng.permutation(len(others) + len(moved))]
         now = counter(source, again, tmp_path, None).count(MARGINS)
         gained = {m: now[m] - less[m] for m in MARGINS}
-        assert all((x >= 0).all() and 0 < x.sum() <= PARTS for x in gained.values())
+        assert all((x >= 0).all() and 0 < x.sum() <= SHARES_PER_RECORD for x in gained.values())
         same_counts(gained, of_persons(moved))
 
 
@@ -143,7 +143,7 @@ def test_shares_are_rounded_down_whatever_the_number_of_records(source, tmp_path
 def test_who_has_more_records_than_a_record_has_parts_counts_nothing():
     bound = fn.PrivacyUnit("person", id="person", count="shares").bound
     one = {"sex": "f", "age": 1, "place": "a", "person": "p"}
-    for many, wanted in ((PARTS, PARTS), (PARTS + 1, 0)):
+    for many, wanted in ((SHARES_PER_RECORD, SHARES_PER_RECORD), (SHARES_PER_RECORD + 1, 0)):
         table = pa.Table.from_pylist([one]).take(pa.array(np.zeros(many, dtype=np.int64)))
         assert open_counter(table, DOMAIN, DataSource(), bound).count([()])[()] == wanted
 
@@ -151,8 +151,10 @@ def test_who_has_more_records_than_a_record_has_parts_counts_nothing():
 @pytest.mark.parametrize(("steps", "passed"), [((4,), [3 * 5 + 4 * 2]), ((3, 1), [3 * 5 + 3 * 2, 1 * 2])])
 def test_tables_add_parts_to_the_knots_of_amounts_too(steps, passed):
     """Although no plan of shares has amounts."""
-    tables = Tables([("a",), ("a", "b")], {"a": 1 + len(steps), "b": 2, SHARE: 11}, Gauge(None), {"a": steps})
-    tables.add({"a": np.array([0, 3, 4]), "b": np.array([0, 1, 1]), SHARE: np.array([10, 5, 2])}, 3)
+    tables = MarginCounts(
+        [("a",), ("a", "b")], {"a": 1 + len(steps), "b": 2, SHARE_KEY: 11}, ProgressFilter(None), {"a": steps}
+    )
+    tables.add({"a": np.array([0, 3, 4]), "b": np.array([0, 1, 1]), SHARE_KEY: np.array([10, 5, 2])}, 3)
     counts = tables.finish()
     assert counts["a",].tolist() == [10 - 2 * 5 - 3 * 2, *passed]
     assert counts["a", "b"].sum() == 17
@@ -161,13 +163,13 @@ def test_tables_add_parts_to_the_knots_of_amounts_too(steps, passed):
 # --- the trial ------------------------------------------------------------------------------------------------------
 
 
-def tried(d, kind=Kind.TEXT, *, drop=True):
+def tried(d, kind=ColumnKind.TEXT, *, drop=True):
     trial.refuse_unless_bounded(in_duckdb(), d, "the database", kind, drop=drop, shares=True)
 
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("drop", [True, False])
-@pytest.mark.parametrize("kind", [Kind.TEXT, Kind.WHOLE, Kind.ANY])
+@pytest.mark.parametrize("kind", [ColumnKind.TEXT, ColumnKind.WHOLE, ColumnKind.ANY])
 @pytest.mark.parametrize("sets", [True, False])
 def test_an_engine_that_counts_shares_is_admitted(sets, kind, drop):
     tried(replace(HASHED, sets=sets), kind, drop=drop)
@@ -214,7 +216,7 @@ BY_SHARES = fn.PrivacyUnit("person", id="pid", count="shares")
 LINEAR = {
     name: design
     for name, design in {**zoo.TABLES, **zoo.PRODUCTS, **zoo.TREES}.items()
-    if hasattr(design, "groups") and design.scales.max() <= MAX_SCALE / PARTS
+    if hasattr(design, "groups") and design.scales.max() <= MAX_SCALE / SHARES_PER_RECORD
 }
 
 
@@ -223,12 +225,12 @@ LINEAR = {
 def test_what_is_drawn_costs_as_much_for_all_parts_of_a_record_as_one_record(name, neighbours):
     """PARTS records of a unit, with noise as many times, cost exactly the charge; no unit can have more parts."""
     design = LINEAR[name]
-    finer = design.in_parts(PARTS)
+    finer = design.in_parts(SHARES_PER_RECORD)
     charged = design.loss(Adjacency(replace(BY_SHARES, neighbours=neighbours)))
-    parts = finer.loss(Adjacency(fn.PrivacyUnit("person", PARTS, neighbours, "pid")))
+    parts = finer.loss(Adjacency(fn.PrivacyUnit("person", SHARES_PER_RECORD, neighbours, "pid")))
     assert charged.rho == parts.rho
     assert charged.mu_squared is None or parts.mu_squared <= charged.mu_squared
-    assert finer.scales.tolist() == (PARTS * design.scales).tolist()
+    assert finer.scales.tolist() == (SHARES_PER_RECORD * design.scales).tolist()
     assert charged.rho == design.loss(Adjacency(fn.PrivacyUnit("person", 1, neighbours, "pid"))).rho
 
 
@@ -236,19 +238,19 @@ def test_what_is_drawn_costs_as_much_for_all_parts_of_a_record_as_one_record(nam
 def test_no_person_moves_what_is_measured_by_more_than_is_charged(neighbours):
     """Any numbers of records in any cells, in shares that are rounded down: by the integers themselves."""
     rng, design = np.random.default_rng(4), SECTORS
-    finer, unit = design.in_parts(PARTS), replace(BY_SHARES, neighbours=neighbours)
+    finer, unit = design.in_parts(SHARES_PER_RECORD), replace(BY_SHARES, neighbours=neighbours)
     charged, dearest = 2 * design.loss(Adjacency(unit)).rho, Fraction(0)
 
     def moved(x):
         tally = Tally({("o", "a0"): x, ("a0", "o"): x.T})
-        exact = finer.exact(tally, Adjacency(unit), PARTS * 10)
+        exact = finer.exact(tally, Adjacency(unit), SHARES_PER_RECORD * 10)
         scales = [np.repeat(g.scales, g.answers) for g in finer.groups]
         pairs = zip(np.concatenate(exact).tolist(), np.concatenate(scales).tolist(), strict=True)
         return sum(Fraction(y) ** 2 / Fraction(s) ** 2 for y, s in pairs)
 
     def person():
         x, k = np.zeros((2, 3), dtype=np.int64), int(rng.integers(1, 8))
-        np.add.at(x, (rng.integers(2, size=k), rng.integers(3, size=k)), PARTS // k)
+        np.add.at(x, (rng.integers(2, size=k), rng.integers(3, size=k)), SHARES_PER_RECORD // k)
         return x
 
     for _ in range(200):
@@ -259,7 +261,7 @@ def test_no_person_moves_what_is_measured_by_more_than_is_charged(neighbours):
 
 def test_designs_that_are_not_linear_or_not_gaussian_measure_no_shares():
     query, of = fn.FiniteQuery.median("middle", "o", people=5, epsilon=1), Adjacency(BY_SHARES)
-    median = Answer(query, PLANNED, by_ranks(query.graph(PLANNED, of), Fraction(1), query.ranks(of)))
+    median = AnswerDesign(query, PLANNED, by_ranks(query.graph(PLANNED, of), Fraction(1), query.ranks(of)))
     for design in (PURE, median):
         with refused("plan.parts-need-gaussian-tables"):
             order(SECTORS, design, unit=BY_SHARES)
@@ -267,11 +269,14 @@ def test_designs_that_are_not_linear_or_not_gaussian_measure_no_shares():
 
 def test_orders_of_shares_are_of_no_size_no_amount_and_no_noise_beyond_the_sampler():
     with refused("plan.shares-with-size-or-amount"):
-        order(SECTORS, unit=BY_SHARES, sizes=(Size(5, exactly=False),))
+        order(SECTORS, unit=BY_SHARES, sizes=(DeclaredSize(5, exactly=False),))
     summed = fn.Domain(o=fn.Ordered(0, 1), a0=fn.Ordered(1, 3), pay=fn.Amount(0, 10, step=5))
     with refused("plan.shares-with-size-or-amount"):
         replace(order(SECTORS, unit=BY_SHARES), domain=summed)
-    for scale, fits in ((MAX_SCALE / PARTS, True), (np.nextafter(MAX_SCALE / PARTS, np.inf), False)):
+    for scale, fits in (
+        (MAX_SCALE / SHARES_PER_RECORD, True),
+        (np.nextafter(MAX_SCALE / SHARES_PER_RECORD, np.inf), False),
+    ):
         loud = of_sectors(CELLS, ([[1, 0], [0, 1]], {(): ([[1, 0], [0, 1]], scale)}))
         if fits:
             assert order(loud, unit=BY_SHARES).drawn[0].scales.tolist() == [MAX_SCALE]
@@ -290,9 +295,9 @@ def test_what_is_measured_are_parts_with_noise_of_parts(tmp_path):
         exact = measuring.measure(made, open_one, ledger, door=Replay())
         assert [e.rho for e in ledger.entries()[::2]] == 2 * [ceil_dyadic(made.loss.rho)]
     assert made.account == order(SECTORS, unit=fn.PrivacyUnit("person", 5, id="pid")).account
-    assert [s for _, s, _ in door.asked] == [PARTS * s for s in SECTORS.scales.tolist()]
+    assert [s for _, s, _ in door.asked] == [SHARES_PER_RECORD * s for s in SECTORS.scales.tolist()]
     x = np.zeros((2, 3), dtype=np.int64)
-    np.add.at(x, ([0, 1, 1, 0, 0, 1], [0, 1, 2, 0, 1, 2]), [PARTS // n for n in (2, 2, 1, 3, 3, 3)])
+    np.add.at(x, ([0, 1, 1, 0, 0, 1], [0, 1, 2, 0, 1, 2]), [SHARES_PER_RECORD // n for n in (2, 2, 1, 3, 3, 3)])
     wanted = SECTORS.exact(Tally({("o", "a0"): x, ("a0", "o"): x.T}), made.adjacency, 2**40)
     assert all(np.array_equal(a, b) for a, b in zip(exact.answers[0], wanted, strict=True))
     assert (np.concatenate(told.answers[0]) - np.concatenate(wanted)).tolist() == door.drawn
@@ -322,7 +327,7 @@ def test_other_units_pay_as_where_one_record_of_each_person_is_counted():
         assert (priced is None) == (same is None) == (other.name == "household")
         assert priced is None or priced.rho == same.rho
     promised = Adjacency(BY_SHARES).of(others[-1], fn.PrivacyUnit("household", 4))
-    assert (promised.unit.count, promised.records) == (Counted.RECORDS, 4)
+    assert (promised.unit.count, promised.records) == (CountBasis.RECORDS, 4)
 
 
 # --- statements and refusals ----------------------------------------------------------------------------------------
@@ -400,7 +405,7 @@ def visits():
     many = np.concatenate([[5_000], rng.integers(1, 9, 300)])
     ids = np.repeat([f"p{i}" for i in range(len(many))], many)
     clinics = np.where(ids == "p0", "a", rng.choice(["a", "b", "c"], len(ids)))
-    truth = [float((clinics == c) @ np.repeat(PARTS // many, many)) / PARTS for c in "abc"]
+    truth = [float((clinics == c) @ np.repeat(SHARES_PER_RECORD // many, many)) / SHARES_PER_RECORD for c in "abc"]
     return pa.table({"pid": ids.tolist(), "clinic": clinics.tolist()}), truth
 
 
@@ -425,7 +430,7 @@ def test_shares_go_from_a_specification_to_a_release_that_verifies(plan, sealed,
     assert fn.verify(tmp_path / "r").ok
     assert fn.Release.read(tmp_path / "r") == release
     said = json.loads((tmp_path / "r" / "release.json").read_text())
-    assert said["answers_per_record"] == PARTS
+    assert said["answers_per_record"] == SHARES_PER_RECORD
     assert said["spec"]["privacy"]["count"] == "shares"
     assert said["charge"]["records"] == publication.unit.kept
     assert said["shares"] == "each person counts one, by equal shares of all records of one"
@@ -465,7 +470,7 @@ def test_every_kind_of_gaussian_noise_releases_shares(name, rng):
     one, shares = (fn.plan(replace(asked, unit=unit)) for unit in (fn.PrivacyUnit("person", id="pid"), BY_SHARES))
     assert (shares.rho, shares.mechanism) == (one.rho, one.mechanism) == (one.rho, name)
     answers = [rng.integers(-(2**30), 2**30, n) for p in one.groups for n in p.strategy.lengths]
-    release, finer = fn.Release(one, answers), fn.Release(shares, [PARTS * y for y in answers])
+    release, finer = fn.Release(one, answers), fn.Release(shares, [SHARES_PER_RECORD * y for y in answers])
     for table in release:
         assert finer[table].equals(release[table])
 
@@ -493,7 +498,7 @@ def test_releases_of_shares_are_combined_with_each_other_alone(plan, tmp_path, w
     np.testing.assert_allclose(both["std_error"] ** 2 * 2, one["clinic"]["std_error"] ** 2)
     with refused("release.different-records"):
         fn.combine(one, other, same_records=True)
-    made = fn.whole(one, ["clinic"], simulations=50)["clinic"]
+    made = fn.make_integer_tables(one, ["clinic"], simulations=50)["clinic"]
     assert (abs(made["value"] - truth) <= 1).all()
     assert (abs(made["simulated_rmse"] / one["clinic"]["std_error"] - 1) < 0.5).all()
 
@@ -508,7 +513,7 @@ def test_intervals_of_whole_tables_hold_shares_which_are_not_whole():
     data = pa.table({"pid": np.repeat(np.arange(41), 2).tolist(), "clinic": ["a", "b"] * 41})
     held, laid = 0, 0
     for _ in range(RELEASES):
-        made = fn.whole(released(plan, data), simulations=0)
+        made = fn.make_integer_tables(released(plan, data), simulations=0)
         held += int(made["clinic"]["low"][0] <= 20.5 <= made["clinic"]["high"][0])
         low, high = layout(made, "clinic").intervals
         laid += int(low[0, 0] <= 20.5 <= high[0, 0])

@@ -17,9 +17,9 @@ from fitnoise.mechanisms.projection import bounds as bounds_room
 from fitnoise.mechanisms.projection import simulation as small
 from fitnoise.mechanisms.projection.bounds import SpectralBound, spectral_bound_of, spectral_lower_bound
 from fitnoise.mechanisms.projection.regions import project, split_project, with_absent
-from fitnoise.mechanisms.projection.simulation import Comparison
+from fitnoise.mechanisms.projection.simulation import SettingComparison
 from fitnoise.request.publication import Setting
-from fitnoise.solving.fixed import Fixed
+from fitnoise.solving.fixed import FixedGenerator
 from fitnoise.solving.ky_fan import ky_fan_design
 from refused import refused
 from tolerances import EXACT, SIGNIFICANCE
@@ -105,11 +105,11 @@ PUBLIC = {
 MADE = {
     small.PublicHistogram: {"kind", "draw", "counts"},
     small.Bounds: {"region", "index", "spikes", "head", "split", "whole"},
-    small.Comparison: {
+    small.SettingComparison: {
         "m", "rank", "size", "multiplier", "region", "kinds", "settings", "errors", "deviations", "samples", "guesses",
         "plain", "bounds",
     },
-    small.Choice: {"comparison", "setting", "position", "regret", "why", "warnings"},
+    small.SettingChoice: {"comparison", "setting", "position", "regret", "why", "warnings"},
     SpectralBound: {"index", "subset", "value", "ratio"},
 }  # fmt: skip
 
@@ -156,13 +156,13 @@ def test_two_runs_are_identical():
 def test_all_settings_see_the_same_histograms_and_noise(monkeypatch):
     rows, m = in_rows(RANGES)
     seen = {}
-    error = small._Way.error
+    error = small._PreparedSetting.error
 
     def watched(way, truth, z):
         seen.setdefault(id(way), []).append((truth.tobytes(), z.tobytes()))
         return error(way, truth, z)
 
-    monkeypatch.setattr(small._Way, "error", watched)
+    monkeypatch.setattr(small._PreparedSetting, "error", watched)
     design = ky_fan_design(rows, 4)
     found = small.simulate(rows, m, [design, design], 30, S, repeats=2)
     first, *others = seen.values()
@@ -177,9 +177,9 @@ def test_histograms_and_noise_share_no_numbers():
     """The noise begins far behind the last number that histograms of any size in reach use."""
     longest = len(small.KINDS) * small.DRAWS * (3 * 2**24 + 2**26)
     assert longest < small.NOISES - small.HISTOGRAMS
-    assert not set(Fixed(0).uniform(0, 1, (1000,))) & set(Fixed(small.NOISES).uniform(0, 1, (1000,)))
-    later = Fixed(3)
-    assert np.array_equal(later.uniform(0, 1, (4,)), Fixed().uniform(0, 1, (7,))[3:])
+    assert not set(FixedGenerator(0).uniform(0, 1, (1000,))) & set(FixedGenerator(small.NOISES).uniform(0, 1, (1000,)))
+    later = FixedGenerator(3)
+    assert np.array_equal(later.uniform(0, 1, (4,)), FixedGenerator().uniform(0, 1, (7,))[3:])
 
 
 # --- public histograms --------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ def test_public_histograms_are_whole_and_of_the_size(cells, size):
         assert (h.counts == np.round(h.counts)).all()
     few = [h for h in found if h.kind == "few cells"]
     assert (few[0].counts > 0).sum() == 1
-    assert all((h.counts > 0).sum() <= limit for h, limit in zip(few, small.FEW, strict=True))
+    assert all((h.counts > 0).sum() <= limit for h, limit in zip(few, small.SPIKE_CELLS, strict=True))
 
 
 def test_uniform_records_are_uniform():
@@ -209,7 +209,7 @@ def test_uniform_records_are_uniform():
 @pytest.mark.parametrize("alpha", [0.02, 0.2])
 def test_dirichlet_weights_have_their_law(alpha):
     """Detects a wrong parameter: a weight is Beta(α, (N − 1) α). The share above 0.001, and a Kolmogorov test."""
-    rng, cells = Fixed(7), 8
+    rng, cells = FixedGenerator(7), 8
     drawn = np.array([small._dirichlet(rng, cells, alpha) for _ in range(2000)])
     assert np.isfinite(drawn).all()
     assert np.allclose(drawn.sum(axis=1), 1)
@@ -225,11 +225,11 @@ def test_dirichlet_weights_have_their_law(alpha):
 def test_records_follow_their_weights():
     """Detects an inversion that is off by one: a chi-square test of 2¹⁶ records."""
     weights = np.array([0.1, 0.0, 0.4, 0.3, 0.2])
-    own_cells = small._drawn(weights, Fixed(11).uniform(0, 1, (2**16,)))
+    own_cells = small._sample_cells(weights, FixedGenerator(11).uniform(0, 1, (2**16,)))
     counts = np.bincount(own_cells, minlength=5)
     assert counts[1] == 0
     assert stats.chisquare(counts[weights > 0], 2**16 * weights[weights > 0]).pvalue > SIGNIFICANCE
-    assert small._drawn(weights, np.array([1.0]))[0] == 4
+    assert small._sample_cells(weights, np.array([1.0]))[0] == 4
 
 
 # --- candidates ---------------------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ def test_indices_rise_from_one_to_the_rank():
 def test_candidates_are_good_to_their_gap_and_differ():
     rows, _ = in_rows(MARGINS)
     found = small.candidate_designs(rows, (1, 2, 8, len(rows)))
-    assert all(d.gap <= small.COARSE for d in found)
+    assert all(d.gap <= small.COMPARISON_GAP for d in found)
     assert [d.index for d in found] == [1, 8, len(rows)]  # k = 2 is equal noise again
     assert found[0].spikes == 0 < found[1].spikes
 
@@ -274,10 +274,10 @@ def test_a_bound_on_the_records_forces_none_on_the_database():
     """Without the cell for absent records, warm estimates of 5 of at most 50 records would be of 50."""
     rows, m = in_rows(RANGES)
     design = ky_fan_design(rows, 3)
-    truth, z = 5 * rows[:, 3], Fixed(1).normal(0.0, 1.0, (len(rows),))
+    truth, z = 5 * rows[:, 3], FixedGenerator(1).normal(0.0, 1.0, (len(rows),))
 
     def error(region):
-        return (small._Way(rows, design, 50, 0.5, 0.03, region).error(truth, z) ** 2).sum() / m
+        return (small._PreparedSetting(rows, design, 50, 0.5, 0.03, region).error(truth, z) ** 2).sum() / m
 
     assert 100 * error(Region.AT_MOST) < error(Region.EXACTLY)
 
@@ -395,7 +395,7 @@ def test_noise_has_its_covariance(k):
     """Detects noise of another size or shape: Σ^−½ w/s is standard normal, a chi-square test; and s² tr Σ/m is met."""
     rows, m = in_rows(RANGES)
     design = ky_fan_design(rows, k)
-    way = small._Way(rows, design, 10, S, 0.0, Region.AT_MOST)
+    way = small._PreparedSetting(rows, design, 10, S, 0.0, Region.AT_MOST)
     z = [z for _, _, z in small._databases(rows, 10, 200)]
     w = np.array([way.noise(v) for v in z])
     count = len(w)
@@ -428,7 +428,7 @@ def test_the_head_of_a_split_costs_the_ky_fan_norm(rng):
 def test_projecting_is_never_worse_than_the_noise(region):
     rows = in_rows(MARGINS)[0]
     design = ky_fan_design(rows, 6)
-    way = small._Way(rows, design, 12, S, 0.0, region)
+    way = small._PreparedSetting(rows, design, 12, S, 0.0, region)
     for _, truth, z in small._databases(rows, 12, 1):
         squared = (way.noise(z) ** 2).sum()
         assert (way.error(truth, z) ** 2).sum() <= (math.sqrt(squared) + math.sqrt(way.enough)) ** 2
@@ -465,7 +465,7 @@ def comparison(errors, guesses=(100.0, 100.0, 100.0, 100.0), ks=(1, 5, 9), rank=
     errors = np.asarray(errors, dtype=float)
     rows = np.eye(rank)
     designs = [ky_fan_design(rows, k) for k in ks]
-    return Comparison(
+    return SettingComparison(
         m=rank,
         rank=rank,
         size=30,
@@ -702,7 +702,7 @@ def mixtures(d, n, count, rng):
 
 def measured(rows, m, designs, n, temperatures, truths, z):
     """Mean squared errors of every setting on databases that were not simulated."""
-    ways = [small._Way(rows, d, n, S, t, Region.EXACTLY) for d in designs for t in temperatures]
+    ways = [small._PreparedSetting(rows, d, n, S, t, Region.EXACTLY) for d in designs for t in temperatures]
     squares = [[(way.error(rows @ x, v) ** 2).sum() / m for x, v in zip(truths, z, strict=True)] for way in ways]
     return np.mean(squares, axis=1)
 

@@ -19,8 +19,8 @@ from fitnoise.kernel.designs.questions import FiniteQuery
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.mechanisms.projection import planning as projection
 from fitnoise.mechanisms.projection.errors import simulated_errors
-from fitnoise.mechanisms.projection.estimator import Projected
-from fitnoise.mechanisms.projection.view import View
+from fitnoise.mechanisms.projection.estimator import ProjectedTables
+from fitnoise.mechanisms.projection.view import RowSpaceView
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.files import write_parquet
 from fitnoise.request.documents import Spec
@@ -155,14 +155,14 @@ def test_plans_are_certified_spend_the_budget_and_are_read_back(name, region, tm
     assert allowed * (1 - Fraction(1, 10**6)) <= plan.exact_rho <= allowed
     assert plan.bound <= plan.value <= plan.bound * (1 + 1e-6)
     # the sensitivity of the very integers: no column moves the noise by more than the exact price says
-    inside = np.linalg.solve(View(plan.only).noise_factor, View(plan.only).space.rows)
+    inside = np.linalg.solve(RowSpaceView(plan.only).noise_factor, RowSpaceView(plan.only).space.rows)
     lengths = (inside**2).sum(axis=0)
     if region == "at-most":
         assert lengths.max() == pytest.approx(plan.cost_squared, rel=1e-9)
     else:
         gram = inside.T @ inside
         assert (lengths[:, None] + lengths - 2 * gram).max() == pytest.approx(plan.cost_squared, rel=1e-6)
-    largest = np.sort(np.linalg.svd(View(plan.only).noise_factor, compute_uv=False) ** 2)[::-1]
+    largest = np.sort(np.linalg.svd(RowSpaceView(plan.only).noise_factor, compute_uv=False) ** 2)[::-1]
     assert largest[: plan.setting.index].sum() * lengths.max() == pytest.approx(plan.value, rel=1e-9)
     again = Plan.from_json(plan.to_json())
     assert again.hash == plan.hash
@@ -174,7 +174,7 @@ def test_plans_are_certified_spend_the_budget_and_are_read_back(name, region, tm
 
 def test_the_noise_of_a_plan_has_the_variances_it_states():
     plan = planned("mixed")
-    covariance = View(plan.only).noise_factor @ View(plan.only).noise_factor.T
+    covariance = RowSpaceView(plan.only).noise_factor @ RowSpaceView(plan.only).noise_factor.T
     weights = (1 / plan.decomposition.variances) / (1 / plan.decomposition.variances).mean()
     assert np.trace(covariance) == pytest.approx(weights @ plan.variances, rel=1e-9)
 
@@ -186,7 +186,7 @@ def test_the_choice_is_told_and_the_same_every_time():
     given = planned("marginals", index=3, temperature=0.05)
     assert given.setting == Setting(3, 0.05)
     assert "as asked for" in given.status
-    rank = planned("marginals", index=len(View(plan.only).space.rows), temperature=0.0)
+    rank = planned("marginals", index=len(RowSpaceView(plan.only).space.rows), temperature=0.0)
     assert "least total variance before projection" in rank.status
 
 
@@ -319,7 +319,7 @@ def test_without_noise_the_truth_is_released(small, tmp_path, rng, monkeypatch):
     assert made["c"]["unbiased_value"].to_numpy() == pytest.approx(counts.to_numpy(), abs=1e-6)
     if plan.setting.temperature == 0:
         assert made["c"]["biased_value"].to_numpy() == pytest.approx(counts.to_numpy(), abs=1e-3)
-    assert made.biased[0].noisy == pytest.approx(View(plan.only).space.rows @ cells, abs=1e-6)
+    assert made.biased[0].noisy == pytest.approx(RowSpaceView(plan.only).space.rows @ cells, abs=1e-6)
 
 
 @pytest.mark.usefixtures("standing_still")
@@ -419,7 +419,7 @@ def test_other_releases_have_no_histogram(tmp_path):
     with refused("release.part-without-histogram"):
         blank.synthetic(0)
     with refused("plan.plan-not-for-small-database"):
-        Projected(plan.only, blank.answers)
+        ProjectedTables(plan.only, blank.answers)
 
 
 def test_the_error_adapts_to_the_size_and_beats_the_unbiased_answers(rng, monkeypatch):
@@ -430,13 +430,13 @@ def test_the_error_adapts_to_the_size_and_beats_the_unbiased_answers(rng, monkey
     for seed in range(12):
         data = people(np.random.default_rng(seed), domain, 40).assign(a0=0, a1=1)
         cells = truth(plan, data)
-        target = View(plan.only).space.rows @ cells
+        target = RowSpaceView(plan.only).space.rows @ cells
         counts = np.rint(plan.decomposition.groups[0].basis @ cells)
         group = plan.strategy.groups[0]
         exact = group.mixing[0].astype(float) @ counts
         noisy = exact + noise.discrete_gaussians(group.scales, group.answers)
-        found = Projected(plan, [np.rint(noisy).astype(np.int64)])
-        biased.append(((View(plan.only).space.rows @ found.histogram - target) ** 2).sum())
+        found = ProjectedTables(plan, [np.rint(noisy).astype(np.int64)])
+        biased.append(((RowSpaceView(plan.only).space.rows @ found.histogram - target) ** 2).sum())
         unbiased.append(((found.noisy - target) ** 2).sum())
     assert stats.ttest_rel(biased, unbiased, alternative="less").pvalue < SIGNIFICANCE
     assert np.mean(biased) < 0.5 * np.mean(unbiased)
@@ -453,18 +453,18 @@ def test_simulated_errors_are_what_is_seen_on_public_histograms(temperature):
     told = simulated_errors(plan.only)
     rng = np.random.default_rng(5)
     d = plan.decomposition
-    lift = np.empty((d.rows, len(View(plan.only).space.rows)))
+    lift = np.empty((d.rows, len(RowSpaceView(plan.only).space.rows)))
     for m in d.groups[0].members:
-        lift[d.tables[m.tables].numbers] = m.answers(np.linalg.inv(View(plan.only).space.triangle).T).T[None]
+        lift[d.tables[m.tables].numbers] = m.answers(np.linalg.inv(RowSpaceView(plan.only).space.triangle).T).T[None]
     squares = []
     for histogram in projection.small.public_histograms(d.cells, SIZE):
-        target = View(plan.only).space.rows @ histogram.counts
-        theta = np.linalg.inv(View(plan.only).space.triangle) @ target
+        target = RowSpaceView(plan.only).space.rows @ histogram.counts
+        theta = np.linalg.inv(RowSpaceView(plan.only).space.triangle) @ target
         group = plan.strategy.groups[0]
         for _ in range(15):
             y = group.mixing[0].astype(float) @ theta + rng.normal(0, 1, len(theta)) * group.scales[0]
-            found = Projected(plan, [np.rint(y).astype(np.int64)])
-            squares.append((lift @ (View(plan.only).space.rows @ found.histogram - target)) ** 2)
+            found = ProjectedTables(plan, [np.rint(y).astype(np.int64)])
+            squares.append((lift @ (RowSpaceView(plan.only).space.rows @ found.histogram - target)) ** 2)
     seen = np.sqrt(np.mean(squares, axis=0))
     assert told.mean == pytest.approx(seen, rel=0.3)
     assert (told.mean / seen).mean() == pytest.approx(1, abs=0.1)
@@ -482,8 +482,8 @@ def test_the_paper_is_released_as_printed(tmp_path, rng):
     assert Plan.from_json(plan.to_json()).hash == plan.hash
     data = people(rng, plan.publication.workload.domain, 20)
     release = fn.release(plan, data, ledger=tmp_path / "l.sqlite", directory=tmp_path / "r")
-    found, head = release.biased[0], View(plan.only).head
-    answers = View(plan.only).space.triangle @ found.estimates(0, np.array([0]))[0]
+    found, head = release.biased[0], RowSpaceView(plan.only).head
+    answers = RowSpaceView(plan.only).space.triangle @ found.estimates(0, np.array([0]))[0]
     assert head.T @ answers == pytest.approx(head.T @ found.noisy, abs=1e-6)
     tail = found.noisy - head @ (head.T @ found.noisy)
     assert np.linalg.norm(answers - head @ (head.T @ answers)) < np.linalg.norm(tail)
@@ -501,7 +501,7 @@ def test_the_paper_is_released_as_printed(tmp_path, rng):
 
 def test_above_the_rank_the_paper_projects_nothing(tmp_path, rng):
     plan = fn.plan(marginals(), budget=BUDGET, small=SmallDatabase(SIZE, variant="paper"))
-    assert plan.setting.index == len(View(plan.only).space.rows)
+    assert plan.setting.index == len(RowSpaceView(plan.only).space.rows)
     release = fn.release(plan, people(rng, plan.publication.workload.domain, SIZE), ledger=tmp_path / "l.sqlite")
     frame = release["a0 by a1"]
     assert frame["biased_value"].to_numpy() == pytest.approx(frame["unbiased_value"].to_numpy(), abs=1e-6)

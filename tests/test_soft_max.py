@@ -12,11 +12,19 @@ import reference as ref
 import zoo
 from dense import sectors_of
 from fitnoise.laboratory import soft_max
-from fitnoise.laboratory.soft_max import Ending, Factors, Hessian, Point, Reading, bases, cost_squared
+from fitnoise.laboratory.soft_max import (
+    AlgorithmVariant,
+    Factors,
+    Hessian,
+    ObjectivePoint,
+    SoftMaxStatus,
+    bases,
+    cost_squared,
+)
 from fitnoise.mechanisms.gaussian.formulation import Formulation
 from fitnoise.request.publication import Goal, Objective
 from fitnoise.solving import combined
-from fitnoise.solving.certificates import Terms
+from fitnoise.solving.certificates import ObjectiveTerms
 from fitnoise.solving.problems import Block, Problem
 from fitnoise.solving.sectors import decompose
 from refused import refused
@@ -63,7 +71,7 @@ def random_point(w, basis, t, reading, rng):
     sigma = np.eye(k) + m @ m.T / k
     first, second = by_definition(b, v, 1, sigma)
     sigma *= math.sqrt(first / second)
-    return sigma, replace(Point.start(b, v, sigma, reading), t1=t, t2=1.5 * t)
+    return sigma, replace(ObjectivePoint.start(b, v, sigma, reading), t1=t, t2=1.5 * t)
 
 
 def along(f, sigma, p):
@@ -79,7 +87,7 @@ def relative(a, b):
 
 
 @pytest.mark.parametrize("t", [1.0, 10.0, 100.0])
-@pytest.mark.parametrize("reading", Reading, ids=lambda x: x.name)
+@pytest.mark.parametrize("reading", AlgorithmVariant, ids=lambda x: x.name)
 @pytest.mark.parametrize("basis", BASES)
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_derivatives(name, basis, reading, t, rng):
@@ -119,7 +127,7 @@ def dense_hessian(point, b, scaled, sigma, product):
 def test_products_are_those_of_the_whole_matrix(basis, rng):
     """The printed one of equation (14) to the letter; the correct one with outer products, and t once less."""
     w = zoo.lower(4)
-    sigma, point = random_point(w, basis, 3.0, Reading.PAPER, rng)
+    sigma, point = random_point(w, basis, 3.0, AlgorithmVariant.PAPER, rng)
     b, v = getattr(bases(w), basis)
     scaled = v / np.sqrt(targets(len(v)))[:, None]
     p = rng.normal(size=sigma.shape)
@@ -135,7 +143,7 @@ def test_products_are_those_of_the_whole_matrix(basis, rng):
 def test_the_printed_curvature_is_t_times_too_large(t, rng):
     """One cell, one query: the soft maxima are the values, the Kronecker terms cancel, and what is left is t₁∇²g."""
     sigma = rng.random((1, 1)) + 0.5
-    point = replace(Point.start(np.ones((1, 1)), np.ones((1, 1)), sigma, Reading.PAPER), t1=t)
+    point = replace(ObjectivePoint.start(np.ones((1, 1)), np.ones((1, 1)), sigma, AlgorithmVariant.PAPER), t1=t)
     p = np.ones((1, 1))
     right = point.hessian_times(p, Hessian.CORRECT)
     assert right[0, 0] == pytest.approx(2 / sigma[0, 0] ** 3, rel=EXACT)
@@ -146,8 +154,8 @@ def test_the_printed_curvature_is_t_times_too_large(t, rng):
 def test_the_objective_is_convex(name, rng):
     """Theorem 13: the true Hessian has no negative curvature; and F lies below its chords."""
     for basis in BASES:
-        one, point = random_point(WORKLOADS[name](), basis, 5.0, Reading.PAPER, rng)
-        two = random_point(WORKLOADS[name](), basis, 5.0, Reading.PAPER, rng)[0]
+        one, point = random_point(WORKLOADS[name](), basis, 5.0, AlgorithmVariant.PAPER, rng)
+        two = random_point(WORKLOADS[name](), basis, 5.0, AlgorithmVariant.PAPER, rng)[0]
         assert point.moved((one + two) / 2).value <= (point.value + point.moved(two).value) / 2
         for _ in range(10):
             p = rng.normal(size=one.shape)
@@ -159,11 +167,11 @@ def test_the_printed_hessian_can_lead_uphill():
     """Prefix sums by their rows of U, from the paper's own start: negative curvature, and no way to go on."""
     b, v = bases(zoo.lower(64)).upper
     start = 0.99 / (v**2).sum(axis=1).max() * np.eye(64)
-    point = Point.start(b, v, start, Reading.PAPER)
+    point = ObjectivePoint.start(b, v, start, AlgorithmVariant.PAPER)
     for hessian, sign in ((Hessian.PRINTED, 1), (Hessian.CORRECT, -1)):
         assert sign * np.vdot(soft_max.direction(point, hessian), point.gradient) > 0
     found = soft_max.solve(b, v, 1)
-    assert (found.ending, found.iterations, len(found.history)) == (Ending.STALLED, 1, 1)
+    assert (found.ending, found.iterations, len(found.history)) == (SoftMaxStatus.STALLED, 1, 1)
     assert soft_max.solve(b, v, 1, hessian=Hessian.CORRECT).cost_squared < 4.65  # of 4.457869
 
 
@@ -181,7 +189,7 @@ def check(solution, basis, lifts, c):
     assert len(solution.history) <= solution.iterations + 1
 
 
-@pytest.mark.parametrize("reading", Reading, ids=lambda x: x.name)
+@pytest.mark.parametrize("reading", AlgorithmVariant, ids=lambda x: x.name)
 @pytest.mark.parametrize("hessian", Hessian, ids=lambda x: x.name)
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_never_below_the_certified_bound(name, hessian, reading):
@@ -192,7 +200,7 @@ def test_never_below_the_certified_bound(name, hessian, reading):
         check(found, basis, lifts, c)
         assert found.history[:, 1].min() >= bound(name) * (1 - EXACT)
         if hessian is Hessian.CORRECT:
-            assert found.ending in (Ending.CONVERGED, Ending.ITERATIONS)
+            assert found.ending in (SoftMaxStatus.CONVERGED, SoftMaxStatus.ITERATIONS)
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
@@ -200,21 +208,21 @@ def test_reaches_the_optimum_in_an_orthonormal_basis(name):
     """With the correct Hessian: within 1 % by the paper's stopping rule, within 0.3 % by that of its program."""
     w = WORKLOADS[name]()
     c = targets(len(w))
-    for reading, excess in ((Reading.PAPER, 0.01), (Reading.CODE, 3e-3)):
+    for reading, excess in ((AlgorithmVariant.PAPER, 0.01), (AlgorithmVariant.CODE, 3e-3)):
         found = soft_max.solve(*bases(w).row_space, c, hessian=Hessian.CORRECT, reading=reading)
-        assert found.ending is Ending.CONVERGED
+        assert found.ending is SoftMaxStatus.CONVERGED
         assert found.cost_squared <= bound(name) * (1 + excess)
-    plain = soft_max.solve(*bases(w).row_space, c, reading=Reading.CODE)
+    plain = soft_max.solve(*bases(w).row_space, c, reading=AlgorithmVariant.CODE)
     assert plain.cost_squared <= bound(name) * (1 + 5e-3)
-    assert plain.ending is Ending.CONVERGED
+    assert plain.ending is SoftMaxStatus.CONVERGED
 
 
 @pytest.mark.parametrize("hessian", Hessian, ids=lambda x: x.name)
 @pytest.mark.parametrize("d", TABLE_2)
 def test_table_2(d, hessian):
     """Prefix sums with B = W and L = I, as the authors' program has it."""
-    found = soft_max.solve(zoo.lower(d), np.eye(d), 1, hessian=hessian, reading=Reading.CODE)
-    assert found.ending is Ending.CONVERGED
+    found = soft_max.solve(zoo.lower(d), np.eye(d), 1, hessian=hessian, reading=AlgorithmVariant.CODE)
+    assert found.ending is SoftMaxStatus.CONVERGED
     assert round(found.cost_squared, 2) == TABLE_2[d]
 
 
@@ -225,7 +233,7 @@ def test_table_10_tells_where_the_paper_stopped(t):
     The certified optimum is 3.471896. What the authors' program does with the Hessian as printed gives their ratio.
     """
     w = ref.marginals(t)
-    found = soft_max.solve(*bases(w).identity, 1, reading=Reading.CODE)
+    found = soft_max.solve(*bases(w).identity, 1, reading=AlgorithmVariant.CODE)
     assert round(t**2 / found.cost_squared, 2) == TABLE_10[t]
 
 
@@ -233,16 +241,20 @@ def test_table_10_tells_where_the_paper_stopped(t):
 def test_pl94():
     """The table of the paper implies Δ² = 3.446; the correct Hessian in an orthonormal basis gives 3.013432."""
     found = soft_max.solve(
-        *bases(ref.pl94_matrix()).row_space, 1, hessian=Hessian.CORRECT, reading=Reading.CODE, max_iterations=3000
+        *bases(ref.pl94_matrix()).row_space,
+        1,
+        hessian=Hessian.CORRECT,
+        reading=AlgorithmVariant.CODE,
+        max_iterations=3000,
     )
-    assert found.ending is Ending.CONVERGED
+    assert found.ending is SoftMaxStatus.CONVERGED
     assert found.cost_squared == pytest.approx(3.013432, rel=1e-5)
 
 
 @pytest.mark.parametrize("hessian", Hessian, ids=lambda x: x.name)
 def test_identity_and_sum(hessian):
     """Theorem 7: Δ² = 2d/(1 + d)."""
-    for reading in Reading:
+    for reading in AlgorithmVariant:
         found = soft_max.solve(*bases(identity_and_sum(10)).identity, 1, hessian=hessian, reading=reading)
         assert 1 - EXACT <= found.cost_squared / (20 / 11) <= 1.005
 
@@ -252,17 +264,17 @@ def test_endings_are_honest():
     b, v = bases(w).upper
     known, at = fn.plan(fn.matrix_workload(w, variances=1)).bound, []
     limits = {
-        Ending.CONVERGED: {"hessian": Hessian.CORRECT},
-        Ending.ITERATIONS: {"max_iterations": 5, "hessian": Hessian.CORRECT},
-        Ending.TIME: {"max_seconds": 0.0},
-        Ending.STALLED: {},
+        SoftMaxStatus.CONVERGED: {"hessian": Hessian.CORRECT},
+        SoftMaxStatus.ITERATIONS: {"max_iterations": 5, "hessian": Hessian.CORRECT},
+        SoftMaxStatus.TIME: {"max_seconds": 0.0},
+        SoftMaxStatus.STALLED: {},
     }
     for ending, more in limits.items():
         found = soft_max.solve(b, v, 1, **more, progress=lambda i, cost: at.append((i, cost)))
         assert found.ending is ending
         check(found, b, v, 1)
         assert found.cost_squared >= known
-        assert (found.cost_squared <= 1.01 * known) == (ending is Ending.CONVERGED)
+        assert (found.cost_squared <= 1.01 * known) == (ending is SoftMaxStatus.CONVERGED)
         assert [cost for _, cost in at] == list(found.history[1:, 1])
         assert [i for i, _ in at] == sorted({i for i, _ in at})
         at.clear()
@@ -273,13 +285,13 @@ def test_a_search_without_a_step_ends(monkeypatch):
     """A direction so long that no halving brings Σ back to the positive definite matrices."""
     monkeypatch.setattr(soft_max, "direction", lambda point, hessian: -1e30 * np.abs(point.gradient).max() * np.eye(4))
     found = soft_max.solve(np.eye(4), 1000 * zoo.lower(4), 1)
-    assert (found.ending, found.iterations, len(found.history)) == (Ending.STALLED, 1, 1)
+    assert (found.ending, found.iterations, len(found.history)) == (SoftMaxStatus.STALLED, 1, 1)
 
 
 def test_a_start_and_a_factor_can_be_given():
     w = zoo.lower(8)
     b, v = bases(w).identity
-    best = soft_max.solve(b, v, 1, hessian=Hessian.CORRECT, reading=Reading.CODE)
+    best = soft_max.solve(b, v, 1, hessian=Hessian.CORRECT, reading=AlgorithmVariant.CODE)
     again = soft_max.solve(b, v, 1, hessian=Hessian.CORRECT, start=best.covariance, factor=10, max_iterations=0)
     assert again.cost_squared == pytest.approx(best.cost_squared, rel=EXACT)
     assert again.history[0, 1] == pytest.approx(best.cost_squared, rel=EXACT)
@@ -291,7 +303,7 @@ def test_a_start_and_a_factor_can_be_given():
 def test_from_an_optimum_of_the_soft_maxima_there_is_nowhere_to_go():
     """One cell, one query, Σ = 1: the gradient is exactly 0, and no division by it."""
     found = soft_max.solve(np.ones((1, 1)), np.ones((1, 1)), 1, start=np.ones((1, 1)))
-    assert (found.ending, found.cost_squared) == (Ending.CONVERGED, 1)
+    assert (found.ending, found.cost_squared) == (SoftMaxStatus.CONVERGED, 1)
 
 
 @pytest.mark.parametrize(
@@ -359,15 +371,15 @@ def test_theorems_2_and_4(name, rng):
     b, v = bases(w).row_space
     k = len(b)
     m = change_of_basis(k, rng)
-    sigma = random_point(w, "row_space", 1.0, Reading.PAPER, rng)[0]
+    sigma = random_point(w, "row_space", 1.0, AlgorithmVariant.PAPER, rng)[0]
     b2, v2, sigma2 = m @ b, v @ np.linalg.inv(m), m @ sigma @ m.T
     np.testing.assert_allclose(v2 @ b2, w, atol=LOOSE * np.abs(w).max())
     np.testing.assert_allclose(v2 @ sigma2 @ v2.T, v @ sigma @ v.T, rtol=LOOSE, atol=LOOSE)
     one, two = (np.diag(x.T @ np.linalg.inv(s) @ x) for x, s in ((b, sigma), (b2, sigma2)))
     np.testing.assert_allclose(one, two, rtol=LOOSE)
     assert cost_squared(b, v, c, sigma) == pytest.approx(cost_squared(b2, v2, c, sigma2), rel=LOOSE)
-    assert Point.start(b2, v2, sigma2, Reading.PAPER).value == pytest.approx(
-        Point.start(b, v, sigma, Reading.PAPER).value, rel=LOOSE
+    assert ObjectivePoint.start(b2, v2, sigma2, AlgorithmVariant.PAPER).value == pytest.approx(
+        ObjectivePoint.start(b, v, sigma, AlgorithmVariant.PAPER).value, rel=LOOSE
     )
 
 
@@ -393,9 +405,9 @@ def test_theorem_12(name, rng):
     c = targets(len(w))
     b, v = bases(w).row_space
     for _ in range(5):
-        sigma = random_point(w, "row_space", 1.0, Reading.PAPER, rng)[0]
+        sigma = random_point(w, "row_space", 1.0, AlgorithmVariant.PAPER, rng)[0]
         assert sum(by_definition(b, v, c, sigma * rng.uniform(0.3, 3))) >= 2 * math.sqrt(bound(name)) * (1 - EXACT)
-    form = Formulation(decompose(fn.matrix_workload(w, variances=c)), Terms())
+    form = Formulation(decompose(fn.matrix_workload(w, variances=c)), ObjectiveTerms())
     found = combined.solve(form.problem, gap=GAP)
     (factor,) = (x for group in form.precision_factors(*found.primal) for x in group)
     (sector,) = sectors_of(form.decomposition)

@@ -11,14 +11,14 @@ from dense import sectors_of, workload_matrix, workload_variances
 from fitnoise.mechanisms.gaussian.formulation import Formulation
 from fitnoise.solving import geometric_mean
 from fitnoise.solving._base import Status
-from fitnoise.solving.certificates import Terms, lower_bound
+from fitnoise.solving.certificates import ObjectiveTerms, lower_bound
 from fitnoise.solving.sectors import decompose
 from refused import refused
 from tolerances import EXACT, LOOSE
 
 
 def problem(w, c=1.0):
-    return Formulation(decompose(fn.matrix_workload(w, variances=c)), Terms()).problem
+    return Formulation(decompose(fn.matrix_workload(w, variances=c)), ObjectiveTerms()).problem
 
 
 def at_random_weights(name, kind, rng):

@@ -22,9 +22,9 @@ from engines import SPARK
 from engines import spark as real
 from fitnoise.errors import DataError
 from fitnoise.kernel.counting import Dropped, open_counter, spark
-from fitnoise.kernel.counting.dialects import DIALECTS, Kind
+from fitnoise.kernel.counting.dialects import DIALECTS, ColumnKind
 from fitnoise.kernel.counting.sources import not_counted, quietly
-from fitnoise.kernel.units import Bound, DataSource
+from fitnoise.kernel.units import DataSource, RecordBound
 from laws import DROP, leaks_nothing
 from records import SECRET
 from refused import refused
@@ -379,7 +379,7 @@ def test_a_table_is_the_one_that_the_callers_session_knows():
 @pytest.mark.usefixtures("duck")
 def test_persons_are_bounded_by_the_same_rule():
     session = Session(*PEOPLE, tables=STORED)
-    counts = open_counter(session, DOMAIN, SOURCE, Bound("p", 1)).count([("x",), ()])
+    counts = open_counter(session, DOMAIN, SOURCE, RecordBound("p", 1)).count([("x",), ()])
     assert counts[()] == 2
     assert len(session.told) == 4  # both trials, one statement, and one of those that are dropped
 
@@ -461,7 +461,7 @@ def test_an_address_means_the_session_that_is_there(monkeypatch):
 
 
 def test_kinds_of_columns():
-    for name, kind in {"LongType": Kind.WHOLE, "CharType": Kind.FIXED, "MapType": None}.items():
+    for name, kind in {"LongType": ColumnKind.WHOLE, "CharType": ColumnKind.FIXED, "MapType": None}.items():
         assert spark._kind(SimpleNamespace(dataType=named(name), metadata={})) == (kind, name)
 
 
@@ -535,7 +535,7 @@ def test_types_and_values_of_spark(lake, frame):
     with refused("data.column-of-wrong-type"):
         open_counter(data, fn.Domain(x=fn.Ordered(0, 1, column="day")), DataSource(table="t")).check(["x"])
     domain = fn.Domain(n=fn.Categorical(["a", "A", "a "]))
-    counts = open_counter(data, domain, DataSource(table="t"), Bound("p", 1)).count([("n",)])
+    counts = open_counter(data, domain, DataSource(table="t"), RecordBound("p", 1)).count([("n",)])
     assert counts["n",].sum() == 2
     assert not any(t.isTemporary for t in session.catalog.listTables())
 

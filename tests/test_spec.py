@@ -19,8 +19,8 @@ from fitnoise.errors import SpecError
 from fitnoise.request import documents as room
 from fitnoise.request.attributes import OrderedSpec
 from fitnoise.request.documents import Spec, exact_number, json_schema, load_spec
-from fitnoise.request.targets import Kind
-from fitnoise.request.workloads import Tables
+from fitnoise.request.targets import TargetKind
+from fitnoise.request.workloads import TableSequence
 from refused import refused
 
 # --- random publications ----------------------------------------------------------------------------------
@@ -35,7 +35,7 @@ chances = st.floats(min_value=1e-12, max_value=1 - 1e-9)
 columns = st.none() | words
 limits = st.none() | st.floats(0.5, 2)
 sizes = st.builds(
-    lambda c, p, least, more: fn.BySize(c, p, least, None if more is None else (least or 1) * (1 + more)),
+    lambda c, p, least, more: fn.ByTableSize(c, p, least, None if more is None else (least or 1) * (1 + more)),
     positive,
     st.floats(-2, 2),
     limits,
@@ -107,7 +107,7 @@ def arguments(draw, domain, names, number):
             recode[name] = {g: draw(st.sampled_from(spellings(domain[name], own))) for g, own in groups.items()}
         if view in following:
             following[view][name] = draw(st.integers(1 if view == "change" else 2, len(domain[name].own_values) - 1))
-    kind = draw(st.sampled_from(list(Kind)))
+    kind = draw(st.sampled_from(list(TargetKind)))
     said = {
         "prefix": prefix or None,
         "count": counted or None,
@@ -117,7 +117,7 @@ def arguments(draw, domain, names, number):
         "name": f"{draw(texts)} {number}",
         "confidence": draw(st.none() | chances),
     }
-    if kind is Kind.CV:
+    if kind is TargetKind.CV:
         said["reference"] = draw(positive | totals)
     labels = fn.table(*each, **said, **{kind.value: 1}).labels(domain)
     target = draw(positive | sizes)
@@ -127,9 +127,9 @@ def arguments(draw, domain, names, number):
         texts_of = [str(x) for x in rows]
         if draw(st.booleans()) and len(set(texts_of)) == len(rows):
             some = draw(st.lists(st.sampled_from(texts_of), min_size=1, unique=True))
-            target = fn.By(by, {t: draw(positive) for t in some}, default=draw(positive))
+            target = fn.ByAttribute(by, {t: draw(positive) for t in some}, default=draw(positive))
         else:
-            target = fn.By(by, [draw(positive) for _ in rows])
+            target = fn.ByAttribute(by, [draw(positive) for _ in rows])
     return each, {**said, kind.value: target}
 
 
@@ -146,7 +146,7 @@ def patterns(draw, domain, number):
     order = draw(st.integers(1, len(among)))
     each, said = draw(arguments(domain, [a for a in domain if a not in among], number))
     count = math.comb(len(among), order)
-    kind = next(k.value for k in Kind if k.value in said)
+    kind = next(k.value for k in TargetKind if k.value in said)
     if draw(st.booleans()):
         said[kind] = draw(st.lists(positive, min_size=count, max_size=count))
     said["name"] = draw(st.none() | st.just(said["name"].replace("\0", "")))
@@ -188,7 +188,7 @@ def publications(draw):
     domain = draw(domains())
     count = draw(st.integers(1, 3))
     parts = [draw(tables(domain, i) | patterns(domain, i)) for i in range(count)]
-    files = Tables(parts).slugs()
+    files = TableSequence(parts).slugs()
     assume(len(set(files)) == len(files))
     workload = fn.Workload(domain, parts, draw(chances))
     privacy = draw(st.sampled_from(list(fn.Privacy)))
@@ -257,7 +257,7 @@ def test_matrices_convert_without_loss(rows):
 
 def test_numpy_scalars_are_written_as_plain_values():
     domain = fn.Domain(a=fn.Ordered(0, 3), b=fn.Categorical(["x", "y"]))
-    by = fn.By("b", [np.float32(1.5), np.int64(2)], default=np.float64(3))
+    by = fn.ByAttribute("b", [np.float32(1.5), np.int64(2)], default=np.float64(3))
     made = [
         fn.table("b", ranges={"a": [(np.int64(0), np.int64(2))]}, cv=by, reference=np.float32(2)),
         fn.table(recode={"a": {"low": np.arange(2)}}, margin=np.int64(4), name="recoded"),
@@ -271,7 +271,7 @@ def test_a_plan_reads_back_its_own_specification():
     publication = fn.Publication(
         fn.Workload(
             fn.Domain({"été": fn.Categorical([True, False]), "tranche d'âge": fn.Binned([1.5, 10])}),
-            [fn.table("été", prefix="tranche d'âge", margin=fn.By("été", {"True": 3}, default=4))],
+            [fn.table("été", prefix="tranche d'âge", margin=fn.ByAttribute("été", {"True": 3}, default=4))],
         ),
         cap=fn.Budget(rho=Fraction(123456789, 1000)),
     )
@@ -281,7 +281,7 @@ def test_a_plan_reads_back_its_own_specification():
 
 SMALL = fn.Workload(
     fn.Domain(area=fn.Categorical({1: "North", 2: "South"}), age=fn.Ordered(0, 3)),
-    [fn.table("area", margin=4), fn.table("area", prefix="age", margin=fn.By("age", [9, 9, 9, 8]))],
+    [fn.table("area", margin=4), fn.table("area", prefix="age", margin=fn.ByAttribute("age", [9, 9, 9, 8]))],
 )
 SAID = {
     "total error": {"objective": fn.Objective("total-error", "inverse-variance")},
@@ -323,16 +323,16 @@ def test_patterns_are_said_in_words():
             1, ["a", "b", "c"], recode={"d": {"low": {"first": 0, "last": 1}}}, margin=3
         ),
         "all = 1\namong = ['a']\nattributes = ['b']\nmargin = { by = 'b', values = [1, 2, 3] }": fn.all_tables(
-            1, ["a"], "b", margin=fn.By("b", [1, 2, 3])
+            1, ["a"], "b", margin=fn.ByAttribute("b", [1, 2, 3])
         ),
         f"all = 'pairs'\nmax_deviation = {by_size}\nconfidence = 0.5": fn.all_tables(
-            2, list("abcd"), max_deviation=fn.BySize(8, -0.5, least=2), confidence=0.5
+            2, list("abcd"), max_deviation=fn.ByTableSize(8, -0.5, least=2), confidence=0.5
         ),
         "all = 'pairs'\ncv = 0.1\nreference = { total = 900 }": fn.all_tables(
             2, list("abcd"), cv=0.1, reference=fn.PublicTotal(900)
         ),
         "all = 'pairs'\ncv = 0.1\nreference = 900": fn.all_tables(2, list("abcd"), cv=0.1, reference=900),
-        f"attributes = ['a']\nmargin = {by_size}": fn.table("a", margin=fn.BySize(8, -0.5, least=2)),
+        f"attributes = ['a']\nmargin = {by_size}": fn.table("a", margin=fn.ByTableSize(8, -0.5, least=2)),
         "cv = 0.1\nreference = { total = 900 }": fn.table(cv=0.1, reference=fn.PublicTotal(900)),
     }
     for text, meant in cases.items():
@@ -500,7 +500,7 @@ std_error = 2
             fn.table(
                 "sex",
                 ranges={"age": [(0, 4), (2, 9)]},
-                cv=fn.By("sex", {"f": 0.1}, default=0.2),
+                cv=fn.ByAttribute("sex", {"f": 0.1}, default=0.2),
                 reference=50,
                 confidence=0.9,
                 name="everything",
@@ -674,7 +674,7 @@ def test_the_readme_extended_as_its_guide_says_is_read(tmp_path):
     assert read(readme + goals) == replace(plain, objective=fn.Objective("total-error", "inverse-variance"))
     assert read(readme + cells) == replace(plain, cell_budgets=fn.CellBudgets(("status",), (1, 0.5, 1, 1)))
     pairs = read(readme.split("[[tables]]")[0] + patterns).workload
-    by_size = fn.BySize(2, 0.5, most=40)
+    by_size = fn.ByTableSize(2, 0.5, most=40)
     assert pairs == fn.Workload(plain.workload.domain, [fn.all_tables(3, list(pairs.domain), std_error=by_size)])
     assert read(pure + tables) == fn.Publication(plain.workload, budget=fn.Budget(epsilon=1), privacy="pure")
     assert read(small + tables) == fn.Publication(

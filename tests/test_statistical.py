@@ -13,7 +13,7 @@ import pytest
 import fitnoise as fn
 import zoo
 from fitnoise.kernel.counting import open_counter
-from fitnoise.kernel.units import Bound, DataSource
+from fitnoise.kernel.units import DataSource, RecordBound
 from laws import DROP, check_counter
 from records import WRITERS, Records, program, written
 from refused import refused
@@ -74,9 +74,9 @@ def test_persons_in_files_of_programs(tmp_path):
     """A whole number is an id, though the program has no whole numbers; one with a point is not."""
     path = str(tmp_path / "x.dta")
     pyreadstat.write_dta(pd.DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "who": [7.0, 7.0, 8.0, 7.5]}), path)
-    assert sum(count(path, X["x"], bound=Bound("who", 1))) == 2
+    assert sum(count(path, X["x"], bound=RecordBound("who", 1))) == 2
     with refused("data.records-without-id"):
-        count(path, X["x"], bound=Bound("who", 1), policy=DataSource().outside_domain)
+        count(path, X["x"], bound=RecordBound("who", 1), policy=DataSource().outside_domain)
 
 
 def test_sheets(sheet):

@@ -13,7 +13,7 @@ from conftest import zoo_plan
 from dense import centring, group_of, strategy_matrix
 from designs import of_margins, of_sectors, over
 from fitnoise.kernel.designs import linear, sectors
-from fitnoise.kernel.designs._base import WRAP
+from fitnoise.kernel.designs._base import INT64_SAFE_BOUND
 from fitnoise.kernel.designs.linear import MAX_SCALE, axis_rows, centre
 from fitnoise.kernel.designs.margins import MeasuredMargin, PureStrategy
 from fitnoise.kernel.designs.sectors import (
@@ -291,7 +291,7 @@ def test_answers_that_64_bits_hold_are_held_in_them():
     """This holds for the largest number of records that fits; one record more loses nothing either."""
     for times in (1, -3):
         strategy = of_sectors(over((), 1), ([[1]], {(): ([[times]], 1.0)}))
-        most = (WRAP - 1) // abs(times)
+        most = (INT64_SAFE_BOUND - 1) // abs(times)
         for records, kind in ((most, np.int64), (most + 1, object)):
             (answers,) = strategy.exact({(): np.array([records])}, Adjacency(), records)
             assert (answers.dtype, answers.tolist()) == (kind, [times * records])

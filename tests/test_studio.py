@@ -144,7 +144,7 @@ def test_an_intent_is_bound_to_its_name_time_and_data(tmp_path, monkeypatch, at_
             refused = client.post(f"/release/{number}", typed=typed)
             assert (refused.status_code, "Type the name of the source" in refused.text) == (422, True)
         assert client.post("/release/" + "0" * 32, typed="people").status_code == 422
-        now[0] += releasing.VALID
+        now[0] += releasing.INTENT_LIFETIME_SECONDS
         refused = client.post(f"/release/{number}", typed="people")
         assert (refused.status_code, "was not requested in the last ten minutes" in refused.text) == (422, True)
         number = client.asked()
@@ -371,10 +371,10 @@ def test_whole_tables_are_made_as_a_job_beside_the_release(client, at_once, monk
     assert "Job 1" not in client.page(f"/report/{place}")  # that of the plan
 
     def stopped(step):
-        raise planner.Stopped
+        raise planner.PlanningInterrupted
 
     asked = {"what": "whole", "release": "release", "out": "other", "language": "en", "folder": client.folder.root}
-    with pytest.raises(planner.Stopped):
+    with pytest.raises(planner.PlanningInterrupted):
         planner.answered(asked, stopped)
     assert not (client.folder.root / "other").exists()
 
@@ -488,7 +488,7 @@ def fuzzed(client, count):
     values += ["rho", "1/0", "1/28", "categorical", "ordered", "count()", "{", "'''", SPEC, "domain = 3", "tables = 7"]
     values += ['"\\ud800"', "a = [null]", "a = [[1]]", 'a = ["\\ud800"]', "unknown = 9", '"a', "= 1", "1e5", "0.5"]
     values += ["[domain.x]\ntype=3", "[[tables]]\nattributes=3\nmargin='x'", "privacy = 'pure'", "9" * 400, "people"]
-    paths = [*app.CHANGES]
+    paths = [*app.FORM_HANDLERS]
     paths.remove("/quit")
     for _ in range(count):
         path = re.sub(r"\{\w+\}", lambda _: str(rng.randrange(4)), rng.choice(paths))
@@ -690,7 +690,7 @@ def test_a_planning_process_answers_and_is_replaced_when_it_is_killed(worker, tm
     def ask():
         try:
             told.append(worker.ask(**{**common, "text": demo, "what": "kinds"}))
-        except workers.Replaced as error:
+        except workers.QuestionReplaced as error:
             told.append(error.code)
 
     long = threading.Thread(target=ask)
@@ -725,7 +725,7 @@ def test_a_silent_process_is_replaced(monkeypatch, tmp_path):
             self.gone = True
 
     monkeypatch.setattr(workers, "Process", Silent)
-    monkeypatch.setattr(workers, "SILENCE", 0.01)
+    monkeypatch.setattr(workers, "UNRESPONSIVE_SECONDS", 0.01)
     worker = workers.Worker()
     assert worker.ask(what="x")["kind"] == "done"
     assert heard[0].gone
@@ -812,14 +812,14 @@ def test_a_server_that_nobody_asks_ends(tmp_path, monkeypatch):
     monkeypatch.setattr(workers, "Worker", Here)
     now = [0.0]
     server = serve.Server(Folder(filled(tmp_path / "f")), clock=lambda: now[0])
-    monkeypatch.setattr(serve, "LOOK", 0.01)
+    monkeypatch.setattr(serve, "POLL_SECONDS", 0.01)
     server._server.run = lambda sockets: wait(lambda: server._server.should_exit)
-    now[0] = serve.PATIENCE + 1
+    now[0] = serve.CODE_LIFETIME_SECONDS + 1
     thread = threading.Thread(target=server.run)
     thread.start()
     wait(lambda: not server.page.exists())
     assert thread.is_alive()
-    now[0] = serve.IDLE + 1
+    now[0] = serve.IDLE_TIMEOUT_SECONDS + 1
     thread.join(20)
     assert not thread.is_alive()
 

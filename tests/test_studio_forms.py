@@ -10,11 +10,11 @@ from hypothesis import given
 
 from fitnoise import data
 from fitnoise.interfaces.studio import forms
-from fitnoise.interfaces.studio.folder import Changed
-from fitnoise.interfaces.studio.guard import Form
+from fitnoise.interfaces.studio.folder import DraftChanged
+from fitnoise.interfaces.studio.guard import SubmittedForm
 from fitnoise.interfaces.studio.refusals import Refused, refused_at
 from fitnoise.interfaces.studio.state import Studio
-from fitnoise.interfaces.studio.workers import Replaced
+from fitnoise.interfaces.studio.workers import QuestionReplaced
 from fitnoise.request import attributes
 from fitnoise.request.documents import Spec
 from refused import refused
@@ -224,7 +224,7 @@ def empty():
 
 
 def test_forms_say_what_they_were_told():
-    said = Form(
+    said = SubmittedForm(
         [("privacy.unit", "household"), ("privacy.max_records", "4"), ("privacy.id", " hh "), ("cap.kind", "rho")]
     )
     said.update({"cap": "1/28", "data.outside_domain": "drop", "privacy.delta": "1e-9", "data.max_records": "1000"})
@@ -237,21 +237,21 @@ def test_forms_say_what_they_were_told():
         "cap": {"rho": "1/28"},
     }
     assert found["data"] == {"source": "people", "outside_domain": "drop", "max_records": 1000}
-    again = forms.protect(found, Form([("cap.kind", ""), ("cap", ""), ("privacy.id", "")]))
+    again = forms.protect(found, SubmittedForm([("cap.kind", ""), ("cap", ""), ("privacy.id", "")]))
     assert "cap" not in again["privacy"]
     assert "id" not in again["privacy"]
     attributes = forms.add_attribute(empty(), "sex", "categorical")
-    sex = forms.describe(attributes, "sex", Form([("codes", "1 = f\r\n2 = m"), ("missing", "unknown = 9")]))
+    sex = forms.describe(attributes, "sex", SubmittedForm([("codes", "1 = f\r\n2 = m"), ("missing", "unknown = 9")]))
     assert sex["domain"]["sex"] == {
         "type": "categorical",
         "codes": [1, 2],
         "labels": ["f", "m"],
         "missing": {"unknown": [9]},
     }
-    filed = forms.describe(sex, "sex", Form(), ["codes.csv"])
+    filed = forms.describe(sex, "sex", SubmittedForm(), ["codes.csv"])
     assert filed["domain"]["sex"]["codes_file"] == "codes.csv"
     with refused("spec.form-codes-twice"):
-        forms.describe(sex, "sex", Form([("codes", "new")]), ["codes.csv"])
+        forms.describe(sex, "sex", SubmittedForm([("codes", "new")]), ["codes.csv"])
     assert "codes" not in filed["domain"]["sex"]
     for kind, sent, meant in (
         (
@@ -263,47 +263,51 @@ def test_forms_say_what_they_were_told():
         ("amount", [("low", "0"), ("high", "1e5"), ("step", "0.5")], {"low": 0.0, "high": 1e5, "step": 0.5}),
         ("hierarchy", [("levels", "state, county")], {"levels": ["state", "county"]}),
     ):
-        made = forms.describe(forms.add_attribute(empty(), "x", kind), "x", Form(sent))
+        made = forms.describe(forms.add_attribute(empty(), "x", kind), "x", SubmittedForm(sent))
         assert made["domain"]["x"] == {"type": kind, **meant}
         assert "x" not in forms.remove_attribute(made, "x")["domain"]
-    tree = forms.describe(forms.add_attribute(empty(), "x", "hierarchy"), "x", Form([("children", "51, 62")]))
+    tree = forms.describe(forms.add_attribute(empty(), "x", "hierarchy"), "x", SubmittedForm([("children", "51, 62")]))
     assert tree["domain"]["x"] == {"type": "hierarchy", "children": [51, 62]}
     assert forms.fields_of(tree["domain"]["x"])["children"] == "51, 62"
-    assert forms.describe(tree, "x", Form([("children", "51, 62"), ("levels", "")])) == forms.describe(
-        tree, "x", Form()
+    assert forms.describe(tree, "x", SubmittedForm([("children", "51, 62"), ("levels", "")])) == forms.describe(
+        tree, "x", SubmittedForm()
     )
-    filed = forms.describe(tree, "x", Form([("children", "51, 62")]), ["p.csv"])
+    filed = forms.describe(tree, "x", SubmittedForm([("children", "51, 62")]), ["p.csv"])
     assert filed["domain"]["x"] == {"type": "hierarchy", "file": "p.csv"}
-    assert forms.describe(filed, "x", Form([("children", "2,3")]))["domain"]["x"] == {
+    assert forms.describe(filed, "x", SubmittedForm([("children", "2,3")]))["domain"]["x"] == {
         "type": "hierarchy",
         "children": [2, 3],
     }
-    assert forms.describe(filed, "x", Form([("children", "")])) == filed
-    assert forms.describe(tree, "x", Form([("children", "")]))["domain"]["x"] == {"type": "hierarchy"}
+    assert forms.describe(filed, "x", SubmittedForm([("children", "")])) == filed
+    assert forms.describe(tree, "x", SubmittedForm([("children", "")]))["domain"]["x"] == {"type": "hierarchy"}
     with refused("spec.form-places-twice"):
-        forms.describe(tree, "x", Form([("children", "2, 3")]), ["p.csv"])
+        forms.describe(tree, "x", SubmittedForm([("children", "2, 3")]), ["p.csv"])
     with refused("spec.form-integer-invalid"):
-        forms.describe(tree, "x", Form([("children", "2, x")]))
-    assert forms.describe(forms.add_attribute(empty(), "x", "hierarchy"), "x", Form(), ["p.csv"])["domain"]["x"][
-        "file"
-    ] == ("p.csv")
-    tables = forms.margins(empty(), Form([("number.0", "7"), ("kind.1", "variance"), ("number.1", "2.5")]))["tables"]
+        forms.describe(tree, "x", SubmittedForm([("children", "2, x")]))
+    assert forms.describe(forms.add_attribute(empty(), "x", "hierarchy"), "x", SubmittedForm(), ["p.csv"])["domain"][
+        "x"
+    ]["file"] == ("p.csv")
+    tables = forms.margins(empty(), SubmittedForm([("number.0", "7"), ("kind.1", "variance"), ("number.1", "2.5")]))[
+        "tables"
+    ]
     assert (tables[0]["margin"], tables[1].get("margin"), tables[1]["variance"]) == (7, None, 2.5)
-    added = forms.add_table(empty(), Form([("show", "area"), ("prefix", "age"), ("number", "3")]))["tables"][-1]
+    added = forms.add_table(empty(), SubmittedForm([("show", "area"), ("prefix", "age"), ("number", "3")]))["tables"][
+        -1
+    ]
     assert added == {"attributes": ["area"], "prefix": "age", "margin": 3}
-    assert forms.add_table(empty(), Form([("pattern", "pairs"), ("number", "0.5")]))["tables"][-1] == {
+    assert forms.add_table(empty(), SubmittedForm([("pattern", "pairs"), ("number", "0.5")]))["tables"][-1] == {
         "all": "pairs",
         "margin": 0.5,
     }
     beside = [("pattern", "pairs"), ("show", "area"), ("show", "age"), ("prefix", "age"), ("number", "2")]
-    made = forms.add_table(empty(), Form(beside))["tables"][-1]
+    made = forms.add_table(empty(), SubmittedForm(beside))["tables"][-1]
     assert made == {"all": "pairs", "attributes": ["area"], "prefix": "age", "margin": 2}
-    alone = forms.add_table(empty(), Form([("show", "age"), ("prefix", "age"), ("number", "2")]))["tables"][-1]
+    alone = forms.add_table(empty(), SubmittedForm([("show", "age"), ("prefix", "age"), ("number", "2")]))["tables"][-1]
     assert alone == {"prefix": "age", "margin": 2}
     assert [t["margin"] for t in forms.remove_table(empty(), "0")["tables"]] == [9.5]
-    budget = forms.margins(empty(), Form([("budget.kind", "mu"), ("budget", "0.5"), ("accuracy.gap", "")]))
+    budget = forms.margins(empty(), SubmittedForm([("budget.kind", "mu"), ("budget", "0.5"), ("accuracy.gap", "")]))
     assert budget["budget"] == {"mu": 0.5}
-    assert "budget" not in forms.margins(budget, Form([("budget.kind", ""), ("budget", "0.5")]))
+    assert "budget" not in forms.margins(budget, SubmittedForm([("budget.kind", ""), ("budget", "0.5")]))
     assert "gap" not in budget["accuracy"]
 
 
@@ -312,40 +316,44 @@ def till():
 
 
 def test_what_is_added_up_for_each_is_said_and_taken_back():
-    more = forms.protect(till(), Form([("is_merge", "1"), ("merge", "turnover")]))
+    more = forms.protect(till(), SubmittedForm([("is_merge", "1"), ("merge", "turnover")]))
     assert more["privacy"] == {"unit": "customer", "id": "card", "merge": ["turnover"]}
-    none = forms.protect(till(), Form([("is_merge", "1")]))
+    none = forms.protect(till(), SubmittedForm([("is_merge", "1")]))
     assert none["privacy"] == {"unit": "customer", "id": "card"}
-    again = forms.protect(none, Form([("is_merge", "1"), ("merge", "tips"), ("merge", "turnover")]))
+    again = forms.protect(none, SubmittedForm([("is_merge", "1"), ("merge", "tips"), ("merge", "turnover")]))
     assert again["privacy"]["merge"] == ["turnover", "tips"]
-    assert forms.protect(till(), Form([("privacy.unit", "customer")])) == till()  # a form without them says nothing
+    assert (
+        forms.protect(till(), SubmittedForm([("privacy.unit", "customer")])) == till()
+    )  # a form without them says nothing
     left = forms.remove_attribute(till(), "tips")
     assert forms.merge_of(left) == (["turnover", "tips"], ["tips", "turnover"])  # so that it can be taken back
     assert forms.merge_of(empty()) == ([], [])
     for rule in ("turnover", [1], {"a": 1}):
         odd = {**till(), "privacy": {"merge": rule}}
         assert forms.merge_of(odd) is None
-        assert forms.protect(odd, Form([("is_merge", "1"), ("merge", "tips")])) == odd
+        assert forms.protect(odd, SubmittedForm([("is_merge", "1"), ("merge", "tips")])) == odd
 
 
 def test_ceilings_are_said_and_taken_back():
-    said = forms.describe(till(), "turnover", Form([("ceilings", "50; 100 250, 300.5")]))["domain"]["turnover"]
+    said = forms.describe(till(), "turnover", SubmittedForm([("ceilings", "50; 100 250, 300.5")]))["domain"]["turnover"]
     assert said["ceilings"] == [50, 100, 250, 300.5]
     assert forms.ceilings_text(said) == "50, 100, 250, 300.5"
-    assert "ceilings" not in forms.describe(till(), "turnover", Form([("ceilings", " ")]))["domain"]["turnover"]
+    assert (
+        "ceilings" not in forms.describe(till(), "turnover", SubmittedForm([("ceilings", " ")]))["domain"]["turnover"]
+    )
     for own in ({"ceilings": 3}, {"ceilings": ["a"]}, {"ceilings": [True]}, {"ceilings": {"size": {}}}):
         assert forms.fields_of({"type": "amount", **own})["ceilings"] is None
     with refused("spec.form-number-invalid"):
-        forms.describe(till(), "turnover", Form([("ceilings", "50, 5k")]))
+        forms.describe(till(), "turnover", SubmittedForm([("ceilings", "50, 5k")]))
 
 
 def test_what_is_said_by_a_rule_has_no_field_and_stays(tmp_path, monkeypatch, quiet):
     """A range for each class, together with numbers of the same attribute that do have one."""
     sent = [("low", "5"), ("high", "7"), ("ceilings", "6"), ("step", "0.5")]
-    found = forms.describe(till(), "tips", Form(sent))["domain"]["tips"]
+    found = forms.describe(till(), "tips", SubmittedForm(sent))["domain"]["tips"]
     assert found == {**till()["domain"]["tips"], "low": 5, "step": 0.5}
     ruled = {"domain": {"x": {"type": "ordered", "low": [1], "high": 3}}}
-    assert forms.describe(ruled, "x", Form([("low", "2"), ("high", "4")]))["domain"]["x"] == {
+    assert forms.describe(ruled, "x", SubmittedForm([("low", "2"), ("high", "4")]))["domain"]["x"] == {
         "type": "ordered",
         "low": [1],
         "high": 4,
@@ -357,16 +365,24 @@ def test_what_is_said_by_a_rule_has_no_field_and_stays(tmp_path, monkeypatch, qu
 
 def test_tables_tell_of_amounts():
     capped = [("told", "sum"), ("amount", "turnover"), ("ceiling", "100"), ("show", "size"), ("number", "2000")]
-    assert forms.add_table(till(), Form(capped))["tables"][-1] == {
+    assert forms.add_table(till(), SubmittedForm(capped))["tables"][-1] == {
         "attributes": ["size"],
         "sum": "turnover",
         "ceiling": 100,
         "margin": 2000,
     }
     mean = [("told", "mean"), ("amount", "tips"), ("reference", "2e3"), ("number", "0.5")]
-    assert forms.add_table(till(), Form(mean))["tables"][-1] == {"mean": "tips", "reference": 2000, "margin": 0.5}
+    assert forms.add_table(till(), SubmittedForm(mean))["tables"][-1] == {
+        "mean": "tips",
+        "reference": 2000,
+        "margin": 0.5,
+    }
     having = [("told", "count"), ("amount", "tips"), ("pattern", "singles"), ("number", "5")]
-    assert forms.add_table(till(), Form(having))["tables"][-1] == {"all": "singles", "count": "tips", "margin": 5}
+    assert forms.add_table(till(), SubmittedForm(having))["tables"][-1] == {
+        "all": "singles",
+        "count": "tips",
+        "margin": 5,
+    }
     assert forms.summed_of(till()) == ["turnover", "tips", "points"]
     assert forms.shown_of(till()) == ["size", "points"]
     assert forms.shown_of(tomllib.loads(RICH)) == ["code", "size", "geo", "state", "county"]
@@ -415,7 +431,7 @@ def test_tables_tell_of_amounts():
 def test_what_is_wrong_is_refused(change, fields, code):
     before = empty()
     with refused(code) as error:
-        change(before, Form(fields))
+        change(before, SubmittedForm(fields))
     assert error.value.outcome == "Nothing was changed."
     assert before == empty()
 
@@ -436,34 +452,38 @@ def test_what_is_not_there_is_refused():
     with refused("spec.not-toml"):
         forms.parse("a = ")
     with refused("spec.draft-key-not-a-table"):
-        forms.protect({"privacy": 3}, Form([("privacy.unit", "x")]))
+        forms.protect({"privacy": 3}, SubmittedForm([("privacy.unit", "x")]))
     with refused("spec.draft-attribute-not-a-table"):
-        forms.describe({"domain": {"x": 3}}, "x", Form())
+        forms.describe({"domain": {"x": 3}}, "x", SubmittedForm())
 
 
 def test_every_refused_value_of_a_form_is_named_with_its_field():
     said = [("privacy.max_records", "many"), ("privacy.delta", "x"), ("cap.kind", ""), ("cap", "5"), ("title", "kept")]
     with pytest.raises(Refused) as caught:
-        forms.protect(empty(), Form(said))
+        forms.protect(empty(), SubmittedForm(said))
     assert [*caught.value.fields] == ["privacy.max_records", "privacy.delta", "cap.kind"]
     assert caught.value.code == "spec.form-integer-invalid"
     assert caught.value.fields["privacy.max_records"] == str(caught.value)
     with pytest.raises(Refused) as caught:
-        forms.margins({"tables": [{"margin": 3}, {"margin": 4}]}, Form([("number.0", "x"), ("kind.1", "best")]))
+        forms.margins(
+            {"tables": [{"margin": 3}, {"margin": 4}]}, SubmittedForm([("number.0", "x"), ("kind.1", "best")])
+        )
     assert [*caught.value.fields] == ["number.0"]
     with pytest.raises(Refused) as caught:
-        forms.margins({"tables": [{"margin": 3}]}, Form([("number.0", "4"), ("kind.0", "best")]))
+        forms.margins({"tables": [{"margin": 3}]}, SubmittedForm([("number.0", "4"), ("kind.0", "best")]))
     assert [*caught.value.fields] == ["kind.0"]
     with pytest.raises(Refused) as caught:
-        forms.add_table(empty(), Form([("show", "zz"), ("prefix", "yy"), ("pattern", "all"), ("ceiling", "9")]))
+        forms.add_table(
+            empty(), SubmittedForm([("show", "zz"), ("prefix", "yy"), ("pattern", "all"), ("ceiling", "9")])
+        )
     assert [*caught.value.fields] == ["show", "prefix", "pattern", "ceiling", "number"]
 
 
 @pytest.mark.parametrize(
     "error",
     [
-        Changed("changed", "Another tab came first.", "", "Reload the page.", "Nothing was changed."),
-        Replaced("replaced", "A later change came first.", "", "Reload the page.", "Nothing was changed."),
+        DraftChanged("changed", "Another tab came first.", "", "Reload the page.", "Nothing was changed."),
+        QuestionReplaced("replaced", "A later change came first.", "", "Reload the page.", "Nothing was changed."),
         KeyError("x"),
     ],
 )
@@ -505,7 +525,7 @@ def test_a_draft_that_cannot_be_shown_is_refused_and_told(tmp_path, monkeypatch,
 def test_what_is_not_deep_nor_long_nor_a_code_is_taken():
     assert forms.parse(f"a = {'9' * 18}\nb = {'[' * 49}{']' * 49}\n[data]\nwhere = {{ day = 2024-01-01 }}")
     with refused("spec.draft-integer-too-long"):
-        forms.write(forms.describe(empty(), "age", Form([("missing", f"u = [{10**18}]")])))
+        forms.write(forms.describe(empty(), "age", SubmittedForm([("missing", f"u = [{10**18}]")])))
 
 
 def test_tables_are_called_by_what_they_show():

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 
 from fitnoise.interfaces.studio import guard
 from fitnoise.interfaces.studio.folder import Folder, digest, publication_of
-from fitnoise.interfaces.studio.guard import HEADERS, Guard, Session, opening_page
+from fitnoise.interfaces.studio.guard import HEADERS, Guard, StudioSession, opening_page
 from refused import refused
 from studios import SPEC, filled
 
@@ -32,7 +32,7 @@ class Clock:
 def door():
     """A guarded application, whose one change says what it was given."""
     clock = Clock()
-    session = Session(4321, clock)
+    session = StudioSession(4321, clock)
     seen = []
 
     async def change(request):
@@ -124,8 +124,8 @@ def test_the_cookie_is_for_this_site_alone_and_no_script_reads_it(door):
     kept = {"httponly", "samesite=strict", f"path={door.session.home}"}
     assert {x.strip().lower() for x in said.split(";")[1:]} == kept
     assert re.fullmatch("/[0-9a-f]{64}/", door.session.home)  # 256 bits
-    assert Session(4321).cookie != Session(4321).cookie
-    assert Session(4321).home != Session(4321).home
+    assert StudioSession(4321).cookie != StudioSession(4321).cookie
+    assert StudioSession(4321).home != StudioSession(4321).home
 
 
 def test_the_cookie_goes_to_no_other_server_of_the_machine(door):
@@ -160,7 +160,7 @@ def test_a_code_opens_once_and_for_five_minutes(door):
     again = opens(door, code)
     assert (again.status_code, "set-cookie" in again.headers) == (403, False)
     late = door.session.code()
-    door.clock.now += guard.PATIENCE
+    door.clock.now += guard.CODE_LIFETIME_SECONDS
     assert opens(door, late).status_code == 403
     first, second = door.session.code(), door.session.code()
     assert not door.session.opens(first)
@@ -182,7 +182,7 @@ def test_every_reply_carries_the_headers_word_for_word(door):
 
 
 def test_a_long_body_and_one_that_is_no_form_are_refused(door, monkeypatch):
-    monkeypatch.setattr(guard, "LARGEST", 1000)
+    monkeypatch.setattr(guard, "MAX_BODY_BYTES", 1000)
     enter(door)
     assert post(door, a="x" * 800).status_code == 200
     assert post(door, a="x" * 1000).status_code == 413
@@ -194,10 +194,10 @@ def test_a_long_body_and_one_that_is_no_form_are_refused(door, monkeypatch):
     assert len(door.seen) == 1
 
 
-@pytest.mark.parametrize(("place", "most"), [("x", guard.LARGEST), ("open", guard.SHORT)])
+@pytest.mark.parametrize(("place", "most"), [("x", guard.MAX_BODY_BYTES), ("open", guard.MAX_CODE_BODY_BYTES)])
 def test_of_a_body_no_more_is_read_than_may_be_sent(door, place, most, monkeypatch):
     """Without the cookie nothing but a short code; and what never ends is given up."""
-    monkeypatch.setattr(guard, "WAIT", 0.05)
+    monkeypatch.setattr(guard, "BODY_TIMEOUT_SECONDS", 0.05)
     enter(door)
     (cookie,) = door.cookies.jar
     path = "/open" if place == "open" else f"{door.session.home}x"

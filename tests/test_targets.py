@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fitnoise.request.targets import By, BySize, Kind, PublicTotal, Target, z_score
+from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal, Target, TargetKind, z_score
 from refused import refused
 from tolerances import EXACT
 
@@ -22,17 +22,17 @@ def test_z_scores_are_the_tabulated_ones():
 
 
 def test_each_way_of_saying_it():
-    assert variance(Kind.MARGIN, 15) == pytest.approx((15 / 1.959963984540054) ** 2)
-    assert variance(Kind.MARGIN, 15, confidence=0.5) == pytest.approx((15 / 0.6744897501960817) ** 2)
-    assert variance(Kind.STD_ERROR, 3) == 9
-    assert variance(Kind.VARIANCE, 3) == 3
-    assert variance(Kind.CV, 0.05, reference=200) == pytest.approx(100)
+    assert variance(TargetKind.MARGIN, 15) == pytest.approx((15 / 1.959963984540054) ** 2)
+    assert variance(TargetKind.MARGIN, 15, confidence=0.5) == pytest.approx((15 / 0.6744897501960817) ** 2)
+    assert variance(TargetKind.STD_ERROR, 3) == 9
+    assert variance(TargetKind.VARIANCE, 3) == 3
+    assert variance(TargetKind.CV, 0.05, reference=200) == pytest.approx(100)
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", TargetKind)
 def test_a_kind_given_as_its_name_is_that_kind(kind):
     """Detects a variance that is read as a margin, as the last of the ways is."""
-    reference = 100 if kind is Kind.CV else None
+    reference = 100 if kind is TargetKind.CV else None
     one, other = (Target(x, 5.0, reference=reference) for x in (kind, kind.value))
     assert one == other
     assert one.variance(np.array([5.0]), 0.9, 4) == other.variance(np.array([5.0]), 0.9, 4)
@@ -42,13 +42,13 @@ def test_a_kind_given_as_its_name_is_that_kind(kind):
 
 
 def test_a_target_may_have_its_own_confidence():
-    own = Target(Kind.MARGIN, 15, confidence=0.9)
+    own = Target(TargetKind.MARGIN, 15, confidence=0.9)
     assert float(own.variance(np.array(15.0), 0.95, 1)) == pytest.approx((15 / z_score(0.9)) ** 2)
 
 
 @pytest.mark.parametrize("cells", [1, 7, 1000, 10**9])
 def test_max_deviation_holds_for_all_numbers_at_once(cells):
-    v = variance(Kind.MAX_DEVIATION, 10, confidence=0.95, cells=cells)
+    v = variance(TargetKind.MAX_DEVIATION, 10, confidence=0.95, cells=cells)
     inside = 2 * stats.norm.sf(10 / math.sqrt(v))  # probability that one number is outside
     assert cells * math.log1p(-inside) == pytest.approx(math.log(0.95), rel=1e-9)
 
@@ -56,13 +56,13 @@ def test_max_deviation_holds_for_all_numbers_at_once(cells):
 @given(st.floats(0.01, 0.999), st.floats(0.01, 0.999))
 def test_more_confidence_asks_for_less_variance(a, b):
     low, high = sorted((a, b))
-    assert variance(Kind.MARGIN, 1, confidence=high) <= variance(Kind.MARGIN, 1, confidence=low)
+    assert variance(TargetKind.MARGIN, 1, confidence=high) <= variance(TargetKind.MARGIN, 1, confidence=low)
 
 
 def test_by_name_and_in_order():
-    assert By("x", [1, 2, 3]).along(["a", "b", "c"]) == (1, 2, 3)
-    assert By("x", {"b": 5}, default=1).along(["a", "b", "c"]) == (1, 5, 1)
-    assert By("x", {1: 5, 2: 6}).along([1, 2]) == (5, 6)
+    assert ByAttribute("x", [1, 2, 3]).along(["a", "b", "c"]) == (1, 2, 3)
+    assert ByAttribute("x", {"b": 5}, default=1).along(["a", "b", "c"]) == (1, 5, 1)
+    assert ByAttribute("x", {1: 5, 2: 6}).along([1, 2]) == (5, 6)
 
 
 # --- by the size of a table -----------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ numbers = st.floats(1e-3, 1e6)
 def test_a_target_by_size_follows_the_power_within_its_limits(coefficient, power, least, most, cells):
     if least is not None and most is not None:
         least, most = sorted((least, most))
-    by = BySize(coefficient, power, least, most)
+    by = ByTableSize(coefficient, power, least, most)
     found = by.of(np.array(cells))
     for k, x in zip(cells, found, strict=True):
         expected = coefficient * k**power
@@ -85,16 +85,16 @@ def test_a_target_by_size_follows_the_power_within_its_limits(coefficient, power
 
 def test_limits_hold_where_the_power_leaves_floating_point():
     """Without a limit the target itself leaves it, without a warning: the workload refuses it."""
-    assert BySize(1, 500).of(10**5) == math.inf
-    assert BySize(1, -500).of(10**5) == 0
-    assert BySize(1, 500, most=np.float64(7)).of(np.array([10**5, 1])).tolist() == [7, 1]
-    assert BySize(1, -500, least=2).of(10**5) == 2
-    assert BySize(3, 0).of(10**5) == 3
+    assert ByTableSize(1, 500).of(10**5) == math.inf
+    assert ByTableSize(1, -500).of(10**5) == 0
+    assert ByTableSize(1, 500, most=np.float64(7)).of(np.array([10**5, 1])).tolist() == [7, 1]
+    assert ByTableSize(1, -500, least=2).of(10**5) == 2
+    assert ByTableSize(3, 0).of(10**5) == 3
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", TargetKind)
 def test_a_public_total_is_the_reference_of_a_relative_error_only(kind):
-    if kind is Kind.CV:
+    if kind is TargetKind.CV:
         assert variance(kind, 0.1, cells=50, reference=PublicTotal(1000)) == pytest.approx((0.1 * 20) ** 2, rel=EXACT)
         several = Target(kind, 0.1, None, PublicTotal(1000)).variance(
             np.full((3, 1), 0.1), 0.95, np.array([[1], [2], [4]])
@@ -108,58 +108,58 @@ def test_a_public_total_is_the_reference_of_a_relative_error_only(kind):
 @given(st.floats(1e-3, 10), st.floats(1, 1e6), st.integers(1, 10**6))
 def test_a_relative_error_of_the_mean_is_a_standard_error_by_size(relative, total, cells):
     """Three ways to say it."""
-    by = BySize(relative * total, -1)
+    by = ByTableSize(relative * total, -1)
     ways = [
-        variance(Kind.CV, relative, cells=cells, reference=PublicTotal(total)),
-        variance(Kind.CV, relative, cells=cells, reference=total / cells),
-        variance(Kind.STD_ERROR, by.of(cells)),
+        variance(TargetKind.CV, relative, cells=cells, reference=PublicTotal(total)),
+        variance(TargetKind.CV, relative, cells=cells, reference=total / cells),
+        variance(TargetKind.STD_ERROR, by.of(cells)),
     ]
     assert ways == pytest.approx([(relative * total / cells) ** 2] * 3, rel=EXACT)
 
 
 def test_several_tables_have_the_max_deviations_of_each():
     cells = np.array([[1], [7], [1000], [10**9]])
-    together = Target(Kind.MAX_DEVIATION, 10).variance(np.full((4, 2), 10.0), 0.9, cells)
-    alone = [[variance(Kind.MAX_DEVIATION, 10, 0.9, int(k))] * 2 for (k,) in cells]
+    together = Target(TargetKind.MAX_DEVIATION, 10).variance(np.full((4, 2), 10.0), 0.9, cells)
+    alone = [[variance(TargetKind.MAX_DEVIATION, 10, 0.9, int(k))] * 2 for (k,) in cells]
     assert together.tolist() == alone
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Target(Kind.MARGIN, 0), "workload.target-not-positive"),
-        (lambda: BySize(0, 1), "workload.size-target-not-positive"),
-        (lambda: BySize(math.inf, 1), "workload.size-target-not-positive"),
-        (lambda: BySize("1", 1), "workload.size-target-not-positive"),
-        (lambda: BySize(True, 1), "workload.size-target-not-positive"),
-        (lambda: BySize(1, math.nan), "workload.size-power-not-finite"),
-        (lambda: BySize(1, "1"), "workload.size-power-not-finite"),
-        (lambda: BySize(1, False), "workload.size-power-not-finite"),
-        (lambda: BySize(1, 1, least=0), "workload.size-target-not-positive"),
-        (lambda: BySize(1, 1, most=-1), "workload.size-target-not-positive"),
-        (lambda: BySize(1, 1, 3, 2), "workload.size-limits-reversed"),
+        (lambda: Target(TargetKind.MARGIN, 0), "workload.target-not-positive"),
+        (lambda: ByTableSize(0, 1), "workload.size-target-not-positive"),
+        (lambda: ByTableSize(math.inf, 1), "workload.size-target-not-positive"),
+        (lambda: ByTableSize("1", 1), "workload.size-target-not-positive"),
+        (lambda: ByTableSize(True, 1), "workload.size-target-not-positive"),
+        (lambda: ByTableSize(1, math.nan), "workload.size-power-not-finite"),
+        (lambda: ByTableSize(1, "1"), "workload.size-power-not-finite"),
+        (lambda: ByTableSize(1, False), "workload.size-power-not-finite"),
+        (lambda: ByTableSize(1, 1, least=0), "workload.size-target-not-positive"),
+        (lambda: ByTableSize(1, 1, most=-1), "workload.size-target-not-positive"),
+        (lambda: ByTableSize(1, 1, 3, 2), "workload.size-limits-reversed"),
         (lambda: PublicTotal(0), "workload.public-total-not-positive"),
         (lambda: PublicTotal(math.inf), "workload.public-total-not-positive"),
         (lambda: PublicTotal(math.nan), "workload.public-total-not-positive"),
         (lambda: PublicTotal(True), "workload.public-total-not-positive"),
         (lambda: PublicTotal("5"), "workload.public-total-not-positive"),
-        (lambda: Target(Kind.CV, BySize(1, 1)), "workload.reference-misfit"),
-        (lambda: Target(Kind.CV, 0.1, reference="5"), "workload.target-reference-not-positive"),
-        (lambda: Target(Kind.MARGIN, -1), "workload.target-not-positive"),
-        (lambda: Target(Kind.MARGIN, math.nan), "workload.target-not-positive"),
-        (lambda: Target(Kind.MARGIN, math.inf), "workload.target-not-positive"),
-        (lambda: Target(Kind.MARGIN, True), "workload.target-not-positive"),
-        (lambda: Target(Kind.MARGIN, "15"), "workload.target-not-positive"),
-        (lambda: Target(Kind.MARGIN, By("x", [1, 0])), "workload.target-not-positive"),
-        (lambda: Target(Kind.MARGIN, By("x", {"a": 1}, default=-1)), "workload.target-not-positive"),
-        (lambda: Target(Kind.MARGIN, 1, confidence=1), "workload.confidence-out-of-range"),
-        (lambda: Target(Kind.MARGIN, 1, confidence=95), "workload.confidence-out-of-range"),
-        (lambda: Target(Kind.CV, 0.1), "workload.reference-misfit"),
-        (lambda: Target(Kind.MARGIN, 1, reference=3), "workload.reference-misfit"),
-        (lambda: Target(Kind.CV, 0.1, reference=0), "workload.target-reference-not-positive"),
-        (lambda: By("x", [1, 2]).along(["a"]), "workload.by-value-count"),
-        (lambda: By("x", {"z": 2}, default=1).along(["a"]), "workload.by-value-unknown"),
-        (lambda: By("x", {"a": 2}).along(["a", "b"]), "workload.by-value-incomplete"),
+        (lambda: Target(TargetKind.CV, ByTableSize(1, 1)), "workload.reference-misfit"),
+        (lambda: Target(TargetKind.CV, 0.1, reference="5"), "workload.target-reference-not-positive"),
+        (lambda: Target(TargetKind.MARGIN, -1), "workload.target-not-positive"),
+        (lambda: Target(TargetKind.MARGIN, math.nan), "workload.target-not-positive"),
+        (lambda: Target(TargetKind.MARGIN, math.inf), "workload.target-not-positive"),
+        (lambda: Target(TargetKind.MARGIN, True), "workload.target-not-positive"),
+        (lambda: Target(TargetKind.MARGIN, "15"), "workload.target-not-positive"),
+        (lambda: Target(TargetKind.MARGIN, ByAttribute("x", [1, 0])), "workload.target-not-positive"),
+        (lambda: Target(TargetKind.MARGIN, ByAttribute("x", {"a": 1}, default=-1)), "workload.target-not-positive"),
+        (lambda: Target(TargetKind.MARGIN, 1, confidence=1), "workload.confidence-out-of-range"),
+        (lambda: Target(TargetKind.MARGIN, 1, confidence=95), "workload.confidence-out-of-range"),
+        (lambda: Target(TargetKind.CV, 0.1), "workload.reference-misfit"),
+        (lambda: Target(TargetKind.MARGIN, 1, reference=3), "workload.reference-misfit"),
+        (lambda: Target(TargetKind.CV, 0.1, reference=0), "workload.target-reference-not-positive"),
+        (lambda: ByAttribute("x", [1, 2]).along(["a"]), "workload.by-value-count"),
+        (lambda: ByAttribute("x", {"z": 2}, default=1).along(["a"]), "workload.by-value-unknown"),
+        (lambda: ByAttribute("x", {"a": 2}).along(["a", "b"]), "workload.by-value-incomplete"),
         (lambda: z_score(0), "workload.confidence-out-of-range"),
     ],
 )
@@ -171,23 +171,23 @@ def test_bad_targets_are_refused(make, message):
 def test_targets_by_value_from_a_file(tmp_path):
     file = tmp_path / "places.csv"
     file.write_text("state,county,margin,size\na,1,20,small\na,2,30,large\na,2,30,large\nb,3,,\n", encoding="utf-8-sig")
-    assert By.from_file(file, "county", "margin", default=9) == By("county", {"1": 20, "2": 30}, 9)
+    assert ByAttribute.from_file(file, "county", "margin", default=9) == ByAttribute("county", {"1": 20, "2": 30}, 9)
     classes = {"small": 5.0, "large": 50.0}
-    assert By.from_file(str(file), "county", "size", classes) == By("county", {"1": 5, "2": 50})
+    assert ByAttribute.from_file(str(file), "county", "size", classes) == ByAttribute("county", {"1": 5, "2": 50})
     for make, message in (
-        (lambda: By.from_file(file, "tract", "margin"), "workload.target-column-missing"),
-        (lambda: By.from_file(file, "county", "moe"), "workload.target-column-missing"),
-        (lambda: By.from_file(file, "county", "size"), "workload.target-not-a-number"),
-        (lambda: By.from_file(file, "county", "size", {"small": 1}), "workload.target-class-missing"),
-        (lambda: By.from_file(file, "state", "margin"), "workload.target-twice"),
-        (lambda: By.from_file(tmp_path / "none.csv", "a", "b"), "workload.csv-file-unreadable"),
+        (lambda: ByAttribute.from_file(file, "tract", "margin"), "workload.target-column-missing"),
+        (lambda: ByAttribute.from_file(file, "county", "moe"), "workload.target-column-missing"),
+        (lambda: ByAttribute.from_file(file, "county", "size"), "workload.target-not-a-number"),
+        (lambda: ByAttribute.from_file(file, "county", "size", {"small": 1}), "workload.target-class-missing"),
+        (lambda: ByAttribute.from_file(file, "state", "margin"), "workload.target-twice"),
+        (lambda: ByAttribute.from_file(tmp_path / "none.csv", "a", "b"), "workload.csv-file-unreadable"),
     ):
         with refused(message):
             make()
     for said in ("1_0", "\u0661", "nan", "inf", "1,5"):
         file.write_text(f"county,margin\n1,{said!r}\n".replace("'", '"'), encoding="utf-8")
         with refused("workload.target-not-a-number"):
-            By.from_file(file, "county", "margin", default=1)
+            ByAttribute.from_file(file, "county", "margin", default=1)
     file.write_bytes(b"\xff\xfe\x00")
     with refused("workload.csv-file-unreadable"):
-        By.from_file(file, "a", "b")
+        ByAttribute.from_file(file, "a", "b")

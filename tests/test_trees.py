@@ -14,7 +14,7 @@ import zoo
 from dense import strategy_matrix
 from designs import of_trees, over
 from fitnoise.kernel.designs import linear, trees
-from fitnoise.kernel.designs._base import WRAP
+from fitnoise.kernel.designs._base import INT64_SAFE_BOUND
 from fitnoise.kernel.designs.linear import MAX_SCALE
 from fitnoise.kernel.designs.trees import MeasuredTree
 from fitnoise.kernel.order import Order
@@ -217,7 +217,7 @@ def test_64_bits_are_taken_where_they_hold_every_answer(design):
             * math.prod(max(design.sizes[a] - 1, 1) for a in g.attributes)
         )
         counts = {m: np.zeros([design.sizes[int(a[1:])] for a in m], dtype=np.int64) for m in design.margins()}
-        for records, kind in (((WRAP - 1) // most, np.int64), ((WRAP - 1) // most + 1, object)):
+        for records, kind in (((INT64_SAFE_BOUND - 1) // most, np.int64), ((INT64_SAFE_BOUND - 1) // most + 1, object)):
             assert design.exact(counts, zoo.ADJACENCIES["add or remove"], records)[i].dtype == kind
 
 

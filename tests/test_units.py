@@ -12,19 +12,19 @@ import pytest
 from fitnoise.kernel.domain import Domain, Ordered
 from fitnoise.kernel.order import account
 from fitnoise.kernel.units import (
-    ANY,
     MAX_RECORDS,
     MAX_RECORDS_PER_UNIT,
-    PARTS,
+    NO_PATTERN,
+    SHARES_PER_RECORD,
     Account,
     Adjacency,
-    Bound,
-    Counted,
+    CountBasis,
     DataSource,
     Neighbours,
     OutsideDomain,
     Pattern,
     PrivacyUnit,
+    RecordBound,
 )
 from refused import refused
 
@@ -107,7 +107,7 @@ def test_an_account_of_persons_by_an_id_does_not_say_how_many_records_are_counte
         assert {Account("s", u).sentence for u in units} == {f"one person (by 'pid'), {neighbours}"}
         assert Account("s", units[1]).unit == units[0]
     assert BY_ID.describe() == "one person (at most 3 records, enforced by column 'pid'), add-or-remove-one"
-    assert BY_ID.bound == Bound("pid", 3)
+    assert BY_ID.bound == RecordBound("pid", 3)
     assert PrivacyUnit("person", 3).bound is None
 
 
@@ -135,7 +135,7 @@ def test_accounts_say_the_pattern_that_is_promised(name, said):
         assert (unit.pattern.words in unit.kept, unit.pattern.words in unit.describe()) == (True, True)
         enforced = PrivacyUnit("person", 12, neighbours, "pid", **said)
         assert enforced.account == PrivacyUnit("person", 1, neighbours, "pid").account
-        assert enforced.bound == Bound("pid", 12, unit.pattern)
+        assert enforced.bound == RecordBound("pid", 12, unit.pattern)
     assert Adjacency(unit).plain.unit == PrivacyUnit(name, 12, neighbours)
 
 
@@ -348,8 +348,8 @@ def test_no_more_records_than_have_place_in_a_pattern(pattern, records):
     assert Adjacency(unit, grid=GRID).records == records
     assert Adjacency(replace(unit, max_records=2), grid=GRID).records == min(2, records)
     assert Adjacency(unit).records == 99
-    assert Adjacency(unit, grid=GRID).pattern == (unit.pattern if records > 1 else ANY)
-    assert Adjacency(replace(unit, max_records=1)).pattern == ANY
+    assert Adjacency(unit, grid=GRID).pattern == (unit.pattern if records > 1 else NO_PATTERN)
+    assert Adjacency(replace(unit, max_records=1)).pattern == NO_PATTERN
     assert Adjacency(replace(unit, max_records=2)).pattern == unit.pattern
 
 
@@ -374,12 +374,12 @@ def test_a_unit_is_described_with_its_bound_unless_it_is_one_record():
 
 def test_shares_are_counted_of_all_records_by_an_id():
     unit = PrivacyUnit("person", id="pid", count="shares")
-    assert (unit.count, unit.parts, unit.bound) == (Counted.SHARES, PARTS, Bound("pid", None))
+    assert (unit.count, unit.parts, unit.bound) == (CountBasis.SHARES, SHARES_PER_RECORD, RecordBound("pid", None))
     assert unit.describe() == "one person (all records, in shares of one, by column 'pid'), add-or-remove-one"
     assert unit.kept == "all records of each person, in equal shares of one: enforced, column 'pid'"
     assert unit.account == "one person (by 'pid'), add-or-remove-one"
-    plain = PrivacyUnit("person", id="pid", count=Counted.RECORDS)
-    assert (plain.count, plain.parts, plain.bound) == (Counted.RECORDS, 1, Bound("pid", 1))
+    plain = PrivacyUnit("person", id="pid", count=CountBasis.RECORDS)
+    assert (plain.count, plain.parts, plain.bound) == (CountBasis.RECORDS, 1, RecordBound("pid", 1))
     for more, said in (
         ({"id": None}, "spec.shares-need-id"),
         ({"max_records": 2}, "spec.shares-count-all-records"),
@@ -394,8 +394,8 @@ def test_shares_are_counted_of_all_records_by_an_id():
 
 def test_records_that_become_one_are_said_to():
     unit = PrivacyUnit("person", 3, id="pid", merge=["tax", "pay"])
-    assert unit.bound == Bound("pid", 3, ANY, ("pay", "tax"))
-    assert PrivacyUnit("person", 3, id="pid").bound == Bound("pid", 3)
+    assert unit.bound == RecordBound("pid", 3, NO_PATTERN, ("pay", "tax"))
+    assert PrivacyUnit("person", 3, id="pid").bound == RecordBound("pid", 3)
     assert 'enforced by column \'pid\', with "pay" and "tax" added up)' in unit.describe()
     assert "added up" not in PrivacyUnit("person", 3, id="pid").describe()
     merged = 'records of one person alike in all else are one, with their "pay" and "tax" added up'

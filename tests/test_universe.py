@@ -17,7 +17,7 @@ from dense import merging, table_matrix
 from fitnoise.interfaces.cli import main
 from fitnoise.interfaces.exports.export import export
 from fitnoise.interfaces.pages import fragments
-from fitnoise.interfaces.pages.words import words
+from fitnoise.interfaces.pages.words import translator
 from fitnoise.interfaces.reports.releases import verification_report
 from fitnoise.interfaces.studio.planner import proof
 from fitnoise.kernel.domain import Binned, Ordered
@@ -275,11 +275,11 @@ def test_no_surface_says_that_all_records_are_counted(made, capsys, monkeypatch)
 def test_the_universe_is_told_in_german(made):
     release = fn.Release.read(made / "release")
     laid = layout(release, "sex by age recode")
-    english, german = (next(fragments.notes(laid, words(code), release, None)) for code in ("en", "de"))
+    english, german = (next(fragments.notes(laid, translator(code), release, None)) for code in ("en", "de"))
     assert english == f"Universe: records of people; not counted: {LEFT}."
     assert german == f"Grundgesamtheit: Fälle aus people; nicht gezählt: {LEFT}."
     some = list_values("job", WIDE["job"], range(1500 % 16, 16), max_pieces=2)
-    assert fragments.listed(some, words("de")) == "job j12, j13 und 2 weitere"
+    assert fragments.listed(some, translator("de")) == "job j12, j13 und 2 weitere"
 
 
 def test_the_studio_lists_the_values_beside_the_proof(made):

@@ -41,7 +41,7 @@ PLAN = fn.plan(
             fn.table(
                 "sex", recode={"age": {"x": {"values": [0, 2]}, "y": {"values": [1, 3]}}}, margin=7, name="other ages"
             ),
-            fn.table("sex", prefix="age", margin=fn.By("age", [6, 7, 8, 9])),
+            fn.table("sex", prefix="age", margin=fn.ByAttribute("age", [6, 7, 8, 9])),
             fn.table(margin=5),
         ],
     ),
@@ -503,7 +503,7 @@ PATTERNS = fn.plan(
         [
             fn.all_tables(2, ["state", "sex", "age"], margin=[4, 5, 6]),
             fn.table(margin=5),
-            fn.all_tables(1, ["state", "sex"], prefix="age", margin=fn.By("age", [6, 7, 8, 9])),
+            fn.all_tables(1, ["state", "sex"], prefix="age", margin=fn.ByAttribute("age", [6, 7, 8, 9])),
         ],
     ),
     source=fn.DataSource("people"),

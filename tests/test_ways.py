@@ -9,7 +9,7 @@ import pytest
 import fitnoise as fn
 from designs import domain_of, of_sectors, over
 from fitnoise.kernel.designs import sectors, ways
-from fitnoise.kernel.designs.ways import DIGITS, dearest_way
+from fitnoise.kernel.designs.ways import DIGITS, max_cost_path
 from fitnoise.kernel.units import Adjacency
 from test_patterns import admissible, form
 
@@ -51,11 +51,11 @@ def test_no_way_is_dearer_and_one_is_as_dear(bits, monkeypatch):
     for seed in range(60):
         given = drawn(seed, bits)
         largest = max(costs(*given))
-        assert dearest_way(*given, HUGE) == largest
+        assert max_cost_path(*given, HUGE) == largest
         with monkeypatch.context() as patched:
-            patched.setattr(ways, "AT_ONCE", 1)
+            patched.setattr(ways, "NUMBERS_PER_BATCH", 1)
             patched.setattr(ways, "_climbed", lambda *_: 0)
-            assert dearest_way(*given, HUGE) == largest
+            assert max_cost_path(*given, HUGE) == largest
 
 
 @pytest.mark.parametrize("most", [3, 6])
@@ -68,29 +68,29 @@ def test_of_many_places_no_way_is_given_up_that_is_dearer(monkeypatch, rng, most
         x, own = x + x.transpose(0, 2, 1), rng.integers(0, 9, n).tolist()
         together = np.broadcast_to(alone, x.shape) & (lambda t: t & t.transpose(0, 2, 1))(rng.random(x.shape) < 0.95)
         given = x, together, own, range(n), sizes, most
-        assert dearest_way(*given, HUGE) == max(costs(*given))
+        assert max_cost_path(*given, HUGE) == max(costs(*given))
     late = np.zeros((1, 3, 3), dtype=object)
     late[0, 1, 2] = late[0, 2, 1] = 10  # the first adds no gain with either; both later ones together do
     for own, dearest in (([1, 1, 1], 23), ([1, 0, 0], 21)):
-        assert dearest_way(late, alone[None, :3, :3], own, range(3), (), 3, HUGE) == dearest
+        assert max_cost_path(late, alone[None, :3, :3], own, range(3), (), 3, HUGE) == dearest
 
 
 def test_numbers_are_as_large_as_the_largest_of_any_kind():
     """The joint cost of two records, the cost of one, and a single record: each may be as large as its kind allows."""
     x, together = np.full((1, 3, 3), 2**100 + 2**59, dtype=object), ~np.eye(3, dtype=bool)[None]
     for sign, least in ((1, 3 + 6 * (2**100 + 2**59)), (-1, 1)):
-        assert least <= dearest_way(sign * x, together, [1, 1, 1], range(3), (), 3, HUGE) <= least + 9 * 2**63
-    assert dearest_way(np.zeros((1, 1, 1), dtype=object), ~together[:, :1, :1], [7], [0], (), 1, HUGE) == 7
+        assert least <= max_cost_path(sign * x, together, [1, 1, 1], range(3), (), 3, HUGE) <= least + 9 * 2**63
+    assert max_cost_path(np.zeros((1, 1, 1), dtype=object), ~together[:, :1, :1], [7], [0], (), 1, HUGE) == 7
     most = 2**DIGITS - 1
     large, beside = np.full((1, 128, 128), most, dtype=object), ~np.eye(128, dtype=bool)[None]
-    assert dearest_way(large, beside, [most - 1] + [most] * 127, range(128), (), 128, HUGE) == 128 * 128 * most - 1
+    assert max_cost_path(large, beside, [most - 1] + [most] * 127, range(128), (), 128, HUGE) == 128 * 128 * most - 1
 
 
 @pytest.mark.parametrize("bits", [DIGITS, DIGITS + 1, 200])
 def test_in_fewer_digits_none_is_dearer_and_one_nearly_as_dear(bits):
     for seed in range(20):
         given = drawn(seed, bits)
-        largest, found = max(costs(*given)), dearest_way(*given, HUGE)
+        largest, found = max(costs(*given)), max_cost_path(*given, HUGE)
         assert largest <= found <= largest + len(given[2]) ** 2 * 2 ** (bits - DIGITS + 2)
 
 
@@ -98,18 +98,18 @@ def test_records_that_do_not_go_together_are_in_no_way():
     """For any number of records and any gains: nothing wraps around."""
     n = 40
     x, alone = np.full((1, n, n), 2**DIGITS - 1, dtype=object), np.zeros((1, n, n), dtype=bool)
-    assert dearest_way(x, alone, [3] * n, range(n), (), n, HUGE) == 3
+    assert max_cost_path(x, alone, [3] * n, range(n), (), n, HUGE) == 3
     together = alone.copy()
     together[0, :2, :2] = [[False, True], [True, False]]
-    assert dearest_way(x, together, [3] * n, range(n), (), n, HUGE) == 6 + 2 * (2**DIGITS - 1)
+    assert max_cost_path(x, together, [3] * n, range(n), (), n, HUGE) == 6 + 2 * (2**DIGITS - 1)
 
 
 def test_of_three_records_in_two_regions_two_agree():
     """Pairs cost 2 more where they differ; all three pairs cannot. In three regions they can."""
     x, together = np.array([[[1] * 3] * 3, [[-1] * 3] * 3], dtype=object), np.ones((2, 3, 3), dtype=bool)
     together &= ~np.eye(3, dtype=bool)
-    assert dearest_way(x, together, [5] * 3, range(3), (2,), 3, HUGE) == 15 + 2 * (1 + 1 - 1)
-    assert dearest_way(x, together, [5] * 3, range(3), (3,), 3, HUGE) == 15 + 2 * 3
+    assert max_cost_path(x, together, [5] * 3, range(3), (2,), 3, HUGE) == 15 + 2 * (1 + 1 - 1)
+    assert max_cost_path(x, together, [5] * 3, range(3), (3,), 3, HUGE) == 15 + 2 * 3
 
 
 def swinging(n):
@@ -121,30 +121,30 @@ def swinging(n):
 
 def test_of_too_many_ways_none_is_found(monkeypatch):
     given = swinging(6)
-    largest = dearest_way(*given, HUGE)
+    largest = max_cost_path(*given, HUGE)
     assert largest == max(costs(*given))
-    for limit in ("WAYS", "TOGETHER", "MOST_PLACES"):
+    for limit in ("MAX_PATHS", "MAX_NUMBERS_HELD", "MOST_PLACES"):
         with monkeypatch.context() as patched:
             patched.setattr(ways, limit, 5)
-            assert dearest_way(*given, HUGE) is None
+            assert max_cost_path(*given, HUGE) is None
     with monkeypatch.context() as patched:
-        patched.setattr(ways, "TOGETHER", 6 * 6 * 2)  # room for the form, and for six ways at once
+        patched.setattr(ways, "MAX_NUMBERS_HELD", 6 * 6 * 2)  # room for the form, and for six ways at once
         patched.setattr(ways, "_climbed", lambda *_: 1)
-        assert dearest_way(*given, HUGE) is None
+        assert max_cost_path(*given, HUGE) is None
 
 
 def test_as_many_ways_are_built_up_as_may_be(monkeypatch):
     """Two records gain nothing from each other: each alone, and the first with the other."""
     one = np.zeros((1, 2, 2), dtype=object), ~np.eye(2, dtype=bool)[None], [1, 1], range(2), (), 2
     monkeypatch.setattr(ways, "_climbed", lambda *_: 1)
-    monkeypatch.setattr(ways, "WAYS", 3)
-    monkeypatch.setattr(ways, "TOGETHER", 4)
+    monkeypatch.setattr(ways, "MAX_PATHS", 3)
+    monkeypatch.setattr(ways, "MAX_NUMBERS_HELD", 4)
     monkeypatch.setattr(ways, "MOST_PLACES", 2)
-    assert dearest_way(*one, HUGE) == 2
-    for limit, least in (("WAYS", 3), ("TOGETHER", 4), ("MOST_PLACES", 2)):
+    assert max_cost_path(*one, HUGE) == 2
+    for limit, least in (("MAX_PATHS", 3), ("MAX_NUMBERS_HELD", 4), ("MOST_PLACES", 2)):
         with monkeypatch.context() as patched:
             patched.setattr(ways, limit, least - 1)
-            assert dearest_way(*one, HUGE) is None
+            assert max_cost_path(*one, HUGE) is None
 
 
 @pytest.mark.parametrize("scale", [0, 20, 60])
@@ -152,11 +152,11 @@ def test_where_hardly_anything_is_gained_none_is_looked_for(monkeypatch, scale):
     """This holds at any size, in the digits with which ways are built up."""
     x, together, own, *rest = swinging(6)
     given = x * 2**scale, together, [v * 2**scale for v in own], *rest
-    largest, bits = dearest_way(*given, HUGE), max((6 * 2**scale).bit_length() - DIGITS, 0)
+    largest, bits = max_cost_path(*given, HUGE), max((6 * 2**scale).bit_length() - DIGITS, 0)
     assert largest % 2**scale == 0
     monkeypatch.setattr(ways, "_climbed", lambda *_: largest >> bits)
-    assert dearest_way(*given, largest + (largest >> ways.WORTH)) is None
-    assert dearest_way(*given, largest + (largest >> ways.WORTH) + 2**bits) == largest
+    assert max_cost_path(*given, largest + (largest >> ways.MIN_GAIN_BITS)) is None
+    assert max_cost_path(*given, largest + (largest >> ways.MIN_GAIN_BITS) + 2**bits) == largest
 
 
 def test_each_way_is_built_up_once_and_none_of_what_does_not_go_together(monkeypatch):
@@ -166,14 +166,14 @@ def test_each_way_is_built_up_once_and_none_of_what_does_not_go_together(monkeyp
     apart = together.copy()
     apart[0, 0, 1] = apart[0, 1, 0] = False
     for beside, count, dearest in ((together, 7, 3), (apart, 5, 2)):
-        monkeypatch.setattr(ways, "WAYS", count)
-        assert dearest_way(x, beside, [1, 1, 1], range(3), (), 3, HUGE) == dearest
-        monkeypatch.setattr(ways, "WAYS", count - 1)
-        assert dearest_way(x, beside, [1, 1, 1], range(3), (), 3, HUGE) is None
+        monkeypatch.setattr(ways, "MAX_PATHS", count)
+        assert max_cost_path(x, beside, [1, 1, 1], range(3), (), 3, HUGE) == dearest
+        monkeypatch.setattr(ways, "MAX_PATHS", count - 1)
+        assert max_cost_path(x, beside, [1, 1, 1], range(3), (), 3, HUGE) is None
     x, together = np.zeros((2, 3, 3), dtype=object), np.broadcast_to(together, (2, 3, 3))
     for count, dearest in ((14, 3), (13, None)):  # of each that moves: in the first place, there again, or elsewhere
-        monkeypatch.setattr(ways, "WAYS", count)
-        assert dearest_way(x, together, [1, 1, 1], range(3), (3,), 3, HUGE) == dearest
+        monkeypatch.setattr(ways, "MAX_PATHS", count)
+        assert max_cost_path(x, together, [1, 1, 1], range(3), (3,), 3, HUGE) == dearest
 
 
 def test_as_many_numbers_are_held_as_may_be(monkeypatch):
@@ -181,12 +181,12 @@ def test_as_many_numbers_are_held_as_may_be(monkeypatch):
     x, *given = swinging(6)
     for known, asked, dearest, most in ((36, np.zeros_like(x), 36, 6 * 6 * 2), (1, x, 66, 25 * 6 * 2)):
         monkeypatch.setattr(ways, "_climbed", lambda *_, known=known: known)
-        for at_once in (ways.AT_ONCE, 1):
-            monkeypatch.setattr(ways, "AT_ONCE", at_once)
-            monkeypatch.setattr(ways, "TOGETHER", most)
-            assert dearest_way(asked, *given, HUGE) == dearest
-            monkeypatch.setattr(ways, "TOGETHER", most - 1)
-            assert dearest_way(asked, *given, HUGE) is None
+        for at_once in (ways.NUMBERS_PER_BATCH, 1):
+            monkeypatch.setattr(ways, "NUMBERS_PER_BATCH", at_once)
+            monkeypatch.setattr(ways, "MAX_NUMBERS_HELD", most)
+            assert max_cost_path(asked, *given, HUGE) == dearest
+            monkeypatch.setattr(ways, "MAX_NUMBERS_HELD", most - 1)
+            assert max_cost_path(asked, *given, HUGE) is None
 
 
 def test_the_way_that_is_known_is_one(monkeypatch):
@@ -197,7 +197,7 @@ def test_the_way_that_is_known_is_one(monkeypatch):
             known = []
             climbed = ways._climbed
             patched.setattr(ways, "_climbed", lambda *x, known=known, climbed=climbed: known.append(climbed(*x)) or 0)
-            assert max(given[2]) <= known[0] if dearest_way(*given, HUGE) is None else True
+            assert max(given[2]) <= known[0] if max_cost_path(*given, HUGE) is None else True
             assert max(given[2]) <= known[0] <= max(costs(*given))
 
 
@@ -237,7 +237,7 @@ def test_the_dearest_pairs_cost_more_than_any_way(monkeypatch):
     design = moving()
     of = Adjacency(fn.PrivacyUnit("person", 4, once_per=["o0"]), grid=domain_of(design))
     exact = design.unit_cost(of)
-    monkeypatch.setattr(sectors, "dearest_way", lambda *_: None)
+    monkeypatch.setattr(sectors, "max_cost_path", lambda *_: None)
     assert exact < design.unit_cost(of)
 
 

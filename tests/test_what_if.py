@@ -61,9 +61,9 @@ def every_kind():
     return fn.Workload(
         fn.Domain(a=fn.Ordered(0, 2), b=fn.Ordered(0, 3)),
         [
-            fn.table("a", margin=fn.By("a", [3, 4, 5]), confidence=0.9),
+            fn.table("a", margin=fn.ByAttribute("a", [3, 4, 5]), confidence=0.9),
             fn.table("b", std_error=2),
-            fn.table("a", "b", variance=fn.By("b", {"0": 9, 2: 30}, default=20)),
+            fn.table("a", "b", variance=fn.ByAttribute("b", {"0": 9, 2: 30}, default=20)),
             fn.table(prefix="b", max_deviation=15),
             fn.table(cv=0.1, reference=40),
         ],
@@ -74,7 +74,7 @@ def every_kind():
 def test_every_kind_of_target_is_a_margin_times_the_factor(name):
     """Variances are multiplied by the square of the factor in that table, and by nothing in the others."""
     w = every_kind()
-    eased = what_if.scaled(fn.Publication(w), {name: 1.7}).workload
+    eased = what_if.scale_margins(fn.Publication(w), {name: 1.7}).workload
     for before, after in zip(w.tables, eased.tables, strict=True):
         ratio = after.variances(w.domain, 0.95) / before.variances(w.domain, 0.95)
         assert ratio == pytest.approx(np.full(ratio.shape, 1.7**2 if before.name == name else 1), rel=EXACT)
@@ -90,12 +90,12 @@ def patterns_of_every_kind():
         domain,
         [
             fn.all_tables(1, list("abc"), margin=[3, 4, 5], confidence=0.9, name="margins"),
-            fn.all_tables(2, list("abc"), std_error=fn.BySize(2, 0.5, most=7)),
+            fn.all_tables(2, list("abc"), std_error=fn.ByTableSize(2, 0.5, most=7)),
             fn.table(margin=9),
             fn.all_tables(1, list("ab"), "c", variance=6, name="beside c"),
             fn.all_tables(2, list("ac"), prefix="b", max_deviation=15),
             fn.all_tables(3, list("abc"), cv=0.1, reference=fn.PublicTotal(900)),
-            fn.table("c", prefix="a", margin=fn.BySize(4, 0.5, least=1, most=20)),
+            fn.table("c", prefix="a", margin=fn.ByTableSize(4, 0.5, least=1, most=20)),
         ],
     )
 
@@ -107,7 +107,7 @@ ALL_NAMES = patterns_of_every_kind().tables.names
 def test_a_table_of_a_pattern_is_eased_alone(name):
     """Its variances are multiplied by the square of the factor; all others of the pattern keep theirs."""
     w = patterns_of_every_kind()
-    eased = what_if.scaled(fn.Publication(w), {name: 1.7}).workload
+    eased = what_if.scale_margins(fn.Publication(w), {name: 1.7}).workload
     assert eased.tables.names == ALL_NAMES
     assert [type(p) for p in eased.tables.parts] == [type(p) for p in w.tables.parts]
     for before, after in zip(w.tables, eased.tables, strict=True):
@@ -119,7 +119,7 @@ def test_a_table_of_a_pattern_is_eased_alone(name):
         assert (after.target.confidence, after.target.reference) == (before.target.confidence, before.target.reference)
     untouched = [p for p, q in zip(w.tables.parts, eased.tables.parts, strict=True) if p == q]
     assert len(untouched) == len(w.tables.parts) - 1
-    back = what_if.scaled(fn.Publication(eased), {name: 1 / 1.7}).workload
+    back = what_if.scale_margins(fn.Publication(eased), {name: 1 / 1.7}).workload
     for before, after in zip(w.tables, back.tables, strict=True):
         assert after.variances(w.domain, 0.95) == pytest.approx(before.variances(w.domain, 0.95), rel=EXACT)
 
@@ -127,13 +127,13 @@ def test_a_table_of_a_pattern_is_eased_alone(name):
 def test_several_tables_of_several_patterns_are_eased_together():
     w = patterns_of_every_kind()
     factors = {"margins: b": 2, "margins: a": 0.5, "a by c": 3, "total": 4, "a by b by c": 0.1}
-    together = what_if.scaled(fn.Publication(w), factors)
+    together = what_if.scale_margins(fn.Publication(w), factors)
     for t, other in zip(w.tables, together.workload.tables, strict=True):
         ratio = other.variances(w.domain, 0.95) / t.variances(w.domain, 0.95)
         assert ratio == pytest.approx(np.full(ratio.shape, factors.get(t.name, 1) ** 2), rel=EXACT)
     one_by_one = fn.Publication(w)
     for name, factor in factors.items():
-        one_by_one = what_if.scaled(one_by_one, {name: factor})
+        one_by_one = what_if.scale_margins(one_by_one, {name: factor})
     assert one_by_one.workload == together.workload
 
 
@@ -155,17 +155,17 @@ def test_a_sweep_of_a_table_of_a_pattern_is_that_of_the_table():
 
 def test_tables_of_a_pattern_with_a_target_by_value_stay_together():
     domain = fn.Domain(a=fn.Ordered(0, 2), b=fn.Ordered(0, 3), c=fn.Ordered(0, 1))
-    by = fn.By("c", [3, 4])
+    by = fn.ByAttribute("c", [3, 4])
     w = fn.Workload(domain, [fn.all_tables(1, ["a", "b"], "c", margin=by), fn.table("c", margin=by)])
     for use in (
-        lambda: what_if.scaled(fn.Publication(w), {"b by c": 2}),
+        lambda: what_if.scale_margins(fn.Publication(w), {"b by c": 2}),
         lambda: what_if.sweep(w, "b by c", [1, 2]),
     ):
         with pytest.raises(WorkloadError) as raised:
             use()
         assert raised.value.code == "workload.sweep-of-pattern"
-    eased = what_if.scaled(fn.Publication(w), {"c": 2}).workload  # the table next to it is none of the pattern
-    assert eased["c"].target.number == fn.By("c", [6, 8])
+    eased = what_if.scale_margins(fn.Publication(w), {"c": 2}).workload  # the table next to it is none of the pattern
+    assert eased["c"].target.number == fn.ByAttribute("c", [6, 8])
     assert eased.tables.parts[0] == w.tables.parts[0]
 
 
@@ -178,11 +178,11 @@ def test_the_rest_of_a_publication_stays():
         title="t",
         objective=Objective(Goal.TOTAL_ERROR, ErrorWeights.INVERSE_VARIANCE),
     )
-    both = what_if.scaled(publication, {"a": 2, "b": 0.5})
+    both = what_if.scale_margins(publication, {"a": 2, "b": 0.5})
     assert replace(both, workload=publication.workload) == publication
     sweep = what_if.sweep(publication, "b", [2.0])
     assert sweep.current.rho == pytest.approx(fn.plan(publication).rho, rel=AGREE)
-    by_hand = fn.plan(what_if.scaled(publication, {"b": 2}))
+    by_hand = fn.plan(what_if.scale_margins(publication, {"b": 2}))
     assert sweep.points[0].rho == pytest.approx(by_hand.rho, rel=AGREE)
     assert sweep.points[0].epsilon == pytest.approx(by_hand.epsilon(1e-9), rel=AGREE)
     assert sweep.delta == 1e-9
@@ -200,7 +200,7 @@ def test_where_the_price_is_not_what_is_minimised_the_bound_is_of_what_is(change
     publication = fn.Publication(every_kind(), **change)
     points = what_if.sweep(publication, "b", [0.5, 1, 2]).points
     for p in points:
-        by_hand = fn.plan(what_if.scaled(publication, {"b": p.factor}), gap=GAP)
+        by_hand = fn.plan(what_if.scale_margins(publication, {"b": p.factor}), gap=GAP)
         assert p.bound <= p.value <= p.bound * (1 + GAP)
         assert p.value == pytest.approx(by_hand.value / 2, rel=AGREE)
         assert p.rho <= p.value
@@ -215,7 +215,7 @@ def test_plans_of_a_walk_cost_what_cold_ones_do_and_less_work():
     sweep = what_if.sweep(w, "status by age prefix", factors, progress=lambda *a: told.append(a))
     cold = []
     for p in sweep.points:
-        publication = what_if.scaled(fn.Publication(w), {sweep.table: p.factor})
+        publication = what_if.scale_margins(fn.Publication(w), {sweep.table: p.factor})
         plan = fn.plan(publication, gap=GAP, progress=lambda *a: cold.append(a))
         assert p.rho == pytest.approx(plan.rho, rel=AGREE)
         assert p.bound == pytest.approx(plan.bound / 2, rel=AGREE)

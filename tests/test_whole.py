@@ -19,7 +19,7 @@ from fitnoise.reading import whole as making
 from fitnoise.reading.files import read_text
 from fitnoise.reading.whole import possible
 from fitnoise.solving import adjacent as rounding
-from fitnoise.solving.adjacent import Sums, adjacent, check_adjacent
+from fitnoise.solving.adjacent import SumConstraints, adjacent, check_adjacent
 from fitnoise.solving.nonnegative import nearest
 from laws import by_command, measured, planned_quickly
 from refused import refused
@@ -70,7 +70,7 @@ def test_whole_tables_keep_what_they_promise(name, privacy):
     share nothing with how this is made sure.
     """
     release = noisy(name, privacy)
-    found, workload = fn.whole(release, simulations=1), release.plan.publication.workload
+    found, workload = fn.make_integer_tables(release, simulations=1), release.plan.publication.workload
     assert found.check() is None
     assert found.residual <= 1e-9
     values = written_out(workload, {name: frame["value"] for name, frame in found.items()})
@@ -102,7 +102,7 @@ def test_what_sectors_move_by_is_their_covariance(name, privacy):
     part, draw = source.part, np.random.default_rng(1)
     workload = part.publication.workload
     f, h = ({t.name: draw.normal(size=t.shape(workload.domain)) for t in workload.tables} for _ in range(2))
-    pulled, known = rebuilding.pulled(part, f), {}
+    pulled, known = rebuilding.adjoint(part, f), {}
     for _ in range(2):
         stacks = []
         for which, _ in source.rebuilt.stacks():
@@ -110,7 +110,7 @@ def test_what_sectors_move_by_is_their_covariance(name, privacy):
         gathered = rebuilding.gathered(part, stacks, known)
         assert gathered.keys() == pulled.keys()
         assert all(gathered[k] == pytest.approx(x, rel=EXACT, abs=EXACT) for k, x in pulled.items())
-    moved = rebuilding.Told(part, part.estimation.moved(pulled))
+    moved = rebuilding.SectorTables(part, part.estimation.moved(pulled))
     found = sum(float((x * moved.table(name)).sum()) for name, x in h.items())
     assert found == pytest.approx(rebuilding.covariance(part, f, h), rel=LOOSE, abs=LOOSE)
 
@@ -135,7 +135,7 @@ def small(privacy="zcdp"):
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("whole")
     small().write(place / "release")
-    fn.whole(small(), simulations=2).write(place / "whole")
+    fn.make_integer_tables(small(), simulations=2).write(place / "whole")
     return place
 
 
@@ -143,7 +143,7 @@ def folder(tmp_path_factory):
 def test_the_nearest_tables_are_those_of_least_squares_written_out(privacy):
     """The reference is SLSQP over all numbers with the dense covariance; bounds at 0 are worked out directly."""
     release = small(privacy)
-    found = fn.whole(release, simulations=0)
+    found = fn.make_integer_tables(release, simulations=0)
     forms = numbers(release._sources[0])
     n = forms.length
     i, j = np.indices((n, n)).reshape(2, -1)
@@ -169,7 +169,7 @@ def test_the_nearest_tables_are_those_of_least_squares_written_out(privacy):
 def test_what_is_never_negative_stays_as_it_is():
     plan = small().plan
     release = fn.Release(plan, measured(plan, COUNTS + 500, Replay(2)).answers[0])
-    found = fn.whole(release, simulations=0)
+    found = fn.make_integer_tables(release, simulations=0)
     assert not any("at" in x and x["at"] for x in found.document()["tables"])
     for name in release:
         assert found.nearest(name).ravel() == pytest.approx(release[name]["value"].to_numpy(), abs=1e-9)
@@ -182,17 +182,19 @@ def test_bias_is_that_of_a_cut_normal_number():
     domain = fn.Domain(a=fn.Categorical(["x", "y"]))
     plan = fn.plan(fn.Workload(domain, [fn.table("a", std_error=20)]))
     release = fn.Release(plan, [np.zeros(n, dtype=np.int64) for n in plan.strategy.lengths])
-    frame = fn.whole(release, simulations=400)["a"]
+    frame = fn.make_integer_tables(release, simulations=400)["a"]
     error = 20 / math.sqrt(400)
     assert (np.abs(frame["simulated_bias"] - 20 / math.sqrt(2 * math.pi)) < 5 * error).all()
     assert (np.abs(frame["simulated_rmse"] - 20 / math.sqrt(2)) < 5 * error).all()
     pure = planned_quickly(fn.Workload(domain, [fn.table("a", std_error=20)]))
-    frame = fn.whole(fn.Release(pure, [np.zeros(n, np.int64) for n in pure.strategy.lengths]), simulations=400)["a"]
+    frame = fn.make_integer_tables(
+        fn.Release(pure, [np.zeros(n, np.int64) for n in pure.strategy.lengths]), simulations=400
+    )["a"]
     assert (np.abs(frame["simulated_rmse"] - 20 / math.sqrt(2)) < 8 * error).all()
 
 
 def test_it_is_the_same_every_time():
-    one, other = (fn.whole(small(), simulations=3) for _ in range(2))
+    one, other = (fn.make_integer_tables(small(), simulations=3) for _ in range(2))
     assert one.document() == other.document()
     assert list(one) == list(small())
     assert len(one) == 3
@@ -200,7 +202,7 @@ def test_it_is_the_same_every_time():
 
 
 def test_some_tables_are_made_whole_by_themselves():
-    found = fn.whole(small(), "sex by job", simulations=0)
+    found = fn.make_integer_tables(small(), "sex by job", simulations=0)
     assert list(found) == ["sex by job"]
     with pytest.raises(KeyError, match="no table 'age recode' was made whole"):
         found["age recode"]
@@ -210,7 +212,7 @@ def test_some_tables_are_made_whole_by_themselves():
 
 @pytest.mark.parametrize("name", LARGE)
 def test_tables_planned_by_level_and_by_axis_are_made_whole(name):
-    found = fn.whole(noisy(name, "zcdp"), simulations=1)
+    found = fn.make_integer_tables(noisy(name, "zcdp"), simulations=1)
     assert found.check() is None
     assert found.reach < 1
     assert all((frame["value"] >= 0).all() for frame in found.values())
@@ -220,7 +222,7 @@ def test_of_a_small_database_the_unbiased_numbers_are_made_whole():
     workload = fn.Workload(DOMAIN, [fn.table("sex", "job", margin=9)])
     plan = fn.plan(workload, small=fn.SmallDatabase(60), budget=fn.Budget(epsilon=1.0, delta=1e-6))
     release = fn.Release(plan, measured(plan, np.minimum(COUNTS, 1), Replay(2)).answers[0])
-    found = fn.whole(release, simulations=2)
+    found = fn.make_integer_tables(release, simulations=2)
     assert found.check() is None
     noisy = release["sex by job"]
     middle = (found["sex by job"]["low"] + found["sex by job"]["high"]) / 2
@@ -232,7 +234,7 @@ def test_parts_of_a_release_are_made_whole_each():
     one, other = (fn.Workload(DOMAIN, [fn.table(name, margin=8)]) for name in ("sex", "job"))
     plan = fn.plan(fn.Publication(one, also=(fn.Publication(other),)))
     answers = [x for part in measured(plan, COUNTS, Replay(2)).answers for x in part]
-    found = fn.whole(fn.Release(plan, answers), simulations=1)
+    found = fn.make_integer_tables(fn.Release(plan, answers), simulations=1)
     assert list(found) == ["sex", "job"]
     assert found.check() is None
 
@@ -253,26 +255,26 @@ def test_an_interval_is_cut_to_what_is_possible_and_holds_the_count():
 @pytest.mark.parametrize("name", REFUSED)
 def test_groups_that_do_not_tell_what_they_share_are_refused(name):
     with refused("release.integer-table-of-overlaps"):
-        fn.whole(noisy(name, "zcdp"))
+        fn.make_integer_tables(noisy(name, "zcdp"))
 
 
 def test_what_is_no_count_is_refused():
     with refused("release.integer-table-of-queries"):
-        fn.whole(noisy("prefix", "zcdp"))
+        fn.make_integer_tables(noisy("prefix", "zcdp"))
     for name, words in (
         ("a by month change", "release.integer-table-of-changes"),
         ("a by o prefix by month average 3", "release.integer-table-of-averages"),
     ):
         with refused(words):
-            fn.whole(noisy("changes", "zcdp"), [name])
-    assert fn.whole(noisy("changes", "zcdp"), ["a by month to date 2"], simulations=0).check() is None
+            fn.make_integer_tables(noisy("changes", "zcdp"), [name])
+    assert fn.make_integer_tables(noisy("changes", "zcdp"), ["a by month to date 2"], simulations=0).check() is None
     domain = fn.Domain(a=fn.Categorical(["x", "y"]), income=fn.Amount(0, 10, step=1))
     workload = fn.Workload(domain, [fn.table("a", margin=5), fn.table("a", sum="income", margin=50)])
     plan = fn.plan(workload)
     release = fn.Release(plan, [np.zeros(n, dtype=np.int64) for n in plan.strategy.lengths])
     with refused("release.integer-table-of-sums"):
-        fn.whole(release)
-    assert list(fn.whole(release, ["a"], simulations=0)) == ["a"]
+        fn.make_integer_tables(release)
+    assert list(fn.make_integer_tables(release, ["a"], simulations=0)) == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -289,21 +291,21 @@ def test_what_is_no_count_is_refused():
 )
 def test_bad_input_is_refused_in_words(given, more, told):
     with refused(told):
-        fn.whole(given or small(), **more)
+        fn.make_integer_tables(given or small(), **more)
 
 
 def test_too_much_is_refused(monkeypatch):
     monkeypatch.setattr(making, "MOST_TABLES", 2)
     with refused("release.too-many-integer-tables"):
-        fn.whole(small())
+        fn.make_integer_tables(small())
     monkeypatch.undo()
     monkeypatch.setattr(making, "STEPS", 14)
     with refused("release.nearest-tables-not-found"):
-        fn.whole(small())
+        fn.make_integer_tables(small())
     monkeypatch.undo()
-    monkeypatch.setattr(making, "SECONDS", 0.0)
+    monkeypatch.setattr(making, "MAX_SECONDS_PER_PART", 0.0)
     with refused("release.integers-not-found"):
-        fn.whole(small())
+        fn.make_integer_tables(small())
 
 
 # --- solvers --------------------------------------------------------------------------------------------
@@ -332,20 +334,20 @@ def rows(*given):
 
 def test_whole_numbers_go_further_only_where_they_must(monkeypatch):
     nothing = sp.csr_array((0, 3))
-    free = Sums(nothing, nothing, nothing)
+    free = SumConstraints(nothing, nothing, nothing)
     assert adjacent(np.array([0.4, 1.6, 2.0]), free, 9.0).tolist() == [0, 2, 2]
-    halves = Sums(rows([1, 1, -1]), nothing, nothing)
+    halves = SumConstraints(rows([1, 1, -1]), nothing, nothing)
     assert adjacent(np.array([0.6, 0.6, 1.2]), halves, 9.0).tolist() in ([1, 0, 1], [0, 1, 1])
-    near = Sums(nothing, nothing, rows([1, 1, 1]))
+    near = SumConstraints(nothing, nothing, rows([1, 1, 1]))
     assert adjacent(np.array([0.4, 0.4, 0.4]), near, 9.0).sum() in (1, 2)
-    least = Sums(rows([1, 1, -1]), rows([0, 2, -1]), nothing)
+    least = SumConstraints(rows([1, 1, -1]), rows([0, 2, -1]), nothing)
     assert adjacent(np.array([0.6, 0.6, 1.2]), least, 9.0).tolist() == [0, 1, 1]
-    further = Sums(rows([5, 0, -1]), nothing, nothing)  # neither 0 nor 1 is a fifth of 2 or 3
+    further = SumConstraints(rows([5, 0, -1]), nothing, nothing)  # neither 0 nor 1 is a fifth of 2 or 3
     assert adjacent(np.array([0.45, 0.0, 2.25]), further, 9.0).tolist() == [0, 0, 0]
     assert adjacent(np.array([0.55, 0.0, 2.75]), further, 9.0).tolist() == [1, 0, 5]
-    never = Sums(rows([9, 0, -1]), nothing, nothing)
+    never = SumConstraints(rows([9, 0, -1]), nothing, nothing)
     assert adjacent(np.array([5 / 9, 0.0, 5.0]), never, 9.0) is None
-    monkeypatch.setattr(rounding, "REACH", 5)
+    monkeypatch.setattr(rounding, "MAX_DISTANCE", 5)
     assert adjacent(np.array([5 / 9, 0.0, 5.0]), never, 9.0).tolist() == [0, 0, 0]
     assert adjacent(np.array([0.6, 0.6, 1.2]), halves, 0.0) is None
 
@@ -353,15 +355,15 @@ def test_whole_numbers_go_further_only_where_they_must(monkeypatch):
 def test_what_the_rounding_does_not_define_is_named():
     nothing = sp.csr_array((0, 3))
     values = np.array([0.6, 0.6, 1.2])
-    halves = Sums(rows([1, 1, -1]), nothing, nothing)
+    halves = SumConstraints(rows([1, 1, -1]), nothing, nothing)
     for stated in ([1, 0, 1], [0, 1, 1]):
         assert check_adjacent(values, np.array(stated), halves, 9.0) is None
     assert "nearer: by 0.4" in check_adjacent(values, np.array([1, 1, 2]), halves, 9.0)
     assert "next to that" in check_adjacent(values, np.array([0, 0, 0]), halves, 9.0)
-    assert "in no sum" in check_adjacent(values, np.array([1, 1, 2]), Sums(nothing, nothing, nothing), 9.0)
-    near = Sums(nothing, nothing, rows([1, 1, 1]))
+    assert "in no sum" in check_adjacent(values, np.array([1, 1, 2]), SumConstraints(nothing, nothing, nothing), 9.0)
+    near = SumConstraints(nothing, nothing, rows([1, 1, 1]))
     assert "further from that" in check_adjacent(values, np.array([1, 1, 2]), near, 9.0)
-    further = Sums(rows([5, 0, -1]), nothing, nothing)
+    further = SumConstraints(rows([5, 0, -1]), nothing, nothing)
     assert check_adjacent(np.array([0.45, 0.0, 2.25]), np.array([0, 0, 0]), further, 9.0) is None
     assert "nearer" in check_adjacent(np.array([0.45, 0.0, 2.25]), np.array([1, 0, 5]), further, 9.0)
 
@@ -369,12 +371,12 @@ def test_what_the_rounding_does_not_define_is_named():
 def test_what_has_nothing_to_do_with_each_other_is_rounded_in_batches(monkeypatch):
     pairs = sp.csr_array(sp.kron(sp.eye_array(40), np.array([[1, 1, -1]]), format="csr"))
     nothing = sp.csr_array((0, 121))
-    sums = Sums(sp.csr_array(sp.hstack([pairs, sp.csr_array((40, 1))])), nothing, nothing)
+    sums = SumConstraints(sp.csr_array(sp.hstack([pairs, sp.csr_array((40, 1))])), nothing, nothing)
     halves = np.random.default_rng(4).uniform(0, 3, size=(40, 2))
     values = np.append(np.column_stack([halves, halves.sum(axis=1)]).ravel(), 0.7)
     found = []
     for together in (1, 7, 5_000):
-        monkeypatch.setattr(rounding, "TOGETHER", together)
+        monkeypatch.setattr(rounding, "NUMBERS_PER_PROGRAM", together)
         found.append(adjacent(values, sums, 9.0))
         assert (pairs @ found[-1][:120] == 0).all()
         assert found[-1][120] == 1
@@ -393,12 +395,12 @@ def test_of_many_tables_the_sums_in_common_are_rounded_first(tables, monkeypatch
         ]
     plan = fn.plan(fn.Workload(fn.Domain(names), shown))
     silent = tuple(np.zeros(n, dtype=np.int64) for n in plan.estimation.lengths)
-    release = fn.Release(plan, list(plan.strategy.draw(silent, making._Simulating(3))))
+    release = fn.Release(plan, list(plan.strategy.draw(silent, making._SimulatedNoise(3))))
     (space,) = making._spaces(release, list(release))
     near = space.flat(space.at(nearest(space.times, space.atoms(space.estimates), 1e-10, 20_000).values))
     together = adjacent(near, space.sums, 60.0)
     made, rounded = [], rounding._rounded
-    monkeypatch.setattr(rounding, "JOINTLY", 10)
+    monkeypatch.setattr(rounding, "MAX_CONNECTED_NUMBERS", 10)
     monkeypatch.setattr(rounding, "_rounded", lambda *given: made.append(rounded(*given)) or made[-1])
     apart = adjacent(near, space.sums, 60.0)
     assert len(made) == 2  # sums, and with them all tables
@@ -439,19 +441,19 @@ def test_no_other_whole_numbers_are_accepted(monkeypatch):
     for move in np.unique(moves, axis=0):
         for k in (-3, -2, -1, 1, 2, 3):
             other = made + k * move
-            if space.kept(other) and np.abs(other - near).max() <= rounding.REACH:
+            if space.kept(other) and np.abs(other - near).max() <= rounding.MAX_DISTANCE:
                 tried += 1
                 far = ((other - near) ** 2).sum() - ((made - near) ** 2).sum()
                 problem = check_adjacent(near, other, space.sums, 60.0)
                 assert problem is not None or far <= rounding.allowance(len(near)), (k, far)
     assert tried > 50
-    monkeypatch.setattr(rounding, "_moved", lambda *_: None)
+    monkeypatch.setattr(rounding, "_rounding_moves", lambda *_: None)
     assert "not solved again in time" in check_adjacent(near, made, space.sums, 60.0)
 
 
 def test_many_numbers_are_simulated_less_often(monkeypatch):
-    monkeypatch.setattr(making, "MANY", 0)
-    found = fn.whole(small())
+    monkeypatch.setattr(making, "MANY_NUMBERS", 0)
+    found = fn.make_integer_tables(small())
     assert found.simulations == making.FEW_SIMULATIONS == 20
     assert found.check() is None
 
@@ -471,7 +473,7 @@ def test_what_is_written_is_verified(folder):
         "their files are theirs",
     ]
     again = making.read_whole(fn.Release.read(folder / "release"), folder / "whole")
-    made = fn.whole(fn.Release.read(folder / "release"), simulations=2)
+    made = fn.make_integer_tables(fn.Release.read(folder / "release"), simulations=2)
     assert all(again[name].equals(made[name]) for name in made)
     assert {p.name for p in (folder / "whole").iterdir()} == {
         "whole.json",
@@ -560,4 +562,4 @@ def test_a_command_makes_and_checks_them(folder, capsys):
     by_command("whole", str(folder / "release"), "-o", str(folder / "release" / "whole"))
     assert "[release.place-inside-release]" in capsys.readouterr().err
     with refused("release.place-exists"):
-        fn.whole(fn.Release.read(folder / "release"), simulations=0).write(place)
+        fn.make_integer_tables(fn.Release.read(folder / "release"), simulations=0).write(place)

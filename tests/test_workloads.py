@@ -15,8 +15,8 @@ from fitnoise.algebra import rules
 from fitnoise.kernel.selections import Selection
 from fitnoise.planning import what_if
 from fitnoise.request import workloads
-from fitnoise.request.targets import Kind
-from fitnoise.request.workloads import SLUG_BYTES, Family, Recode, Tables, slug, some
+from fitnoise.request.targets import TargetKind
+from fitnoise.request.workloads import SLUG_BYTES, Family, Recode, TableSequence, slug, some
 from refused import refused
 from tolerances import EXACT
 
@@ -101,7 +101,7 @@ def test_queries_are_the_sums_they_name():
 
 
 def test_a_target_by_value_is_broadcast_along_its_column():
-    t = fn.table("state", "sex", variance=fn.By("sex", {"m": 2}, default=7))
+    t = fn.table("state", "sex", variance=fn.ByAttribute("sex", {"m": 2}, default=7))
     assert t.variances(DOMAIN, 0.95).tolist() == [[7, 2]] * 3
 
 
@@ -174,7 +174,7 @@ def test_the_zoo_is_well_formed(name):
         ),
         (lambda: fn.Workload(DOMAIN, [fn.table(recode={"state": {}}, margin=1)]), "workload.no-groups"),
         (
-            lambda: fn.Workload(DOMAIN, [fn.table("state", margin=fn.By("sex", [1, 2]))]),
+            lambda: fn.Workload(DOMAIN, [fn.table("state", margin=fn.ByAttribute("sex", [1, 2]))]),
             "workload.target-attribute-not-shown",
         ),
         (lambda: fn.Workload(DOMAIN, [fn.table("state", margin=1)])["x"], "workload.table-unknown"),
@@ -261,7 +261,7 @@ def test_targets_out_of_range_and_large_queries():
     with refused("workload.attribute-twice"):
         fn.table(prefix=["age", "age"], margin=1)
     with refused("workload.by-value-repeated"):
-        fn.By("a", {1: 3, "1": 4})
+        fn.ByAttribute("a", {1: 3, "1": 4})
     assert fn.matrix_workload([[2**32, 1]], margins=1).tables[0].matrix.shape == (1, 2)
 
 
@@ -290,7 +290,7 @@ VIEWS = {
 
 def one_by_one(order, among, *attributes, name=None, **said):
     """The tables of a pattern, each written out: a target list gives one number to each."""
-    lists = {k: v for k, v in said.items() if k in list(Kind) and isinstance(v, list)}
+    lists = {k: v for k, v in said.items() if k in list(TargetKind) and isinstance(v, list)}
     out = []
     for i, shown in enumerate(itertools.combinations(among, order)):
         own = said | {k: float(v[i]) for k, v in lists.items()}
@@ -310,18 +310,18 @@ def asked(draw):
     order = draw(st.integers(1, len(among)))
     positive = st.floats(0.01, 100)
     by_size = st.builds(
-        fn.BySize, positive, st.floats(-2, 2), st.none() | st.floats(0.01, 1), st.none() | st.floats(1, 50)
+        fn.ByTableSize, positive, st.floats(-2, 2), st.none() | st.floats(0.01, 1), st.none() | st.floats(1, 50)
     )
     count = math.comb(len(among), order)
-    kind = draw(st.sampled_from(Kind))
+    kind = draw(st.sampled_from(TargetKind))
     target = draw(positive | by_size | st.lists(positive, min_size=count, max_size=count))
     shown = [*beside, *(a for a in viewed if a not in beside)]
     if shown and draw(st.booleans()):
         column = draw(st.sampled_from(shown))
         rows = fn.table(*beside, **views, margin=1).labels(WIDE)[column]
-        target = fn.By(column, [draw(positive) for _ in rows])
+        target = fn.ByAttribute(column, [draw(positive) for _ in rows])
     said = {kind.value: target, **views, "name": draw(st.none() | st.sampled_from(["T1", "été", "x: y"]))}
-    if kind is Kind.CV:
+    if kind is TargetKind.CV:
         said["reference"] = draw(positive | st.builds(fn.PublicTotal, positive))
     if draw(st.booleans()):
         said["confidence"] = draw(st.floats(0.1, 0.9))
@@ -358,7 +358,7 @@ def test_a_pattern_is_a_sequence(arguments, data):
     bound = st.none() | st.integers(-n - 1, n + 1)
     step = st.none() | st.integers(-3, 3).filter(bool)
     cut = slice(data.draw(bound), data.draw(bound), data.draw(step))
-    for sequence in (family, Tables([family])):
+    for sequence in (family, TableSequence([family])):
         assert sequence[cut] == tables[cut]
         assert [sequence[i] for i in range(-n, n)] == tables + tables
         assert list(reversed(sequence)) == tables[::-1]
@@ -418,7 +418,7 @@ def test_files_are_named_like_the_tables_whatever_the_attributes_are_called(name
     family = fn.all_tables(order, among, *(() if shown else beside), **words, name=name, margin=1)
     assert family.names() == [t.name for t in family]
     assert family.slugs() == [slug(n) for n in family.names()]
-    mixed = Tables([fn.table(margin=1), family, fn.table(margin=1, name="Ä !")])
+    mixed = TableSequence([fn.table(margin=1), family, fn.table(margin=1, name="Ä !")])
     assert mixed.names == ["total", *family.names(), "Ä !"]
     assert mixed.slugs() == [slug(n) for n in mixed.names]
 
@@ -449,7 +449,7 @@ def test_a_list_of_targets_goes_through_the_pairs_in_order():
 def test_by_size_and_by_total_are_what_they_say():
     """Three-way ways of one table, two of another: k numbers, N/k records in each."""
     domain = fn.Domain(a=fn.Ordered(0, 9), b=fn.Ordered(0, 1), c=fn.Ordered(0, 4))
-    by_size = fn.all_tables(2, list(domain), std_error=fn.BySize(2, 0.5, most=12))
+    by_size = fn.all_tables(2, list(domain), std_error=fn.ByTableSize(2, 0.5, most=12))
     assert by_size.cells(domain).tolist() == [20, 50, 10]
     assert by_size.targets(domain) == pytest.approx([2 * 20**0.5, 12, 2 * 10**0.5])
     relative = fn.all_tables(2, list(domain), cv=0.1, reference=fn.PublicTotal(1000))
@@ -475,7 +475,7 @@ REFUSED = {
     ),
     "too many tables": (lambda: fn.all_tables(7, [f"x{i}" for i in range(60)], margin=1), "workload.too-many-tables"),
     "a target by what is among": (
-        lambda: fn.all_tables(1, ["a", "b"], margin=fn.By("a", [1, 2])),
+        lambda: fn.all_tables(1, ["a", "b"], margin=fn.ByAttribute("a", [1, 2])),
         "workload.pattern-target-attribute",
     ),
     "too few targets": (lambda: fn.all_tables(2, ["a", "b", "c"], margin=[1, 2]), "workload.pattern-targets-misfit"),
@@ -500,7 +500,7 @@ REFUSED = {
         "workload.prefix-needs-order",
     ),
     "too few numbers by value": (
-        lambda: fn.Workload(WIDE, [fn.all_tables(1, ["age"], "sex", margin=fn.By("sex", [1]))]),
+        lambda: fn.Workload(WIDE, [fn.all_tables(1, ["age"], "sex", margin=fn.ByAttribute("sex", [1]))]),
         "workload.by-value-count",
     ),
     "targets out of range": (
@@ -508,7 +508,7 @@ REFUSED = {
         "workload.target-out-of-range",
     ),
     "targets by size out of range": (
-        lambda: fn.Workload(WIDE, [fn.all_tables(1, ["sex", "age"], margin=fn.BySize(1, -900))]),
+        lambda: fn.Workload(WIDE, [fn.all_tables(1, ["sex", "age"], margin=fn.ByTableSize(1, -900))]),
         "workload.target-out-of-range",
     ),
     "a pattern beside a table of the same name": (
@@ -620,11 +620,12 @@ PLANNED = {
         fn.table(margin=2),
     ],
     "a list beside a size": [
-        fn.all_tables(2, ["d", "a", "c"], variance=[3, 9, 1]), fn.all_tables(3, NAMES, std_error=fn.BySize(0.5, 0.5)),
+        fn.all_tables(2, ["d", "a", "c"], variance=[3, 9, 1]),
+        fn.all_tables(3, NAMES, std_error=fn.ByTableSize(0.5, 0.5)),
     ],
     "structured by a prefix of another": [fn.all_tables(2, NAMES, margin=5), fn.table("a", prefix="b", margin=3)],
     "structured by a target by value": [
-        fn.all_tables(2, NAMES, margin=[5, 4, 3, 5, 4, 3]), fn.table("c", margin=fn.By("c", [1, 2, 3])),
+        fn.all_tables(2, NAMES, margin=[5, 4, 3, 5, 4, 3]), fn.table("c", margin=fn.ByAttribute("c", [1, 2, 3])),
     ],
     "two structured by a recode": [
         fn.all_tables(3, NAMES, margin=5), fn.table(recode={"d": {"some": [1, 2]}, "b": {"low": [0, 1]}}, margin=3),
@@ -635,10 +636,11 @@ PLANNED = {
         fn.all_tables(1, ["a", "c"], "d", margin=[5, 4]), fn.table(prefix="d", margin=9), fn.table("a", margin=2),
     ],
     "a fixed attribute by value": [
-        fn.all_tables(1, ["a", "c"], "b", recode=APART, margin=fn.By("b", [4, 5, 6])),
+        fn.all_tables(1, ["a", "c"], "b", recode=APART, margin=fn.ByAttribute("b", [4, 5, 6])),
     ],
     "by value of a fixed prefix": [
-        fn.all_tables(1, ["c", "b"], prefix="d", margin=fn.By("d", [4, 5, 6, 7])), fn.all_tables(2, NAMES, margin=9),
+        fn.all_tables(1, ["c", "b"], prefix="d", margin=fn.ByAttribute("d", [4, 5, 6, 7])),
+        fn.all_tables(2, NAMES, margin=9),
     ],
     "one part twice": [
         fn.all_tables(1, NAMES, margin=5, name="x"), fn.table("a", "c", margin=8),
@@ -707,17 +709,20 @@ FOUR = fn.Domain(a=fn.Ordered(0, 2), b=fn.Ordered(0, 1), c=fn.Categorical(["x", 
         (lambda: fn.all_tables(1, ["a", "b"], margin=np.array(3.0)), "workload.pattern-targets-misfit"),
         (lambda: fn.all_tables(1, ["a", "b"], margin=[3, None]), "workload.target-not-positive"),
         (lambda: fn.all_tables(1, ["a", "b"], margin=[]), "workload.pattern-targets-misfit"),
-        (lambda: fn.all_tables(1, ["a", "b"], margin=[fn.BySize(1, 2), 2]), "workload.pattern-target-not-a-number"),
+        (
+            lambda: fn.all_tables(1, ["a", "b"], margin=[fn.ByTableSize(1, 2), 2]),
+            "workload.pattern-target-not-a-number",
+        ),
         (lambda: fn.all_tables(1, [], margin=1), "workload.pattern-without-attributes"),
         (lambda: Family(fn.matrix_workload(np.eye(2), margins=1).tables[0], ("a",), 1), "workload.matrix-in-pattern"),
-        (lambda: fn.all_tables(1, ["a", "b"], margin=fn.By("c", [1, 2])), "workload.pattern-target-attribute"),
+        (lambda: fn.all_tables(1, ["a", "b"], margin=fn.ByAttribute("c", [1, 2])), "workload.pattern-target-attribute"),
         (lambda: fn.Workload(FOUR, [3]), "workload.not-a-table"),
         (lambda: fn.Workload(FOUR, [None]), "workload.not-a-table"),
         (lambda: fn.Workload(FOUR, [fn.all_tables(1, ["a"], margin=1, name=" ")]), "workload.table-name-empty"),
         (lambda: fn.Workload(FOUR, [fn.table("a", margin=1e200)]), "workload.target-out-of-range"),
         (lambda: fn.Workload(FOUR, [fn.table("a", variance=1e-320)]), "workload.target-out-of-range"),
         (
-            lambda: fn.Workload(FOUR, [fn.all_tables(1, ["a", "d"], margin=fn.BySize(1, 900))]),
+            lambda: fn.Workload(FOUR, [fn.all_tables(1, ["a", "d"], margin=fn.ByTableSize(1, 900))]),
             "workload.target-out-of-range",
         ),
     ],
@@ -743,10 +748,10 @@ def test_one_part_alone_is_a_workload():
     assert Family(f.template, ["a", "b", "c"], 2) == f
 
 
-@pytest.mark.parametrize("target", [2, fn.BySize(3, -1), [2, 3, 4]])
+@pytest.mark.parametrize("target", [2, fn.ByTableSize(3, -1), [2, 3, 4]])
 def test_a_sweep_of_a_pattern_is_a_document(target):
     p = fn.Publication(fn.Workload(FOUR, [fn.all_tables(2, ["a", "b", "c"], margin=target)]))
-    q = what_if.scaled(p, {"a by b": 2})
+    q = what_if.scale_margins(p, {"a by b": 2})
     assert fn.Spec.of(q).publication() == q
     pl = fn.plan(q)
     assert fn.Plan.from_json(pl.to_json()).publication == q

@@ -36,7 +36,7 @@ from fitnoise.mechanisms.gaussian.formulation import AllPairs, Formulation
 from fitnoise.reading.verification import check_description
 from fitnoise.request.documents import Spec
 from fitnoise.solving import sectors
-from fitnoise.solving.certificates import Evidence, Terms
+from fitnoise.solving.certificates import Evidence, ObjectiveTerms
 from records import (
     DECIMAL,
     QUOTED,
@@ -117,12 +117,12 @@ def five_cells():
     return fn.Workload(
         _reference((3, 4, 2), 5),
         [
-            fn.table("a", prefix="o", variance=fn.By("o", [4, 3, 5, 6, 2])),
+            fn.table("a", prefix="o", variance=fn.ByAttribute("o", [4, 3, 5, 6, 2])),
             fn.table("b", variance=2),
             fn.table("a", "b", variance=1.5),
             fn.table("b", "o", variance=3),
-            fn.table("a", "b", "c", recode=groups, variance=fn.By("o", [6, 7])),
-            fn.table("c", recode=groups, variance=fn.By("o", {"low": 3, "high": 9})),
+            fn.table("a", "b", "c", recode=groups, variance=fn.ByAttribute("o", [6, 7])),
+            fn.table("c", recode=groups, variance=fn.ByAttribute("o", {"low": 3, "high": 9})),
             fn.table(ranges={"o": [(1, 2)]}, variance=1),
         ],
     )
@@ -133,7 +133,7 @@ def seven_cells():
     return fn.Workload(
         _reference((3, 4), 7),
         [
-            fn.table("a", prefix="o", variance=fn.By("o", c)),
+            fn.table("a", prefix="o", variance=fn.ByAttribute("o", c)),
             fn.table("b", variance=2),
             fn.table("a", "b", variance=1.5),
             fn.table("b", "o", variance=3),
@@ -165,8 +165,8 @@ def all_ranges():
         domain,
         [
             fn.table("a", ranges="o", variance=9),
-            fn.table("a", prefix="o", variance=fn.By("o", list(range(2, 25)))),
-            fn.table(ranges="o", variance=fn.By("o", list(range(30, 306)))),
+            fn.table("a", prefix="o", variance=fn.ByAttribute("o", list(range(2, 25)))),
+            fn.table(ranges="o", variance=fn.ByAttribute("o", list(range(30, 306)))),
             fn.table("a", variance=2),
         ],
     )
@@ -187,7 +187,7 @@ def uneven_patterns():
         domain,
         [
             fn.all_tables(2, ["d", "b", "a", "c"], variance=[1, 2, 3, 4, 5, 6]),
-            fn.all_tables(1, ["a", "b"], margin=fn.BySize(4, 0.5, most=6)),
+            fn.all_tables(1, ["a", "b"], margin=fn.ByTableSize(4, 0.5, most=6)),
             fn.table(cv=0.1, reference=fn.PublicTotal(50)),
             fn.all_tables(3, ["a", "b", "d"], cv=0.5, reference=fn.PublicTotal(120), name="whole"),
         ],
@@ -203,7 +203,7 @@ def patterns_beside_structure():
         domain,
         [
             fn.all_tables(2, ["c", "o", "a", "b"], variance=3),
-            fn.all_tables(1, ["a", "b", "c"], prefix="o", variance=fn.By("o", [2, 3, 4])),
+            fn.all_tables(1, ["a", "b", "c"], prefix="o", variance=fn.ByAttribute("o", [2, 3, 4])),
             fn.all_tables(1, ["b", "c"], "a", prefix="r", variance=[5, 7]),
             fn.table(prefix=["o", "r"], variance=4),
         ],
@@ -259,7 +259,7 @@ def uneven_tree():
         domain,
         [
             fn.table(variance=9),
-            fn.table("b", "state", variance=fn.By("state", {"y": 2}, default=4)),
+            fn.table("b", "state", variance=fn.ByAttribute("state", {"y": 2}, default=4)),
             fn.table("county", variance=1),
             fn.table(recode={"state": {"both": ["x", "z"], "y": ["y"]}}, variance=3),
         ],
@@ -275,7 +275,7 @@ def many_places(*, own=False):
     domain = fn.Domain(b=fn.Ordered(0, 1), geo=fn.Hierarchy(["state", "county"], rows))
     tables = [fn.table("state", "b", variance=2), fn.table("county", "b", variance=4), fn.table("county", variance=3)]
     if own:
-        tight = fn.By("county", {f"1-{j}": 2.0 for j in range(40)}, default=50.0)
+        tight = fn.ByAttribute("county", {f"1-{j}": 2.0 for j in range(40)}, default=50.0)
         tables[2] = fn.table("county", variance=tight)
     return fn.Workload(domain, tables)
 
@@ -293,7 +293,7 @@ def tree_beside_structure():
         domain,
         [
             fn.table("b", prefix="o", variance=6),
-            fn.table("state", prefix="o", variance=fn.By("o", [2, 3, 4, 5])),
+            fn.table("state", prefix="o", variance=fn.ByAttribute("o", [2, 3, 4, 5])),
             fn.table("o", "county", "b", variance=3),
             fn.all_tables(2, ["b", "county"], "o", variance=9, name="all"),
         ],
@@ -308,7 +308,7 @@ def changes():
         domain,
         [
             fn.table("a", change="month", variance=3),
-            fn.table("o", change={"month": 3}, variance=fn.By("month", [4, 5])),
+            fn.table("o", change={"month": 3}, variance=fn.ByAttribute("month", [4, 5])),
             fn.table("a", average={"month": 3}, prefix="o", variance=2),
             fn.all_tables(1, ["a"], to_date={"month": 2}, variance=9),
         ],
@@ -330,7 +330,7 @@ def amounts():
             fn.table("sex", sum="pay", variance=900),
             fn.table("sex", count="pay", variance=4),
             fn.table(sum=["weight", "pay"], variance=40_000),
-            fn.table("age", sum="weight", variance=fn.By("age", [90, 90, 50, 200])),
+            fn.table("age", sum="weight", variance=fn.ByAttribute("age", [90, 90, 50, 200])),
             fn.table("sex", mean="pay", variance=25, reference=30),
         ],
     )
@@ -364,10 +364,14 @@ def by_class():
     """
     domain = fn.Domain(
         sex=fn.Categorical(["f", "m"]),
-        sales=fn.Amount(0, fn.By("size", {"s": 2, "m": 20, "l": 100, "none": 4}), step=1),
+        sales=fn.Amount(0, fn.ByAttribute("size", {"s": 2, "m": 20, "l": 100, "none": 4}), step=1),
         hours=fn.Amount(1, 3),
         gain=fn.Amount(
-            fn.By("size", [-1, -4, -4, -1]), fn.By("size", [2, 8, 8, 2]), step=0.5, missing={"no": ["N"]}, absent="no"
+            fn.ByAttribute("size", [-1, -4, -4, -1]),
+            fn.ByAttribute("size", [2, 8, 8, 2]),
+            step=0.5,
+            missing={"no": ["N"]},
+            absent="no",
         ),
         size=fn.Categorical(["s", "m", "l"], missing={"none": [""]}, absent="none"),
     )
@@ -375,7 +379,7 @@ def by_class():
         domain,
         [
             fn.table("size", margin=5),
-            fn.table("size", sum="sales", std_error=fn.By("size", [2, 20, 100, 4])),
+            fn.table("size", sum="sales", std_error=fn.ByAttribute("size", [2, 20, 100, 4])),
             fn.table("sex", sum="sales", margin=300),
             fn.table(recode={"size": {"small": ["s", "none"], "all": ["s", "m", "l"]}}, sum="gain", margin=9),
             fn.table(sum=["hours", "gain"], margin=50),
@@ -406,14 +410,18 @@ WORKLOADS = {
     ),
     "by value": lambda: fn.Workload(
         _three(),
-        [fn.table("a", "b", margin=fn.By("a", {"x": 2}, default=6)), fn.table("b", margin=1), fn.table("c", margin=9)],
+        [
+            fn.table("a", "b", margin=fn.ByAttribute("a", {"x": 2}, default=6)),
+            fn.table("b", margin=1),
+            fn.table("c", margin=9),
+        ],
     ),
     "five structured cells": five_cells,
     "seven structured cells": seven_cells,
     "pivoted basis": lambda: fn.Workload(
         _reference((3, 2), 4),
         [
-            fn.table("a", ranges={"o": [(0, 1), (1, 2)]}, variance=fn.By("o", [2, 3])),
+            fn.table("a", ranges={"o": [(0, 1), (1, 2)]}, variance=fn.ByAttribute("o", [2, 3])),
             fn.table("a", "b", ranges={"o": [(1, 3)]}, variance=4),
             fn.table("b", recode={"o": {"u": {"values": [0, 3]}, "v": {"values": [1, 3]}, "w": [2, 3]}}, variance=3),
         ],
@@ -448,7 +456,7 @@ WORKLOADS = {
     "columns out of order": lambda: fn.Workload(
         fn.Domain(o=fn.Ordered(0, 2), a=fn.Ordered(0, 2), r=fn.Ordered(0, 3)),
         [
-            fn.table("r", "a", "o", prefix=["r"], margin=fn.By("o", [1, 2, 3])),
+            fn.table("r", "a", "o", prefix=["r"], margin=fn.ByAttribute("o", [1, 2, 3])),
             fn.table("a", ranges="r", margin=3),
         ],
     ),
@@ -474,12 +482,12 @@ def terms(d, kind):
     """Return the objective of a kind of problem; weights and budgets differ between numbers and between cells."""
     m = len(d.variances)
     if kind == "total error":
-        return Terms(weights=1 + np.arange(m) % 5 / 2)
+        return ObjectiveTerms(weights=1 + np.arange(m) % 5 / 2)
     if kind == "hybrid":
-        return Terms(weights=(1 + np.arange(m) % 5 / 2) / d.variances, trade=0.3)
+        return ObjectiveTerms(weights=(1 + np.arange(m) % 5 / 2) / d.variances, trade=0.3)
     if kind == "budgets":
-        return Terms(relative=1 / (1 + np.arange(d.cells) % 3), factor=4)
-    return Terms(alone=kind == "pairs or alone")
+        return ObjectiveTerms(relative=1 / (1 + np.arange(d.cells) % 3), factor=4)
+    return ObjectiveTerms(alone=kind == "pairs or alone")
 
 
 @cache
@@ -487,7 +495,7 @@ def formulation(name, kind="targets"):
     """A workload of the zoo as a problem of one of the kinds; the same one for all that look at it."""
     with pytest.MonkeyPatch.context() as patch:
         if "structure" in kind:
-            patch.setattr(sectors, "TALL", 0)
+            patch.setattr(sectors, "MAX_ROWS_PER_CELL", 0)
         d = sectors.decompose(WORKLOADS[name]())
     return Formulation(d, terms(d, kind), pairs=all_pairs(d, kind))
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # for type checkers and editors: name by name the content of 
     from fitnoise.kernel.designs.questions import FiniteQuery
     from fitnoise.kernel.domain import Amount, Binned, Categorical, Domain, Hierarchy, Ordered
     from fitnoise.kernel.ledger import Ledger
-    from fitnoise.kernel.units import Account, Counted, DataSource, Neighbours, OutsideDomain, Privacy, PrivacyUnit
+    from fitnoise.kernel.units import Account, CountBasis, DataSource, Neighbours, OutsideDomain, Privacy, PrivacyUnit
     from fitnoise.laboratory import baselines as baselines
     from fitnoise.laboratory import gallery as gallery
     from fitnoise.laboratory import strategies as strategies
@@ -29,16 +29,16 @@ if TYPE_CHECKING:  # for type checkers and editors: name by name the content of 
     from fitnoise.mechanisms.projection import regions
     from fitnoise.planning import what_if as what_if
     from fitnoise.planning.choosing import Alternative, Comparison, compare, plan
-    from fitnoise.planning.free import free
+    from fitnoise.planning.free import plan_free
     from fitnoise.planning.plan import Plan
-    from fitnoise.publishing import PeriodStatus, count, new_keys, period, periods, release, verify
+    from fitnoise.publishing import PeriodStatus, count, list_periods, new_keys, read_period, release, verify
     from fitnoise.reading.bands import Bands
     from fitnoise.reading.combining import Combination, combine
     from fitnoise.reading.comparisons import CombinedRatios, ComparedRatios
     from fitnoise.reading.estimates import Estimate, Estimates, Ratios
     from fitnoise.reading.quantiles import Quantiles
     from fitnoise.reading.release import FiniteAnswer, Release
-    from fitnoise.reading.whole import Whole, whole
+    from fitnoise.reading.whole import IntegerTables, make_integer_tables
     from fitnoise.request.documents import Spec, load_spec
     from fitnoise.request.publication import (
         Budget,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:  # for type checkers and editors: name by name the content of 
         Publication,
         SmallDatabase,
     )
-    from fitnoise.request.targets import By, BySize, PublicTotal
+    from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal
     from fitnoise.request.workloads import Family, Table, Workload, all_tables, matrix_workload, table
 
     projections = regions
@@ -63,15 +63,15 @@ __all__ = [
     "Bands",
     "Binned",
     "Budget",
-    "By",
-    "BySize",
+    "ByAttribute",
+    "ByTableSize",
     "Categorical",
     "CellBudgets",
     "Combination",
     "CombinedRatios",
     "ComparedRatios",
     "Comparison",
-    "Counted",
+    "CountBasis",
     "DataSource",
     "Domain",
     "ErrorWeights",
@@ -83,6 +83,7 @@ __all__ = [
     "FitnoiseError",
     "Goal",
     "Hierarchy",
+    "IntegerTables",
     "Ledger",
     "Neighbours",
     "Objective",
@@ -100,26 +101,25 @@ __all__ = [
     "SmallDatabase",
     "Spec",
     "Table",
-    "Whole",
     "Workload",
     "all_tables",
     "combine",
     "compare",
     "count",
     "export",
-    "free",
+    "list_periods",
     "load_spec",
+    "make_integer_tables",
     "matrix_workload",
     "new_keys",
-    "period",
-    "periods",
     "plan",
+    "plan_free",
+    "read_period",
     "release",
     "report",
     "table",
     "verify",
     "verify_export",
-    "whole",
 ]
 
 _ROOMS = {
@@ -128,18 +128,18 @@ _ROOMS = {
     "kernel.designs.questions": ("FiniteQuery",),
     "kernel.domain": ("Amount", "Binned", "Categorical", "Domain", "Hierarchy", "Ordered"),
     "kernel.ledger": ("Ledger",),
-    "kernel.units": ("Account", "Counted", "DataSource", "Neighbours", "OutsideDomain", "Privacy", "PrivacyUnit"),
+    "kernel.units": ("Account", "CountBasis", "DataSource", "Neighbours", "OutsideDomain", "Privacy", "PrivacyUnit"),
     "planning.choosing": ("Alternative", "Comparison", "compare", "plan"),
-    "planning.free": ("free",),
+    "planning.free": ("plan_free",),
     "planning.plan": ("Plan",),
-    "publishing": ("PeriodStatus", "count", "new_keys", "period", "periods", "release", "verify"),
+    "publishing": ("PeriodStatus", "count", "new_keys", "read_period", "list_periods", "release", "verify"),
     "reading.bands": ("Bands",),
     "reading.combining": ("Combination", "combine"),
     "reading.comparisons": ("CombinedRatios", "ComparedRatios"),
     "reading.estimates": ("Estimate", "Estimates", "Ratios"),
     "reading.quantiles": ("Quantiles",),
     "reading.release": ("FiniteAnswer", "Release"),
-    "reading.whole": ("Whole", "whole"),
+    "reading.whole": ("IntegerTables", "make_integer_tables"),
     "request.documents": ("Spec", "load_spec"),
     "request.publication": (
         "Budget",
@@ -150,7 +150,7 @@ _ROOMS = {
         "Publication",
         "SmallDatabase",
     ),
-    "request.targets": ("By", "BySize", "PublicTotal"),
+    "request.targets": ("ByAttribute", "ByTableSize", "PublicTotal"),
     "request.workloads": ("Family", "Table", "Workload", "all_tables", "matrix_workload", "table"),
 }
 """The names that each package holds."""

@@ -22,12 +22,12 @@ from fitnoise.kernel.counting import Counter, Dropped, open_counter
 from fitnoise.kernel.counting.sealed import PUBLIC, is_sealed, key_pair, read_key
 from fitnoise.kernel.designs._base import Answers
 from fitnoise.kernel.kept import Beside
-from fitnoise.kernel.ledger import Entry, Ledger
+from fitnoise.kernel.ledger import Ledger, LedgerEntry
 from fitnoise.kernel.losses import rounded_up
 from fitnoise.kernel.measure import Measurement, Stages, is_unfinished, measure, sealed
 from fitnoise.kernel.periods import Series
-from fitnoise.kernel.series import again as draw_again
-from fitnoise.kernel.series import draw, kept, touched
+from fitnoise.kernel.series import draw, read_answers, touched
+from fitnoise.kernel.series import redraw as draw_again
 from fitnoise.mechanisms.gaussian.series import joined
 from fitnoise.planning.plan import Plan, read_back
 from fitnoise.reading import verification
@@ -196,7 +196,7 @@ def _refuse_call(
     ledger: str | os.PathLike[str] | Ledger,
     directory: str | os.PathLike[str] | None,
     tables: str | Iterable[str] | None,
-    drawn: _Turn | None,
+    drawn: _PeriodTurn | None,
     *,
     again: bool,
 ) -> None:
@@ -237,7 +237,7 @@ class _Call:
 
     plan: Plan
     data: Any
-    drawn: _Turn | None
+    drawn: _PeriodTurn | None
     table: str | None
     key: str | os.PathLike[str] | None
     again: bool
@@ -249,7 +249,7 @@ class _Call:
         self.tell("opening the data")
         return _opened(self.plan, self.data, self.table, self.key)
 
-    def measured(self, counter: Counter, book: Ledger, stages: Stages, unfinished: Entry | None) -> Measurement:
+    def measured(self, counter: Counter, book: Ledger, stages: Stages, unfinished: LedgerEntry | None) -> Measurement:
         """Count, charge and measure; after an unfinished charge, count and measure."""
         if self.drawn is not None:
             _before(self.drawn, book)
@@ -330,7 +330,7 @@ class _Course:
             return f"{stays}, and the release is in place."
         return f"{stays}{'' if self.stages.answers is None else ', and the answers are kept'}. {_REPEAT}"
 
-    def _charge(self) -> tuple[Entry | None, bool]:
+    def _charge(self) -> tuple[LedgerEntry | None, bool]:
         """Return the charge of this release, and True if it is known."""
         stages = self.stages
         if stages.charge is not None or stages.salt is None:
@@ -347,7 +347,7 @@ class _Course:
         return next(own, None), True
 
 
-def _tidy(book: Ledger, charge: Entry, place: Path | None) -> None:
+def _tidy(book: Ledger, charge: LedgerEntry, place: Path | None) -> None:
     """Remove the files that were stored for a release until it was in its place."""
     Beside(book).forget(charge)
     if place is not None:
@@ -355,7 +355,7 @@ def _tidy(book: Ledger, charge: Entry, place: Path | None) -> None:
 
 
 def _in_place(
-    plan: Plan, drawn: _Turn | None, book: Ledger, place: Path, tables: str | Iterable[str] | None
+    plan: Plan, drawn: _PeriodTurn | None, book: Ledger, place: Path, tables: str | Iterable[str] | None
 ) -> Release | None:
     """Return the release in a directory if it is the requested one, according to the ledger; None otherwise."""
     if not (place / DESCRIPTION).is_file():
@@ -383,7 +383,7 @@ def _in_place(
     return found
 
 
-def _charged_before(call: _Call, place: Path | None, book: Ledger, stages: Stages) -> Entry | Measurement | None:
+def _charged_before(call: _Call, place: Path | None, book: Ledger, stages: Stages) -> LedgerEntry | Measurement | None:
     """Return the charge for a release that was not finished, or its answers; None if a new charge is due.
 
     Raises:
@@ -417,7 +417,7 @@ def _charged_before(call: _Call, place: Path | None, book: Ledger, stages: Stage
     return None
 
 
-def charged_before(plan: Plan, book: Ledger) -> list[tuple[Entry, tuple[Answers, ...] | None, bool]]:
+def charged_before(plan: Plan, book: Ledger) -> list[tuple[LedgerEntry, tuple[Answers, ...] | None, bool]]:
     """Return the charges of a plan, with the stored answers to each, and True if its release was finished.
 
     Args:
@@ -435,7 +435,7 @@ def charged_before(plan: Plan, book: Ledger) -> list[tuple[Entry, tuple[Answers,
     return found
 
 
-def _drawn_before(drawn: _Turn, place: Path | None, book: Ledger, stages: Stages) -> Measurement | None:
+def _drawn_before(drawn: _PeriodTurn, place: Path | None, book: Ledger, stages: Stages) -> Measurement | None:
     """Return the answers of the last charged period of a series, if its release is requested again."""
     known = book.series(drawn.series.order.account, drawn.series.order.plan)
     if drawn.period != len(known):
@@ -483,7 +483,7 @@ class PeriodStatus:
 
 
 @checked(ReleaseError, "Nothing was read.")
-def periods(
+def list_periods(
     plan: Plan, *, ledger: str | os.PathLike[str] | Ledger, series: str | os.PathLike[str]
 ) -> tuple[PeriodStatus, ...]:
     """Return the state of each period of a series. Reads no data, and changes nothing.
@@ -518,7 +518,7 @@ def periods(
 
 
 @checked(ReleaseError, "Nothing was written.", absent=UNSEEDED)
-def period(
+def read_period(
     plan: Plan,
     period: str | int,
     *,
@@ -564,7 +564,7 @@ def period(
         written = () if stage is None else to_write(shown, tables)
         if again:
             draw_again(turn.series, turn.period, book, turn.folder, stages=course.stages)
-        found = _before(_Turn(turn.series, turn.period + 1, turn.folder, turn.labels), book)
+        found = _before(_PeriodTurn(turn.series, turn.period + 1, turn.folder, turn.labels), book)
         if len(found) < turn.period:
             raise LedgerError(
                 "period-not-released",
@@ -582,7 +582,7 @@ def period(
 
 @final
 @dataclass(frozen=True)
-class _Turn:
+class _PeriodTurn:
     """The next period of a series. labels: The labels of all periods."""
 
     series: Series
@@ -601,7 +601,7 @@ def _no_series() -> PlanError:
     )
 
 
-def _turn(plan: Plan, period: str | int | None, series: str | os.PathLike[str] | None) -> _Turn | None:
+def _turn(plan: Plan, period: str | int | None, series: str | os.PathLike[str] | None) -> _PeriodTurn | None:
     """Return the period that is meant, and the folder of its series; None for a plan without a series.
 
     Raises:
@@ -630,7 +630,7 @@ def _turn(plan: Plan, period: str | int | None, series: str | os.PathLike[str] |
             "Nothing was measured.",
             place="period" if period is None else "series",
         )
-    return _Turn(plan.series, 1 + labels.index(str(period)), Path(series), plan.periods)
+    return _PeriodTurn(plan.series, 1 + labels.index(str(period)), Path(series), plan.periods)
 
 
 def _opened_ledger(ledger: str | os.PathLike[str] | Ledger, stack: contextlib.ExitStack) -> Ledger:
@@ -647,7 +647,7 @@ def _there(ledger: str | os.PathLike[str] | Ledger, stack: contextlib.ExitStack)
     return stack.enter_context(Ledger(ledger))
 
 
-def _kept(series: Series, book: Ledger, folder: Path) -> list[Measurement | Entry]:
+def _kept(series: Series, book: Ledger, folder: Path) -> list[Measurement | LedgerEntry]:
     """Return the draws of a series; a folder that does not exist, or that others own, is no loss.
 
     Raises:
@@ -662,7 +662,7 @@ def _kept(series: Series, book: Ledger, folder: Path) -> list[Measurement | Entr
             "Nothing was drawn.",
             place="series",
         )
-    found = kept(series, book, folder)
+    found = read_answers(series, book, folder)
     if found and not folder.is_dir():
         raise DataError(
             "drawn-series-folder-missing",
@@ -675,7 +675,7 @@ def _kept(series: Series, book: Ledger, folder: Path) -> list[Measurement | Entr
     return found
 
 
-def _before(turn: _Turn, book: Ledger) -> list[Measurement]:
+def _before(turn: _PeriodTurn, book: Ledger) -> list[Measurement]:
     """Return the draws before a period.
 
     Raises:

@@ -23,7 +23,7 @@ NOTHING = "–"
 """The text that people read for a missing value."""
 
 
-class Displayed:
+class HtmlDisplay:
     """An object that notebooks show as HTML, or as text without the extra `fitnoise[report]`.
 
     The package `interfaces` determines the form. A notebook's request loads it by its name. Except for the package's
@@ -36,7 +36,7 @@ class Displayed:
 
 
 @final
-class Kind(enum.Enum):
+class ValueKind(enum.Enum):
     """The kind of a value, which determines the number of digits that people read (:func:`format`)."""
 
     TEXT = ("words, or numbers as they are", "")
@@ -68,20 +68,20 @@ class Kind(enum.Enum):
     @property
     def numeric(self) -> bool:
         """True if columns of this kind are flush right."""
-        return self not in (Kind.TEXT, Kind.WORDS, Kind.CHECK)
+        return self not in (ValueKind.TEXT, ValueKind.WORDS, ValueKind.CHECK)
 
     def words(self, given: Plain) -> str:
         """Return the text that people read. Text is printed unchanged in a column of any kind."""
         if given is None or isinstance(given, str):
             return NOTHING if given is None else given
-        if self is Kind.CHECK:
+        if self is ValueKind.CHECK:
             return "ok" if given else "FAILS"
-        if self is Kind.SIMULATED and isinstance(given, Sequence):
+        if self is ValueKind.SIMULATED and isinstance(given, Sequence):
             mean, deviation = given
             return f"{format(mean, self.rounding)} ± {format(deviation, '.2g')}"
         if isinstance(given, Sequence):
             return ", ".join(self.words(x) for x in given)
-        if self is Kind.LEVEL and isinstance(given, int | float):
+        if self is ValueKind.LEVEL and isinstance(given, int | float):
             return f"{format(100 * given, self.rounding)} %"
         return format(given, self.rounding)
 
@@ -97,13 +97,13 @@ class Value:
 
     key: str
     given: Plain
-    kind: Kind = Kind.TEXT
+    kind: ValueKind = ValueKind.TEXT
     spoken: bool = False
 
 
 @final
 @dataclass(frozen=True)
-class Column:
+class ReportColumn:
     """A column of a table.
 
     name: The name of the column for programs. heading: The heading for people; None if they do not see the column.
@@ -112,13 +112,13 @@ class Column:
 
     name: str
     heading: str | None = None
-    kind: Kind = Kind.TEXT
+    kind: ValueKind = ValueKind.TEXT
     spoken: bool = False
 
 
 @final
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """Rows of values, one for each column.
 
     key: The name of the list of rows in documents. foot: Rows below the others, for people only.
@@ -132,7 +132,7 @@ class Table:
     """
 
     key: str
-    columns: tuple[Column, ...]
+    columns: tuple[ReportColumn, ...]
     rows: tuple[tuple[Plain, ...], ...]
     foot: tuple[tuple[Plain, ...], ...] = ()
 
@@ -145,7 +145,7 @@ class Table:
             raise ValueError(f"a row of the table {self.key!r} has not one value for each of its columns")
 
     @classmethod
-    def of(cls, key: str, columns: Iterable[Column], rows: Iterable[Mapping[Any, Any]]) -> Table:
+    def of(cls, key: str, columns: Iterable[ReportColumn], rows: Iterable[Mapping[Any, Any]]) -> ReportTable:
         """Return the table of some rows, with the values that the columns name."""
         asked = tuple(columns)
         return cls(key, asked, tuple(tuple(row[c.name] for c in asked) for row in rows))
@@ -156,7 +156,7 @@ class Table:
         return tuple(c.heading for c in self.columns if c.heading is not None)
 
     @property
-    def cells(self) -> tuple[tuple[tuple[Column, Plain], ...], ...]:
+    def cells(self) -> tuple[tuple[tuple[ReportColumn, Plain], ...], ...]:
         """The values that people see, row by row and then the foot, each with its column."""
         return tuple(
             tuple((c, x) for c, x in zip(self.columns, row, strict=True) if c.heading is not None)
@@ -168,7 +168,7 @@ class Table:
         """The texts that people read below the headings, row by row."""
         return tuple(tuple(c.kind.words(x) for c, x in row) for row in self.cells)
 
-    def silent(self) -> Table:
+    def silent(self) -> ReportTable:
         """Return the table for documents only."""
         return replace(self, columns=tuple(replace(c, heading=None) for c in self.columns))
 
@@ -186,7 +186,7 @@ class Section:
     name: str
     sentences: tuple[str, ...] = ()
     values: tuple[Value, ...] = ()
-    tables: tuple[Table, ...] = ()
+    tables: tuple[ReportTable, ...] = ()
     place: tuple[str | int, ...] = ()
 
     @property
@@ -242,7 +242,7 @@ def heading_beside(heading: str, names: Collection[str], number: str = "value") 
     return heading
 
 
-def aligned(table: Table, shown: Callable[[str], str] = str, width: Callable[[str], int] = len) -> list[str]:
+def aligned(table: ReportTable, shown: Callable[[str], str] = str, width: Callable[[str], int] = len) -> list[str]:
     """Return a table as lines of text, in columns, never cut.
 
     Args:

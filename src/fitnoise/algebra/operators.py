@@ -414,7 +414,7 @@ class Groups(Operator):
         return out
 
 
-def plain(matrix: Array) -> Operator:
+def from_matrix(matrix: Array) -> Operator:
     """Return the operator of a matrix (m, n): by structure if every query sums neighbouring cells, else dense.
 
     Raises:

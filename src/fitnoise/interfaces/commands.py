@@ -21,9 +21,9 @@ from fitnoise.interfaces.exports.export import contents, export
 from fitnoise.interfaces.exports.manifests import check_export
 from fitnoise.interfaces.pages.report import report as write_report
 from fitnoise.interfaces.pages.report import same
-from fitnoise.interfaces.pages.words import words
+from fitnoise.interfaces.pages.words import translator
 from fitnoise.interfaces.reports.comparisons import answers_report, comparison_report, settings_report
-from fitnoise.interfaces.reports.ledgers import ledger_report, more_section, together
+from fitnoise.interfaces.reports.ledgers import accounts_epsilon, ledger_report, more_section
 from fitnoise.interfaces.reports.plans import bounds_section, plan_report
 from fitnoise.interfaces.reports.releases import (
     asked_report,
@@ -35,25 +35,25 @@ from fitnoise.interfaces.reports.releases import (
     whole_report,
 )
 from fitnoise.kernel.counting import Dropped
-from fitnoise.kernel.ledger import Group, Ledger, Quote
+from fitnoise.kernel.ledger import ChargeGroup, Ledger, Quote
 from fitnoise.kernel.losses import rounded_up
 from fitnoise.kernel.order import account
-from fitnoise.kernel.profiles import Charged, ceil_dyadic
+from fitnoise.kernel.profiles import ChargedPlan, ceil_dyadic
 from fitnoise.kernel.units import Account, Privacy
 from fitnoise.mechanisms.projection import planning as projection
 from fitnoise.planning.accounting import Curve, curve
 from fitnoise.planning.choosing import assembled, compare, mechanisms_of
 from fitnoise.planning.choosing import plan as make_plan
 from fitnoise.planning.examples import examples
-from fitnoise.planning.free import free
+from fitnoise.planning.free import plan_free
 from fitnoise.planning.plan import Plan
-from fitnoise.publishing import count, missing_ledger, new_keys, periods, release
-from fitnoise.publishing import period as drawn_period
+from fitnoise.publishing import count, list_periods, missing_ledger, new_keys, release
+from fitnoise.publishing import read_period as drawn_period
 from fitnoise.reading import registry
 from fitnoise.reading.areas import read_areas
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.combining import combine, read_combination, records_not_stated
-from fitnoise.reading.description import counted, shares, stated, statistic, universe
+from fitnoise.reading.description import condition_texts, shares, statistic, universe, universe_text
 from fitnoise.reading.expressions import ask
 from fitnoise.reading.files import csv_text, leftovers, new_file, read_text, replace_file
 from fitnoise.reading.refusals import (
@@ -66,9 +66,9 @@ from fitnoise.reading.refusals import (
     unwritable_place,
 )
 from fitnoise.reading.release import Release, to_write
-from fitnoise.reading.tables import Made
+from fitnoise.reading.tables import DerivedTables
 from fitnoise.reading.verification import EXPORT, REPORT, Check, Verification, verify
-from fitnoise.reading.whole import Whole, read_whole, whole
+from fitnoise.reading.whole import IntegerTables, make_integer_tables, read_whole
 from fitnoise.reporting import Report, Section, Value
 from fitnoise.request.beginning import KINDS, begun
 from fitnoise.request.documents import json_schema, load_spec
@@ -122,7 +122,7 @@ def plan_command(
     if plot is not None:
         plots.check_place(plot)
     with progress("planning") as tell:
-        far = _Far(publication)
+        far = _ProgressText(publication)
         plan = make_plan(
             publication,
             refine=refine,
@@ -190,15 +190,15 @@ def compare_command(
             )
         _compare_settings(given, output, as_json)
         return
-    publication = _either(given, epsilon, delta)
+    publication = _with_auto_privacy(given, epsilon, delta)
     at = publication.delta if publication.budget is None or not publication.budget.delta else publication.budget.delta
     with progress("planning") as tell:
-        far = _Far(publication)
+        far = _ProgressText(publication)
         found = compare(publication, every=every, progress=lambda i, g: tell(f"step {i}, {far.told(g)}"))
     if output is not None:
         replace_file(output, found.plan.to_json().encode())
         say(f"wrote {output}")
-    _tell(comparison_report(publication, found, at).adding(_file(output)), as_json)
+    _print_report(comparison_report(publication, found, at).adding(_file(output)), as_json)
 
 
 def _compare_settings(publication: Publication, output: Path | None, as_json: bool) -> None:
@@ -211,7 +211,7 @@ def _compare_settings(publication: Publication, output: Path | None, as_json: bo
     if output is not None:
         replace_file(output, made.to_json().encode())
         say(f"wrote {output}")
-    _tell(settings_report(made, chosen.setting, chosen.choice, answers), as_json)
+    _print_report(settings_report(made, chosen.setting, chosen.choice, answers), as_json)
 
 
 def _compare_answers(publication: Publication, output: Path | None, as_json: bool) -> None:
@@ -221,10 +221,10 @@ def _compare_answers(publication: Publication, output: Path | None, as_json: boo
     if output is not None:
         replace_file(output, made.to_json().encode())
         say(f"wrote {output}")
-    _tell(answers_report(made, answers).adding(_file(output)), as_json)
+    _print_report(answers_report(made, answers).adding(_file(output)), as_json)
 
 
-def _either(publication: Publication, epsilon: float | None, delta: float | None) -> Publication:
+def _with_auto_privacy(publication: Publication, epsilon: float | None, delta: float | None) -> Publication:
     """Return the publication with automatic choice of the noise.
 
     An `epsilon` replaces budget and cap. A `delta` applies to budget and cap where these state an epsilon.
@@ -242,7 +242,7 @@ def _either(publication: Publication, epsilon: float | None, delta: float | None
     return replace(publication, privacy=Privacy.AUTO, gap=None, delta=at, budget=budget, cap=cap)
 
 
-class _Far:
+class _ProgressText:
     """The progress of a search as text. For pure noise it includes the improvement over the first answer."""
 
     def __init__(self, publication: Publication) -> None:
@@ -265,7 +265,7 @@ def free_command(
             "were charged to (--ledger). Nothing was planned."
         )
     publication = load_spec(spec)
-    beside: list[Plan | Charged]
+    beside: list[Plan | ChargedPlan]
     if ledger_file is None:
         beside = [Plan.from_json(read_text(f)) for f in files]
     else:
@@ -277,7 +277,7 @@ def free_command(
     if output is not None:
         _check_replaceable(output)
     with progress("planning") as tell:
-        plan = free(publication, beside, progress=lambda i, g: tell(f"step {i}, gap {g:.1e}"))
+        plan = plan_free(publication, beside, progress=lambda i, g: tell(f"step {i}, gap {g:.1e}"))
     _hand_out(plan, output, as_json)
 
 
@@ -376,13 +376,13 @@ def release_command(
         answers = done.finite.values() if plan.finite else ()
         receipt = receipt_report(plan, answers, output, to_write(plan, chosen), rise, balance)
         values = tuple(Value(key, x) for key, x in _dropped(found).items())
-        _tell(replace(receipt, sections=(*receipt.sections, Section("", values=values))), as_json)
+        _print_report(replace(receipt, sections=(*receipt.sections, Section("", values=values))), as_json)
 
 
 def series_status_command(plan_file: Path, series: Path, ledger_file: Path, as_json: bool) -> None:
     """Show the state of each period of a series."""
     plan = Plan.from_json(read_text(plan_file))
-    _tell(periods_report(plan, periods(plan, ledger=ledger_file, series=series)), as_json)
+    _print_report(periods_report(plan, list_periods(plan, ledger=ledger_file, series=series)), as_json)
 
 
 def series_write_command(
@@ -395,7 +395,7 @@ def series_write_command(
     say(f"wrote {output}")
     if again and done.charge is not None:
         say(f"charged rho = {rounded_up(done.charge.rho):.7f}, for drawing {period} once more")
-    _tell(release_report(done), as_json)
+    _print_report(release_report(done), as_json)
 
 
 def tables_command(
@@ -426,7 +426,7 @@ def tables_command(
         if as_json:
             emit_json({"plan": result.plan.hash, "directory": str(output), "files": files})
     elif not names:
-        _tell(release_report(result, every=every), as_json)
+        _print_report(release_report(result, every=every), as_json)
     elif as_json:
         emit_json({"plan": result.plan.hash, "tables": [_table_document(result, name) for name in names]})
     else:
@@ -456,7 +456,7 @@ def ask_command(
     if as_csv:
         emit_csv(csv_text(frame, fixed=()))
     else:
-        _tell(asked_report(own, expression, found, frame, simultaneous=simultaneous), as_json)
+        _print_report(asked_report(own, expression, found, frame, simultaneous=simultaneous), as_json)
 
 
 def combine_command(
@@ -479,7 +479,7 @@ def combine_command(
     if name is not None and not as_json:
         emit_csv(csv_text(found[name]))
     else:
-        _tell(combination_report(found, output), as_json)
+        _print_report(combination_report(found, output), as_json)
 
 
 def whole_command(
@@ -488,13 +488,13 @@ def whole_command(
     """Compute integer tables, write them, and print their distance from the release."""
     _check_outside(directory, output)
     with progress("making whole"):
-        found = whole(Release.read(directory), names or None, simulations=simulations)
+        found = make_integer_tables(Release.read(directory), names or None, simulations=simulations)
         _write_made(found, output)
     say(f"wrote {output}")
-    _tell(whole_report(found, output), as_json)
+    _print_report(whole_report(found, output), as_json)
 
 
-def _write_made(found: Made, output: Path) -> None:
+def _write_made(found: DerivedTables, output: Path) -> None:
     """Write tables made of releases, by the ending: a page, for other programs, or a folder of their own."""
     if output.suffix == ".html":
         write_report(found, output)
@@ -535,7 +535,7 @@ def report_command(
     """Write the report of a plan, of a release, or of tables derived from a release."""
     rule = None if bands is None else Bands.parse(bands)
     with progress("writing"):
-        own, what = _shown(path, output, whole_folder, combination, also)
+        own, what = _read_source(path, output, whole_folder, combination, also)
         write_report(what, output, language=language, bands=rule, totals=totals, tables=names or None)
     say(f"wrote {output}")
     if as_json:
@@ -546,9 +546,11 @@ def _read(path: Path) -> Plan | Release:
     return Plan.from_json(read_text(path)) if path.is_file() else Release.read(path)
 
 
-def _made(own: Plan | Release, whole_folder: Path | None, combination: Path | None, also: Sequence[Path]) -> list[Made]:
+def _derived_tables(
+    own: Plan | Release, whole_folder: Path | None, combination: Path | None, also: Sequence[Path]
+) -> list[DerivedTables]:
     """Return the tables derived from a release, read from their folders."""
-    made: list[Made] = []
+    made: list[DerivedTables] = []
     if isinstance(own, Release) and whole_folder is not None:
         made.append(read_whole(own, whole_folder))
     if isinstance(own, Release) and combination is not None:
@@ -556,9 +558,9 @@ def _made(own: Plan | Release, whole_folder: Path | None, combination: Path | No
     return made
 
 
-def _shown(
+def _read_source(
     path: Path, output: Path, whole_folder: Path | None, combination: Path | None, also: Sequence[Path]
-) -> tuple[Plan | Release, Plan | Release | Made]:
+) -> tuple[Plan | Release, Plan | Release | DerivedTables]:
     """Return a plan or a release, and the object to write: the same object, or tables derived from the release."""
     made = [x for x in (whole_folder, combination) if x is not None]
     if len(made) > 1 or (also and combination is None) or (made and path.is_file()):
@@ -570,8 +572,8 @@ def _shown(
     for folder in (path, *made, *also):
         _check_outside(folder, output)
     own = _read(path)
-    (what,) = _made(own, whole_folder, combination, also) or (own,)
-    if isinstance(what, Whole) and (problem := what.check() or what.check_rounded()) is not None:
+    (what,) = _derived_tables(own, whole_folder, combination, also) or (own,)
+    if isinstance(what, IntegerTables) and (problem := what.check() or what.check_rounded()) is not None:
         raise ReleaseError(
             "integer-tables-wrong",
             f"The integer tables are not as they state: {problem}.",
@@ -598,7 +600,7 @@ def export_command(
     """Write tables for other programs."""
     rule = None if bands is None else Bands.parse(bands)
     with progress("writing"):
-        own, what = _shown(directory, output, whole_folder, combination, also)
+        own, what = _read_source(directory, output, whole_folder, combination, also)
         if isinstance(own, Plan) or isinstance(what, Plan):
             raise ReleaseError(
                 "plan-has-no-tables",
@@ -637,13 +639,13 @@ def verify_command(
         checked = verify(path, ledger=ledger, whole=whole_folder, combination=combination, also=also)
         if report_file is not None and checked.ok:
             own = _read(path)
-            verified = [own, *_made(own, whole_folder, combination, also)]
+            verified = [own, *_derived_tables(own, whole_folder, combination, also)]
             checked = _with(checked, REPORT, [same(verified, report_file)])
         if export_place is not None and checked.ok:
             own_release = Release.read(path)
-            made = _made(own_release, whole_folder, combination, also)
+            made = _derived_tables(own_release, whole_folder, combination, also)
             checked = _with(checked, EXPORT, check_export([own_release, *made], export_place, contents))
-    _tell(verification_report(checked), as_json)
+    _print_report(verification_report(checked), as_json)
     if not checked.ok:
         say("at least one claim does not hold")
     return checked.ok
@@ -702,7 +704,7 @@ def _show_ledger(file: Path, plan_file: Path | None, delta: float | None, plot: 
         balances = [ledger.balance(a) for a in ledger.accounts()]
         entries = ledger.entries()
         head = ledger.head()
-        more = None if plan_file is None else _more(ledger, Plan.from_json(read_text(plan_file)))
+        more = None if plan_file is None else _remaining_releases(ledger, Plan.from_json(read_text(plan_file)))
         groups = (
             {b.account: ledger.groups(b.account) for b in balances} if delta is not None or plot is not None else {}
         )
@@ -714,12 +716,12 @@ def _show_ledger(file: Path, plan_file: Path | None, delta: float | None, plot: 
         at = 1e-6 if delta is None else delta
         with progress("adding up losses"):
             curves, told = _curves(groups, at)
-            report = report.adding(*together(balances, told, at))
+            report = report.adding(*accounts_epsilon(balances, told, at))
             if plot is not None:
                 plots.save(plots.account_figure({f"{a.source} ({a.sentence})": c for a, c in curves.items()}, at), plot)
         if plot is not None:
             say(f"wrote {plot}")
-    _tell(report, as_json)
+    _print_report(report, as_json)
     if not as_json:
         said = f"{count} {'entry' if count == 1 else 'entries'}"
         say(f"{said}, chain unbroken, head {head[1][:12] if count else 'empty'}")
@@ -727,7 +729,7 @@ def _show_ledger(file: Path, plan_file: Path | None, delta: float | None, plot: 
 
 def studio_command(folder: Path, language: str, data: tuple[str, ...], as_json: bool) -> None:
     """Serve a folder."""
-    words(language)
+    translator(language)
     try:
         from fitnoise.interfaces.studio.serve import serve
     except ModuleNotFoundError as error:
@@ -764,10 +766,10 @@ def _hand_out(plan: Plan, output: Path | None, as_json: bool, *more: Section) ->
     if output is not None:
         replace_file(output, plan.to_json().encode())
         say(f"wrote {output}")
-    _tell(plan_report(plan).adding(*more, _file(output)), as_json)
+    _print_report(plan_report(plan).adding(*more, _file(output)), as_json)
 
 
-def _tell(report: Report, as_json: bool) -> None:
+def _print_report(report: Report, as_json: bool) -> None:
     """Show a report to people or to programs."""
     (show_document if as_json else show)(report)
 
@@ -799,8 +801,8 @@ def _table_document(result: Release, name: str) -> dict[str, Any]:
     w, frame = result.plan.publication.workload, result[name]
     confidence = w[name].target.level(w.confidence)
     asked = result.plan.group(name).publication.workload[name]
-    table = {**universe(asked, w.domain), "universe": stated(result.plan, asked)}
-    said = counted(result.plan) | shares(result.plan)
+    table = {**universe(asked, w.domain), "universe": universe_text(result.plan, asked)}
+    said = condition_texts(result.plan) | shares(result.plan)
     words = statistic(asked, w.domain)
     return {
         "name": name,
@@ -816,7 +818,7 @@ def _universe(result: Release, name: str) -> list[str]:
     """Return the lines below a table: the records that it counts, and the coding of values."""
     asked = result.plan.group(name).publication.workload[name]
     words = statistic(asked, result.plan.publication.domain)
-    return [*stated(result.plan, asked), f"margins or intervals are for: {words}"]
+    return [*universe_text(result.plan, asked), f"margins or intervals are for: {words}"]
 
 
 def _check_outside(release: Path, place: Path) -> None:
@@ -907,7 +909,7 @@ def _spent(file: Path, of: Account) -> Fraction | None:
 
 
 def _curves(
-    groups: Mapping[Account, Sequence[Group]], delta: float
+    groups: Mapping[Account, Sequence[ChargeGroup]], delta: float
 ) -> tuple[dict[Account, Curve], dict[Account, float | str]]:
     """Return the joint curve of each account that has one, and for every account its ε at δ.
 
@@ -925,7 +927,7 @@ def _curves(
     return curves, told
 
 
-def _more(ledger: Ledger, plan: Plan) -> Section:
+def _remaining_releases(ledger: Ledger, plan: Plan) -> Section:
     """Return the section with the number of releases of a plan that the account still allows."""
     order = plan.order
     quote = ledger.quote(order.account, order.charged(), also=order.also(ledger.accounts()), beside=order.beside)

@@ -16,7 +16,7 @@ from fitnoise.interfaces.render import document, lines, readable
 from fitnoise.interfaces.streams import say_line
 from fitnoise.reporting import Report
 
-PATIENCE = 5.0
+PROGRESS_INTERVAL_SECONDS = 5.0
 """Seconds between two lines of progress away from a terminal."""
 
 
@@ -80,7 +80,7 @@ def _plain_progress(what: str) -> Callable[[str], None]:
 
     def tell(stage: str) -> None:
         nonlocal told
-        if time.monotonic() - told >= PATIENCE:
+        if time.monotonic() - told >= PROGRESS_INTERVAL_SECONDS:
             told = time.monotonic()
             say(f"{what}: {stage}")
 

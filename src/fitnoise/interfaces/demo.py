@@ -26,7 +26,7 @@ from fitnoise.publishing import release
 from fitnoise.reading.refusals import existing_place, unwritable_place
 from fitnoise.reading.release import Release
 from fitnoise.reading.verification import Verification, verify
-from fitnoise.reporting import Column, Kind, Report, Section, Table, Value
+from fitnoise.reporting import Report, ReportColumn, ReportTable, Section, Value, ValueKind
 from fitnoise.request.documents import load_spec
 from fitnoise.request.workloads import Workload
 
@@ -46,7 +46,7 @@ def run(directory: Path | None, *, as_json: bool) -> dict[str, Any]:
     publication = load_spec(data.path(data.DEMO))
     with progress("planning") as tell:
         plan = make_plan(publication, progress=lambda i, gap: tell(f"step {i}, gap {gap:.1e}"))
-        told = plan_report(plan).adding(_alone(plan))
+        told = plan_report(plan).adding(_separate_cost(plan))
     if not as_json:
         _tell_plan(plan, told)
     with progress("releasing") as tell, Ledger(_made(folder) / "ledger.sqlite") as ledger:
@@ -92,12 +92,12 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def _alone(plan: Plan) -> Section:
+def _separate_cost(plan: Plan) -> Section:
     """Return the section with the cost of separate plans, each the best for its table."""
     w = plan.publication.workload
     rho = sum(make_plan(Workload(w.domain, [t], w.confidence)).rho for t in w.tables)
     sentence = "each table planned as well as possible, but alone: rho = {separately_planned_rho}"
-    return Section("otherwise", (sentence,), (Value("separately_planned_rho", rho, Kind.COMPARED),))
+    return Section("otherwise", (sentence,), (Value("separately_planned_rho", rho, ValueKind.COMPARED),))
 
 
 def _tell_plan(plan: Plan, told: Report) -> None:
@@ -119,12 +119,12 @@ def _tell_release(folder: Path, result: Release, checked: Verification) -> None:
     rows = result[name].iloc[32:40]
     emit(f"A few lines of the table {name!r} (95 % margins; negative values are kept, so that sums stay unbiased):")
     columns = (
-        Column("state", "state"),
-        Column("wages", "wages"),
-        Column("value", "value", Kind.ESTIMATE),
-        Column("moe", "± margin", Kind.ESTIMATE),
+        ReportColumn("state", "state"),
+        ReportColumn("wages", "wages"),
+        ReportColumn("value", "value", ValueKind.ESTIMATE),
+        ReportColumn("moe", "± margin", ValueKind.ESTIMATE),
     )
-    show(Report("", (Section("", tables=(Table.of(name, columns, rows.to_dict("records")),)),)))
+    show(Report("", (Section("", tables=(ReportTable.of(name, columns, rows.to_dict("records")),)),)))
     top = result[name].query("wages == '200,000 or more'")
     total = result.sum(name, wages="200,000 or more")
     emit(f"Computed from it: all states, 200,000 or more: {total.value:,.1f} ± {total.moe:.1f}")

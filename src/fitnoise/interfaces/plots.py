@@ -36,16 +36,16 @@ DASHES = ("-", "--", "-.", ":")
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
 
-DEAREST = 8
+MAX_TABLES_DRAWN = 8
 """Tables a report shows: as many as there are colours."""
 
-LONGEST = 44
+MAX_LEGEND_CHARACTERS = 44
 """Letters of a table's name that a legend shows."""
 
-BROAD = 24
+MAX_TWO_COLUMN_CHARACTERS = 24
 """Letters of a name above which a legend has one column, not two."""
 
-ROW = 0.21
+LEGEND_ROW_INCHES = 0.21
 """Height of a row of a legend, in inches."""
 
 METADATA: dict[str, dict[str, Any]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
@@ -91,7 +91,7 @@ def cost_curve(sweeps: Sequence[Sweep]) -> Figure:
         * The figure states the largest certified gap.
     """
     with _drawing():
-        figure = _figure(7.0, 5.2 + ROW * _rows(sweeps))
+        figure = _figure(7.0, 5.2 + LEGEND_ROW_INCHES * _rows(sweeps))
         _draw_costs(figure.add_subplot(), sweeps)
         return figure
 
@@ -103,7 +103,7 @@ def privacy_figure(plan: Plan) -> Figure:
         ReleaseError: Matplotlib is not installed.
     """
     with _drawing():
-        figure = _figure(7.0, 5.2 + ROW * 3)
+        figure = _figure(7.0, 5.2 + LEGEND_ROW_INCHES * 3)
         _draw_privacy(figure.add_subplot(), plan)
         return figure
 
@@ -126,14 +126,14 @@ def account_figure(curves: Mapping[str, Curve], delta: float) -> Figure:
         )
     deltas = np.union1d(np.geomspace(min(1e-9, delta), max(1e-2, delta), 29), delta).tolist()
     with _drawing():
-        figure = _figure(7.0, 5.2 + ROW * (len(curves) + 1))
+        figure = _figure(7.0, 5.2 + LEGEND_ROW_INCHES * (len(curves) + 1))
         axes = figure.add_subplot()
         lines, names = [], []
         for i, (name, curve) in enumerate(curves.items()):
             colour, dash = COLOURS[i % len(COLOURS)], DASHES[i // len(COLOURS) % len(DASHES)]
             epsilons = {d: curve.epsilon(d) for d in deltas}
             lines += axes.plot(deltas, list(epsilons.values()), color=colour, linestyle=dash)
-            names.append(f"{_short(name, LONGEST)}: ε = {epsilons[delta]:.3g} at δ = {delta:g}")
+            names.append(f"{_short(name, MAX_LEGEND_CHARACTERS)}: ε = {epsilons[delta]:.3g} at δ = {delta:g}")
         here = axes.axvline(delta, color="#333333", linestyle=":", linewidth=1.4)
         axes.set_xscale("log")
         axes.set_ylim(bottom=0)
@@ -153,7 +153,7 @@ def plan_figure(plan: Plan, sweeps: Sequence[Sweep]) -> Figure:
     if not sweeps:
         return privacy_figure(plan)
     with _drawing():
-        figure = _figure(13.5, 5.4 + ROW * _rows(sweeps))
+        figure = _figure(13.5, 5.4 + LEGEND_ROW_INCHES * _rows(sweeps))
         left, right = figure.subplots(1, 2)
         _draw_costs(left, sweeps)
         _draw_privacy(right, plan)
@@ -182,7 +182,7 @@ def report_figure(plan: Plan, *, progress: Told | None = None) -> Figure:
         pass
     if plan.publication.budget is not None:
         return privacy_figure(plan)
-    dearest = (-plan.shares).argsort(kind="stable")[:DEAREST]
+    dearest = (-plan.shares).argsort(kind="stable")[:MAX_TABLES_DRAWN]
     names = [plan.publication.workload.tables[int(i)].name for i in dearest]
     return plan_figure(plan, sweeps(plan, names, FACTORS, gap=None, progress=progress))
 
@@ -305,7 +305,7 @@ def _draw_costs(axes: Axes, sweeps: Sequence[Sweep]) -> None:
     axes.set_ylabel(
         "Privacy cost of the whole publication (ρ, zCDP)" if pure else "Half of what the publication minimises"
     )
-    names = [_short(s.table, LONGEST) for s in sweeps] + ["target now"]
+    names = [_short(s.table, MAX_LEGEND_CHARACTERS) for s in sweeps] + ["target now"]
     _legend(axes, lines + rings, names, columns=_columns(sweeps))
 
 
@@ -344,7 +344,7 @@ def _subtitle(axes: Axes, text: str) -> None:
 
 
 def _columns(sweeps: Sequence[Sweep]) -> int:
-    return 2 if len(sweeps) > 3 and max(len(s.table) for s in sweeps) <= BROAD else 1
+    return 2 if len(sweeps) > 3 and max(len(s.table) for s in sweeps) <= MAX_TWO_COLUMN_CHARACTERS else 1
 
 
 def _rows(sweeps: Sequence[Sweep]) -> int:

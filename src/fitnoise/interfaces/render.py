@@ -7,9 +7,9 @@ from typing import Any, cast
 
 from rich.cells import cell_len
 
-from fitnoise.reporting import Plain, Report, Section, Table, aligned
+from fitnoise.reporting import Plain, Report, ReportTable, Section, aligned
 
-MARGIN = 11
+NAME_COLUMN_CHARACTERS = 11
 """Letters from the start of a line to the sentences that a name introduces."""
 
 _ASCII = str.maketrans(
@@ -60,7 +60,7 @@ def lines(report: Report, encoding: str = "utf-8") -> list[str]:
 def _introduced(section: Section) -> list[str]:
     if not section.name:
         return list(section.words)
-    return [f"{'' if i else section.name:<{MARGIN}}{words}" for i, words in enumerate(section.words)]
+    return [f"{'' if i else section.name:<{NAME_COLUMN_CHARACTERS}}{words}" for i, words in enumerate(section.words)]
 
 
 def document(report: Report) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def document(report: Report) -> dict[str, Any]:
     return cast("dict[str, Any]", _listed(whole))
 
 
-def _rows(table: Table) -> Iterator[dict[str, Plain]]:
+def _rows(table: ReportTable) -> Iterator[dict[str, Plain]]:
     for row in table.rows:
         yield {c.name: x for c, x in zip(table.columns, row, strict=True) if not c.spoken}
 

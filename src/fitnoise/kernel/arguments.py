@@ -32,7 +32,7 @@ from fitnoise.errors import FitnoiseError
 P = ParamSpec("P")
 R = TypeVar("R")
 
-SHOWN = 40
+MAX_TEXT_SHOWN = 40
 """The largest number of characters of a text that an error shows."""
 
 _EVERY, _NAMED = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
@@ -123,23 +123,23 @@ def refuse_unless_fields_fit(record: Any, error: type[FitnoiseError], fate: str)
 def refuse_unless_fit(given: Iterable[Given], error: type[FitnoiseError], fate: str) -> None:
     """Raise the error for the first that does not fit."""
     for name, value, hint in given:
-        if not fits(value, hint):
+        if not matches_hint(value, hint):
             raise error(
                 "wrong-type",
-                f"The value of {name} is {shown(value)}.",
-                f"It must be {' or '.join(dict.fromkeys(_said(hint)))}.",
+                f"The value of {name} is {describe_value(value)}.",
+                f"It must be {' or '.join(dict.fromkeys(_describe_hint(hint)))}.",
                 f"Give another value of {name}.",
                 fate,
                 place=name,
             )
 
 
-def fits(value: Any, hint: Any) -> bool:
+def matches_hint(value: Any, hint: Any) -> bool:
     """Return True if a value is of the kind of an annotation; an unknown annotation fits any value."""
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         paths = isinstance(value, str) and any((typing.get_origin(x) or x) in (os.PathLike, Path) for x in parts)
-        return any(fits(value, part) for part in parts) and not (paths and not _nameable(value))
+        return any(matches_hint(value, part) for part in parts) and not (paths and not _nameable(value))
     if origin is not None:
         return _container(value, origin, parts)
     if hint is None:
@@ -158,7 +158,7 @@ def _container(value: Any, origin: Any, parts: tuple[Any, ...]) -> bool:
     if issubclass(origin, collections.abc.Mapping):
         inner = parts[1]
         nested = typing.get_origin(inner) is not None  # numbers are many
-        return isinstance(value, origin) and not (nested and not all(fits(x, inner) for x in value.values()))
+        return isinstance(value, origin) and not (nested and not all(matches_hint(x, inner) for x in value.values()))
     if issubclass(origin, collections.abc.Iterable):
         return _listed(value, parts)
     return isinstance(value, origin)  # a path, a function
@@ -197,7 +197,7 @@ def _number(value: Any, hint: type) -> bool:
         return False
 
 
-def shown(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """Return a text or a number as it is, as far as a line holds it; for anything else, the type."""
     kind = type(value)
     if value is None:
@@ -208,7 +208,7 @@ def shown(value: Any) -> str:
         text = repr(value)
     except ValueError:  # more digits than Python writes
         return "a number of too many digits"
-    return text if len(text) <= SHOWN else text[:SHOWN] + "…"
+    return text if len(text) <= MAX_TEXT_SHOWN else text[:MAX_TEXT_SHOWN] + "…"
 
 
 _WORDS: dict[Any, str] = {
@@ -226,17 +226,17 @@ _WORDS: dict[Any, str] = {
 }
 
 
-def _said(hint: Any) -> list[str]:
+def _describe_hint(hint: Any) -> list[str]:
     """Return the names of the kinds in an annotation."""
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        return [word for part in parts for word in _said(part)]
+        return [word for part in parts for word in _describe_hint(part)]
     if origin is Literal:
         return [repr(x) for x in parts]
     if (word := _WORDS.get(origin or hint)) is not None:
         return [word]
     if origin is not None:
-        inner = dict.fromkeys(word for part in parts if part is not ... for word in _said(part))
+        inner = dict.fromkeys(word for part in parts if part is not ... for word in _describe_hint(part))
         return [f"a list (of {' or '.join(inner)})"]
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
         return [repr(x.value) for x in hint]

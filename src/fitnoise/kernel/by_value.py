@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fitnoise.errors import FitnoiseError, WorkloadError
-from fitnoise.kernel.codings import plain
+from fitnoise.kernel.codings import as_python
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,12 @@ class ByValue:
             )
         object.__setattr__(self, "attribute", attribute)
         numbers: Iterable[Any] = (
-            [(str(k), plain(v)) for k, v in values.items()] if isinstance(values, Mapping) else map(plain, values)
+            [(str(k), as_python(v)) for k, v in values.items()]
+            if isinstance(values, Mapping)
+            else map(as_python, values)
         )
         object.__setattr__(self, "values", tuple(numbers))
-        object.__setattr__(self, "default", plain(default))
+        object.__setattr__(self, "default", as_python(default))
 
     @property
     def named(self) -> bool:

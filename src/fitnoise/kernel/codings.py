@@ -1,8 +1,8 @@
 """Codings: the cell of each value of the data, in plain Python. Part of the trust kernel.
 
 **Purpose.** Every kind of attribute has one of four codings: codes, a range, cuts, or steps. Any of them may have
-missing-value categories, whose cells follow its own (`Beside`). Every counter translates these codings, and is tested
-against the definitions here.
+missing-value categories, whose cells follow its own (`CodingWithMissing`). Every counter translates these codings, and
+is tested against the definitions here.
 
 **Statement.** Values are read by equal rules from every source:
 
@@ -39,7 +39,7 @@ from fitnoise.kernel.immutable import FixedMapping
 Code = str | int | bool
 """The type of a value in a column of codes."""
 
-EXACT = 2**53
+EXACT_FLOAT_LIMIT = 2**53
 """The bound below which whole numbers are exact in every format of the data."""
 
 SPACES = " \t\n\v\f\r"
@@ -56,16 +56,16 @@ OUTSIDE: The data source states the action for such records. DROPPED: The record
 refused.
 """
 
-FINEST = 2**50
+MAX_SCALED_NUMBER = 2**50
 """The bound on ends and steps of amounts, in units of their last decimal place."""
 
-MOST_CELLS = 10**7
+MAX_RANGE_CELLS = 10**7
 """The largest number of cells of a range."""
 
-MOST_STEPS = 2**30
+MAX_AMOUNT_STEPS = 2**30
 """The largest number of steps of an amount: 32-bit integers hold the number of a step, and of a cell after the last."""
 
-FURTHEST = 2**31
+MAX_STEPS_FROM_ZERO = 2**31
 """The number of steps from zero to which an amount is cut before it is added to others."""
 
 MOST_RANGES = 100
@@ -118,7 +118,7 @@ class Codes:
                 "Write the character itself.",
                 "No attribute was made.",
             )
-        if any(abs(c) >= EXACT for c in self.codes if isinstance(c, int)):
+        if any(abs(c) >= EXACT_FLOAT_LIMIT for c in self.codes if isinstance(c, int)):
             raise DomainError(
                 "code-too-large",
                 "A whole-number code is 2^53 or more in size.",
@@ -144,7 +144,7 @@ class Codes:
 
     def cell(self, value: object) -> int | None:
         """Return the cell of the code that a value is; `None` if it is not a code."""
-        text = written(value)
+        text = as_csv_text(value)
         if text is None:
             return None
         read = text if self.kind is str else truth(text) if self.kind is bool else number(text)
@@ -167,8 +167,8 @@ class Range:
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):
-            bound = plain(getattr(self, name))
-            if isinstance(bound, bool) or not isinstance(bound, int) or abs(bound) >= EXACT:
+            bound = as_python(getattr(self, name))
+            if isinstance(bound, bool) or not isinstance(bound, int) or abs(bound) >= EXACT_FLOAT_LIMIT:
                 raise DomainError(
                     "range-end-invalid",
                     f"The value of {name} is {bound!r}.",
@@ -178,7 +178,7 @@ class Range:
                     place=name,
                 )
             object.__setattr__(self, name, bound)
-        clip = plain(self.clip)
+        clip = as_python(self.clip)
         if not isinstance(clip, bool):
             raise DomainError(
                 "clip-not-boolean",
@@ -198,7 +198,7 @@ class Range:
                 "No attribute was made.",
                 place="low",
             )
-        if self.high - self.low >= MOST_CELLS:
+        if self.high - self.low >= MAX_RANGE_CELLS:
             raise DomainError(
                 "range-too-long",
                 f"The range {self.low} to {self.high} has more than ten million cells.",
@@ -214,7 +214,7 @@ class Range:
 
     def cell(self, value: object) -> int | None:
         """Return the difference of a whole number and `low`; `None` outside the range, or for any other value."""
-        x = number(written(value))
+        x = number(as_csv_text(value))
         if x is None or x != math.floor(x):
             return None
         if self.clip:
@@ -235,7 +235,7 @@ class Cuts:
     cuts: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        points = [plain(c) for c in self.cuts]
+        points = [as_python(c) for c in self.cuts]
         if not points:
             raise DomainError(
                 "cuts-missing",
@@ -275,7 +275,7 @@ class Cuts:
 
     def cell(self, value: object) -> int | None:
         """Return the number of cuts that a number has reached; `None` for a value that is not a number."""
-        x = number(written(value))
+        x = number(as_csv_text(value))
         return None if x is None else sum(c <= x for c in self.cuts)
 
 
@@ -304,7 +304,7 @@ class Interval:
 
     def cell(self, value: object) -> int | None:
         """Return 0 for a number between the ends; `None` for any other value."""
-        x = number(written(value))
+        x = number(as_csv_text(value))
         return 0 if x is not None and self.low <= x < self.high else None
 
 
@@ -330,7 +330,7 @@ class Steps:
     by: Another attribute, on whose cell the size of a step depends. Then low and high are whole numbers of steps, each
     1.
     classes: For each cell of that attribute the steps there, all with this K, and low equally many steps from zero. A
-    number has a step only where the cell of its record is known (`within`).
+    number has a step only where the cell of its record is known (`class_coding`).
 
     Raises:
         DomainError: The numbers are not finite decimals of at most 15 places, below 2^50 in units of the last.
@@ -361,7 +361,7 @@ class Steps:
     def __post_init__(self) -> None:
         places = [_places(x) for x in (self.low, self.high, self.step)]
         digits = max(places)
-        if any(abs(x) * 10**digits >= FINEST for x in (self.low, self.high, self.step)):
+        if any(abs(x) * 10**digits >= MAX_SCALED_NUMBER for x in (self.low, self.high, self.step)):
             raise DomainError(
                 "amount-too-fine",
                 "A number of the amount is 2^50 or more in units of the last decimal place.",
@@ -378,7 +378,7 @@ class Steps:
                 "No attribute was made.",
             )
         steps = (self.high - self.low) / self.step
-        if steps.denominator != 1 or steps > MOST_STEPS:
+        if steps.denominator != 1 or steps > MAX_AMOUNT_STEPS:
             raise DomainError(
                 "amount-steps-invalid",
                 f"From {float(self.low)} to {float(self.high)} there are {float(steps):,} steps of {float(self.step)}.",
@@ -410,7 +410,7 @@ class Steps:
             )
         if self.uncut:
             first, last = self.low / self.step, self.high / self.step
-            if first.denominator != 1 or max(abs(first), abs(last)) > FURTHEST:
+            if first.denominator != 1 or max(abs(first), abs(last)) > MAX_STEPS_FROM_ZERO:
                 raise DomainError(
                     "merge-range-invalid",
                     f"The amount goes from {float(self.low)} to {float(self.high)} in steps of {float(self.step)}.",
@@ -419,7 +419,7 @@ class Steps:
                     "Nothing was added up.",
                     place="merge",
                 )
-            steps, pieces = Fraction(2 * FURTHEST), [Fraction(2 * FURTHEST)]
+            steps, pieces = Fraction(2 * MAX_STEPS_FROM_ZERO), [Fraction(2 * MAX_STEPS_FROM_ZERO)]
         self._check_classes(int(steps))
         object.__setattr__(self, "digits", digits)
         object.__setattr__(self, "most", int(steps))
@@ -461,16 +461,18 @@ class Steps:
 
     @property
     def arithmetic(self) -> tuple[float, float, float, float, float]:
-        """The doubles that j is computed with: low, high, 10ᵏ, a − p/2 and p. Of one range: see `within`."""
+        """The doubles that j is computed with: low, high, 10ᵏ, a − p/2 and p. Of one range: see `class_coding`."""
         assert self.by is None  # noqa: S101 - every caller takes the range of the record's class first
         unit, first = 10**self.digits, self.low - self.step / 2
-        low, high = (-FURTHEST * self.step, FURTHEST * self.step) if self.uncut else (self.low, self.high)
+        low, high = (
+            (-MAX_STEPS_FROM_ZERO * self.step, MAX_STEPS_FROM_ZERO * self.step) if self.uncut else (self.low, self.high)
+        )
         return float(low), float(high), float(unit), float(first * unit), float(self.step * unit)
 
     @property
     def first(self) -> int:
         """The number added to j to make it a cell: 0, except for numbers to be added up."""
-        return FURTHEST + self.zero if self.uncut else 0
+        return MAX_STEPS_FROM_ZERO + self.zero if self.uncut else 0
 
     @property
     def zero(self) -> int:
@@ -479,7 +481,7 @@ class Steps:
 
     def cell(self, value: object) -> int | None:
         """Return the cell of j; `None` for a value that is not a number, or not a valid one."""
-        x = number(written(value))
+        x = number(as_csv_text(value))
         if x is None or (self.valid is not None and not self.valid[0] <= x <= self.valid[1]):
             return None
         low, high, unit, first, stride = self.arithmetic
@@ -507,7 +509,7 @@ Values = Codes | Range | Cuts | Steps
 
 @final
 @dataclass(frozen=True)
-class Beside:
+class CodingWithMissing:
     """A coding of values, and missing-value categories, whose cells follow its own.
 
     of: The coding of values.
@@ -581,7 +583,7 @@ class Beside:
                 "No attribute was made.",
                 place="missing",
             )
-        elif type(code) is not int or abs(code) >= EXACT:
+        elif type(code) is not int or abs(code) >= EXACT_FLOAT_LIMIT:
             raise DomainError(
                 "missing-code-invalid",
                 f"A code of a missing value is {code!r}.",
@@ -598,7 +600,7 @@ class Beside:
 
     def place(self, value: object) -> int:
         """Return the cell of a value; or OUTSIDE, DROPPED or REFUSED for a value without a cell."""
-        text = written(value)
+        text = as_csv_text(value)
         coded = None if text is None else self.texts.get(text)
         if coded is None and (x := number(text)) is not None:
             coded = self.numbers.get(x)  # -9.0 is found as -9
@@ -613,13 +615,13 @@ class Beside:
         return place if place >= 0 else None
 
 
-Coding = Values | Beside | Interval
+Coding = Values | CodingWithMissing | Interval
 """All codings of the content of a column into cells; that of a condition has one cell."""
 
 
-def place(coding: Coding, value: object) -> int:
+def cell_of(coding: Coding, value: object) -> int:
     """Return the cell of a value; without a cell OUTSIDE, or DROPPED or REFUSED if declared for it."""
-    if isinstance(coding, Beside):
+    if isinstance(coding, CodingWithMissing):
         return coding.place(value)
     cell = coding.cell(value)
     return OUTSIDE if cell is None else cell
@@ -627,7 +629,7 @@ def place(coding: Coding, value: object) -> int:
 
 def without_cell(coding: Coding) -> set[int]:
     """Return those of OUTSIDE, DROPPED and REFUSED that the coding uses."""
-    return {x for x in (coding.absent, coding.outside) if x < 0} if isinstance(coding, Beside) else {OUTSIDE}
+    return {x for x in (coding.absent, coding.outside) if x < 0} if isinstance(coding, CodingWithMissing) else {OUTSIDE}
 
 
 def dropped(coding: Coding, *, drop: bool) -> set[int]:
@@ -641,12 +643,12 @@ def uncut(coding: Coding) -> Coding:
     Raises:
         DomainError: The coding is not that of an amount, or of one that cannot be added up (`Steps`).
     """
-    if isinstance(coding, Beside):
+    if isinstance(coding, CodingWithMissing):
         values = uncut(coding.of)
         assert isinstance(values, Steps)  # noqa: S101 - made so
         more = values.size - coding.of.size
         absent, outside = (x + more if x >= 0 else x for x in (coding.absent, coding.outside))
-        return Beside(values, coding.codes, absent, outside)
+        return CodingWithMissing(values, coding.codes, absent, outside)
     if not isinstance(coding, Steps):
         raise DomainError(
             "merge-not-amount",
@@ -668,7 +670,7 @@ def range_of(coding: Coding) -> tuple[int, int]:
 
 def values_of(coding: Coding) -> Values | Interval:
     """Return the coding of values, without missing-value categories."""
-    return coding.of if isinstance(coding, Beside) else coding
+    return coding.of if isinstance(coding, CodingWithMissing) else coding
 
 
 def classified_by(coding: Coding) -> str | None:
@@ -677,7 +679,7 @@ def classified_by(coding: Coding) -> str | None:
     return values.by if isinstance(values, Steps) else None
 
 
-def within(coding: Coding, cell: int) -> Coding:
+def class_coding(coding: Coding, cell: int) -> Coding:
     """Return the coding for a record in a cell of the attribute on which an amount depends.
 
     A coding that depends on no attribute is returned itself. A record without such a cell is not counted: it is read as
@@ -685,8 +687,8 @@ def within(coding: Coding, cell: int) -> Coding:
     """
     if classified_by(coding) is None:
         return coding
-    if isinstance(coding, Beside):
-        values = within(coding.of, cell)
+    if isinstance(coding, CodingWithMissing):
+        values = class_coding(coding.of, cell)
         assert isinstance(values, Steps)  # noqa: S101 - nothing else goes by an attribute
         return replace(coding, of=values)
     assert isinstance(coding, Steps)  # noqa: S101 - nothing else goes by an attribute
@@ -696,14 +698,14 @@ def within(coding: Coding, cell: int) -> Coding:
 def ranges_of(coding: Coding) -> list[tuple[Coding, list[int]]]:
     """Return the different codings of an amount that depends on an attribute, each with the cells of that attribute.
 
-    The first also applies to records without such a cell (`within`).
+    The first also applies to records without such a cell (`class_coding`).
     """
     values = values_of(coding)
     assert isinstance(values, Steps)  # noqa: S101 - nothing else goes by an attribute
     cells: dict[Steps, list[int]] = {}
     for cell, own in enumerate(values.classes):
         cells.setdefault(own, []).append(cell)
-    return [(within(coding, some[0]), some) for some in cells.values()]
+    return [(class_coding(coding, some[0]), some) for some in cells.values()]
 
 
 def is_value(values: Values, code: object) -> bool:
@@ -712,7 +714,7 @@ def is_value(values: Values, code: object) -> bool:
     For a clipped range, the test is before clipping. For cuts, where any number is a value, the result is False.
     """
     if isinstance(values, Steps):
-        x = number(written(code))
+        x = number(as_csv_text(code))
         own = (values,) if values.by is None else values.classes
         return x is not None and any(some.low <= x <= some.high for some in own)
     unclipped = Range(values.low, values.high) if isinstance(values, Range) else values
@@ -742,7 +744,7 @@ def is_absent(text: str | None, kind: type[Code]) -> bool:
     return not (text or "" if kind is str else (text or "").strip(SPACES))
 
 
-def written(value: object) -> str | None:
+def as_csv_text(value: object) -> str | None:
     """Return a value as CSV would hold it; `None` if it is missing, or is not a text, number or truth value."""
     if isinstance(value, str):
         return value if encodable(value) else None
@@ -771,7 +773,7 @@ def truth(text: str) -> bool | None:
     return True if word in TRUE else False if word in FALSE else None
 
 
-def plain(code: object) -> Code:
+def as_python(code: object) -> Code:
     """Return a NumPy scalar as a plain Python value; anything else unchanged, to be judged by the caller."""
     scalar = hasattr(code, "item") and getattr(code, "ndim", 0) == 0
     return code.item() if scalar else code  # type: ignore[attr-defined, return-value]  # judged by the caller

@@ -15,13 +15,13 @@ from typing import Any, TypeGuard, final
 
 from fitnoise.errors import DomainError, SpecError
 from fitnoise.kernel.checks import is_plain
-from fitnoise.kernel.codings import EXACT, Code, Codes, Interval, encodable, plain
-from fitnoise.kernel.dates import Part, Read, as_day, day_number
+from fitnoise.kernel.codings import EXACT_FLOAT_LIMIT, Code, Codes, Interval, as_python, encodable
+from fitnoise.kernel.dates import DateField, DatePart, as_day, day_number
 
-_TOLD = 8
+_MAX_CODES_IN_TEXT = 8
 """The largest number of codes that a sentence lists."""
 
-_WAYS = "a value, a list of texts, { values = [1, 2] }, or bounds such as { at_least = 2020, below = 2025 }"
+_CONDITION_HELP = "a value, a list of texts, { values = [1, 2] }, or bounds such as { at_least = 2020, below = 2025 }"
 """The forms of a condition."""
 
 _LAST = 10**8
@@ -123,9 +123,9 @@ class Condition:
         )
 
     @property
-    def read(self) -> Read | None:
+    def read(self) -> DateField | None:
         """The part that is read off the column, where it holds dates."""
-        return Read(Part.DAY) if any(isinstance(x, date) for x in self.bounds.values()) else None
+        return DateField(DatePart.DAY) if any(isinstance(x, date) for x in self.bounds.values()) else None
 
     @property
     def document(self) -> Any:
@@ -140,7 +140,7 @@ class Condition:
         """The condition, for a report: "'year' is at least 2020 and below 2025"."""
         told = " and ".join(f"{name.replace('_', ' ')} {x}" for name, x in self.bounds.items())
         if not told:
-            shown = [repr(c) if isinstance(c, str) else str(c).lower() for c in self.codes[:_TOLD]]
+            shown = [repr(c) if isinstance(c, str) else str(c).lower() for c in self.codes[:_MAX_CODES_IN_TEXT]]
             more = len(self.codes) - len(shown)
             told = " or ".join(shown) + (f", or one of {more} more" if more else "")
         return f"{self.column!r} is {told}"
@@ -161,7 +161,7 @@ def conditions(given: object) -> tuple[Condition, ...]:
             "where-not-a-mapping",
             f"The value of where is of the type {type(given).__name__}.",
             "It must give each column one condition.",
-            f"Give each column {_WAYS}.",
+            f"Give each column {_CONDITION_HELP}.",
             "Nothing was planned.",
             place="where",
         )
@@ -214,12 +214,12 @@ def _is_list(value: object) -> TypeGuard[Iterable[Any]]:
 
 
 def _is_number(code: object) -> bool:
-    return is_plain(plain(code))
+    return is_plain(as_python(code))
 
 
 def _code(column: str, code: object) -> Code:
     """Return a code of Python; 7.0 as 7."""
-    item: object = plain(code)
+    item: object = as_python(code)
     if isinstance(item, float) and item.is_integer():
         return int(item)
     if not isinstance(item, (str, int)):
@@ -227,7 +227,7 @@ def _code(column: str, code: object) -> Code:
             "condition-value-invalid",
             f"The condition on {column!r} has the value {item!r}.",
             "A value must be a text, a whole number or true/false.",
-            f"Write {_WAYS}.",
+            f"Write {_CONDITION_HELP}.",
             "Nothing was planned.",
             place="where",
         )
@@ -237,8 +237,12 @@ def _code(column: str, code: object) -> Code:
 def _bound(column: str, x: object) -> float | date:
     if (day := as_day(x)) is not None:
         return day
-    number: object = plain(x)
-    if not is_plain(number) or not math.isfinite(number) or (isinstance(number, int) and abs(number) >= EXACT):
+    number: object = as_python(x)
+    if (
+        not is_plain(number)
+        or not math.isfinite(number)
+        or (isinstance(number, int) and abs(number) >= EXACT_FLOAT_LIMIT)
+    ):
         raise SpecError(
             "condition-bound-invalid",
             f"The condition on {column!r} has the bound {x!r}.",
@@ -247,7 +251,7 @@ def _bound(column: str, x: object) -> float | date:
             "Nothing was planned.",
             place="where",
         )
-    whole = float(number).is_integer() and abs(number) < EXACT
+    whole = float(number).is_integer() and abs(number) < EXACT_FLOAT_LIMIT
     return int(number) if whole else number  # of one number one form
 
 

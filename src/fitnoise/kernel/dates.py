@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Any, final
 
 from fitnoise.errors import DomainError
-from fitnoise.kernel.codings import SPACES, is_absent, written
+from fitnoise.kernel.codings import SPACES, as_csv_text, is_absent
 
 _TIME = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,9})?)?"
 
@@ -25,7 +25,7 @@ WRITTEN = rf"([0-9]{{4}})-([0-9]{{2}})-([0-9]{{2}})([ T]{_TIME})?"
 """The pattern of a date in text, with or without a time."""
 
 
-class Part(StrEnum):
+class DatePart(StrEnum):
     """The parts of a date that can be read off."""
 
     AGE = "age_on"
@@ -39,7 +39,7 @@ class Part(StrEnum):
 
 @final
 @dataclass(frozen=True)
-class Read:
+class DateField:
     """A whole number that is read off a date.
 
     part: The age in completed years on the day `on`, the year, the quarter (1 to 4), or the month. Or the day of the
@@ -51,7 +51,7 @@ class Read:
     no age: such a value is outside, and is never clipped.
     """
 
-    part: Part
+    part: DatePart
     on: date | None = None
 
     def number(self, value: object) -> float | None:
@@ -66,7 +66,7 @@ class Read:
             day = None
         if day is None or found is None:
             return math.inf
-        if self.part is Part.HOUR:
+        if self.part is DatePart.HOUR:
             return math.inf if found[5] is None else int(found[5])
         return self._of(day)
 
@@ -75,11 +75,11 @@ class Read:
             before = (self.on.month, self.on.day) < (day.month, day.day)
             return self.on.year - day.year - before if day <= self.on else math.inf
         return {
-            Part.YEAR: day.year,
-            Part.QUARTER: (day.month + 2) // 3,
-            Part.MONTH: day.month,
-            Part.WEEKDAY: day.isoweekday(),
-            Part.DAY: day_number(day),
+            DatePart.YEAR: day.year,
+            DatePart.QUARTER: (day.month + 2) // 3,
+            DatePart.MONTH: day.month,
+            DatePart.WEEKDAY: day.isoweekday(),
+            DatePart.DAY: day_number(day),
         }[self.part]
 
     @property
@@ -89,27 +89,27 @@ class Read:
 
 
 def dated(value: object) -> str | None:
-    """Return a date of Python as text, and any other value as `written` returns it."""
+    """Return a date of Python as text, and any other value as `as_csv_text` returns it."""
     if isinstance(value, date):
         return str(value) if value == value else None  # noqa: PLR0124 - that of pandas may be none
-    return written(value)
+    return as_csv_text(value)
 
 
-def read(given: object) -> Read | None:
+def read(given: object) -> DateField | None:
     """Return the part of a date that users state: "year", or {"age_on": "2024-12-31"}; `None` for the value itself.
 
     Raises:
         DomainError: The given value is anything else.
     """
-    if given is None or isinstance(given, Read):
+    if given is None or isinstance(given, DateField):
         return given
-    if isinstance(given, str) and given in {*Part} - {Part.AGE, Part.DAY}:
-        return Read(Part(given))
-    if isinstance(given, Mapping) and list(given) == [Part.AGE.value]:
-        day = as_day(given[Part.AGE.value])
+    if isinstance(given, str) and given in {*DatePart} - {DatePart.AGE, DatePart.DAY}:
+        return DateField(DatePart(given))
+    if isinstance(given, Mapping) and list(given) == [DatePart.AGE.value]:
+        day = as_day(given[DatePart.AGE.value])
         if day is not None:
-            return Read(Part.AGE, day)
-    parts = ", ".join(f"'{part}'" for part in Part if part not in {Part.AGE, Part.DAY})
+            return DateField(DatePart.AGE, day)
+    parts = ", ".join(f"'{part}'" for part in DatePart if part not in {DatePart.AGE, DatePart.DAY})
     raise DomainError(
         "read-invalid",
         f"The value of read is {given!r}.",

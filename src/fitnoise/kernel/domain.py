@@ -25,39 +25,39 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from fitnoise.errors import DomainError, FitnoiseError
-from fitnoise.kernel.arguments import checked, fits, shown
+from fitnoise.kernel.arguments import checked, describe_value, matches_hint
 from fitnoise.kernel.arrays import Indices
 from fitnoise.kernel.by_value import ByValue
 from fitnoise.kernel.checks import is_real
 from fitnoise.kernel.codings import (
     DROPPED,
-    EXACT,
+    EXACT_FLOAT_LIMIT,
     OUTSIDE,
     REFUSED,
-    Beside,
     Code,
     Codes,
     Coding,
+    CodingWithMissing,
     Cuts,
     Range,
     Steps,
     Values,
+    as_python,
     cells_of,
+    class_coding,
     classified_by,
     dropped,
     encodable,
     is_value,
-    plain,
     refuse_inexact,
     refuse_repeated,
     steps_of,
     values_of,
-    within,
 )
-from fitnoise.kernel.dates import Read, read
+from fitnoise.kernel.dates import DateField, read
 from fitnoise.kernel.immutable import FixedMapping
-from fitnoise.kernel.places import Leaves, Listed, Regular, Tree, level_names
-from fitnoise.kernel.units import Adjacency, Bound, DataSource, PrivacyUnit
+from fitnoise.kernel.places import LeafCodes, ListedTree, RegularTree, Tree, level_names
+from fitnoise.kernel.units import Adjacency, DataSource, PrivacyUnit, RecordBound
 
 RESERVED = (
     "value",
@@ -77,7 +77,7 @@ DERIVED = ("low", "high", "told", "simulated_bias", "reliability")
 Missing = Mapping[str, Iterable[Code]] | tuple[tuple[str, tuple[Code, ...]], ...]
 """The type of missing-value categories: the name of each, and the codes of the data that fall into it."""
 
-WITHOUT_CELL = ("drop", "refuse")
+OUTSIDE_POLICIES = ("drop", "refuse")
 """The possible actions for a record whose value has no cell."""
 
 
@@ -104,7 +104,7 @@ class Attribute(abc.ABC):
     column: str | None
     """The column of the data that is read; None when it has the attribute's own name."""
 
-    read: Read | Mapping[str, Any] | str | None = None
+    read: DateField | Mapping[str, Any] | str | None = None
     """The part that is read off a date in the column; `None` where the value itself is read."""
 
     coding: Coding
@@ -163,7 +163,7 @@ class Attribute(abc.ABC):
 
     @final
     @property
-    def derived(self) -> Read | None:
+    def derived(self) -> DateField | None:
         """The part that is read off a date, if there is one."""
         return read(self.read)
 
@@ -201,7 +201,7 @@ class Attribute(abc.ABC):
             )
         cells = _pairs(() if missing is None else missing)
         for what, cell in (("absent", absent), ("outside", outside)):
-            if cell is not None and cell not in WITHOUT_CELL and cell not in [name for name, _ in cells]:
+            if cell is not None and cell not in OUTSIDE_POLICIES and cell not in [name for name, _ in cells]:
                 raise DomainError(
                     "missing-cell-unknown",
                     f"The value of {what} is {cell!r}.",
@@ -214,7 +214,7 @@ class Attribute(abc.ABC):
         places.update((name, coding.size + i) for i, (name, _) in enumerate(cells))
         made: Coding = coding
         if cells or absent is not None or outside is not None:
-            made = Beside(coding, tuple(codes for _, codes in cells), places[absent], places[outside])
+            made = CodingWithMissing(coding, tuple(codes for _, codes in cells), places[absent], places[outside])
         for name, value in (("missing", cells), ("absent", absent), ("outside", outside), ("coding", made)):
             object.__setattr__(self, name, value)
         for i, (name, _) in enumerate(cells):
@@ -223,7 +223,7 @@ class Attribute(abc.ABC):
 
     def _check_cell(self, name: str, values: Values, others: Collection[str]) -> None:
         """Raise DomainError for a name that cannot be that of a cell, or that could mean another."""
-        if name in WITHOUT_CELL:
+        if name in OUTSIDE_POLICIES:
             raise DomainError(
                 "missing-cell-reserved",
                 f"A cell for missing values is called {name!r}.",
@@ -321,8 +321,8 @@ def _pairs(missing: Missing) -> tuple[tuple[str, tuple[Code, ...]], ...]:
 
 def _whole(code: object) -> Code:
     """Return a code as it is, −9.0 as −9."""
-    item: object = plain(code)
-    return int(item) if isinstance(item, float) and item.is_integer() else plain(item)
+    item: object = as_python(code)
+    return int(item) if isinstance(item, float) and item.is_integer() else as_python(item)
 
 
 def unknown_value(text: str, needed: str) -> DomainError:
@@ -386,7 +386,7 @@ class Categorical(Attribute):
     missing: Missing = ()
     absent: str | None = None
     outside: str | None = None
-    read: Read | Mapping[str, Any] | str | None = None
+    read: DateField | Mapping[str, Any] | str | None = None
     lookup: tuple[tuple[Code, Code], ...] | None = None
     coding: Coding = field(init=False, repr=False)
     _positions: Mapping[tuple[bool, object], int] = field(init=False, repr=False, compare=False)
@@ -399,20 +399,20 @@ class Categorical(Attribute):
         missing: Missing | None = None,
         absent: str | None = None,
         outside: str | None = None,
-        read: Read | Mapping[str, Any] | str | None = None,
+        read: DateField | Mapping[str, Any] | str | None = None,
         lookup: Mapping[Code, Code] | Iterable[Sequence[Code]] | str | Path | None = None,
     ) -> None:
         labels = tuple(codes.values()) if isinstance(codes, Mapping) else None
         if isinstance(codes, (str, bytes)) or not isinstance(codes, Iterable):
             raise DomainError(
                 "codes-not-a-list",
-                f"The value of codes is {shown(codes)}.",
+                f"The value of codes is {describe_value(codes)}.",
                 "It must be a list of values.",
                 "Write the codes as a list.",
                 "No attribute was made.",
                 place="codes",
             )
-        coding = Codes(tuple(plain(c) for c in codes))
+        coding = Codes(tuple(as_python(c) for c in codes))
         refuse_repeated("label", labels or ())
         if labels is not None and not all(isinstance(x, str) and x and encodable(x) for x in labels):
             raise DomainError(
@@ -524,7 +524,7 @@ def _lookup(given: object, codes: Codes) -> tuple[tuple[Code, Code], ...]:
         ]
     pairs = list(given.items() if isinstance(given, Mapping) else given if isinstance(given, Iterable) else [None])
     good = [isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2 for pair in pairs]
-    if not pairs or not all(good) or not all(isinstance(plain(code), (str, int)) for _, code in pairs):
+    if not pairs or not all(good) or not all(isinstance(as_python(code), (str, int)) for _, code in pairs):
         raise DomainError(
             "lookup-invalid",
             f"The value of lookup is {reprlib.repr(given)}.",
@@ -597,7 +597,7 @@ class Ordered(Attribute):
     missing: Missing | None = field(default=None, kw_only=True)  # type: ignore[assignment]  # pairs, once it is made
     absent: str | None = field(default=None, kw_only=True)
     outside: str | None = field(default=None, kw_only=True)
-    read: Read | Mapping[str, Any] | str | None = field(default=None, kw_only=True)
+    read: DateField | Mapping[str, Any] | str | None = field(default=None, kw_only=True)
     coding: Coding = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -638,7 +638,7 @@ class Ordered(Attribute):
         Raises:
             DomainError: The value is not such a number.
         """
-        value = plain(value)
+        value = as_python(value)
         if isinstance(value, int) and not isinstance(value, bool) and self.low <= value <= self.high:
             return value - self.low
         raise unknown_value(repr(value), f"It must be a whole number from {self.low} to {self.high}.")
@@ -668,7 +668,7 @@ class Binned(Attribute):
     missing: Missing = ()
     absent: str | None = None
     outside: str | None = None
-    read: Read | Mapping[str, Any] | str | None = None
+    read: DateField | Mapping[str, Any] | str | None = None
     coding: Coding = field(init=False, repr=False, compare=False)
     _values: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
@@ -681,7 +681,7 @@ class Binned(Attribute):
         missing: Missing | None = None,
         absent: str | None = None,
         outside: str | None = None,
-        read: Read | Mapping[str, Any] | str | None = None,
+        read: DateField | Mapping[str, Any] | str | None = None,
     ) -> None:
         coding = Cuts(tuple(cuts))
         self._with_read(read, int)
@@ -714,7 +714,7 @@ class Binned(Attribute):
         """
         if isinstance(value, str) and value in self._values:
             return self._values.index(value)
-        raise unknown_value(shown(value), f"It must be one of the bins {list(self._values)}.")
+        raise unknown_value(describe_value(value), f"It must be one of the bins {list(self._values)}.")
 
     def declared(self) -> dict[str, Any]:
         """Return the cuts."""
@@ -734,19 +734,19 @@ class Amount(Attribute):
     With `ceilings` between low and high, one plan also gives sums up to each of them, Σ min(x, t). Then there is a cell
     for each of the knots low < t_1 < … < high. A record lies between two consecutive knots, and costs most at a knot.
 
-    A range by class is `high=By("size", {"small": 1_000, "large": 1_000_000})`. Each record is then read in the range
-    of its class, in as many steps as in all other classes. For turnover by size of the firm, x is low_c + j · step_c. A
-    record costs the maximum at the ends of its own class. The range of large firms does not raise the cost of small
-    ones.
+    A range by class is `high=ByAttribute("size", {"small": 1_000, "large": 1_000_000})`. Each record is then read in
+    the range of its class, in as many steps as in all other classes. For turnover by size of the firm, x is low_c + j ·
+    step_c. A record costs the maximum at the ends of its own class. The range of large firms does not raise the cost of
+    small ones.
 
     Numbers below `low` count as `low`, those above `high` as `high`, and all as the nearest step. This is a declared
     coding of the data. Choose `high` from public facts, never from the data: a law, an older publication.
 
     Args:
         low: The least amount.
-        high: The largest amount. With `By("size", {"small": 1_000, "large": 1_000_000})` there is a range for each
-            value of another attribute of the domain, also for its missing-value categories. `low` is then 0, or has
-            values by class too, as many steps above zero in each.
+        high: The largest amount. With `ByAttribute("size", {"small": 1_000, "large": 1_000_000})` there is a range for
+            each value of another attribute of the domain, also for its missing-value categories. `low` is then 0, or
+            has values by class too, as many steps above zero in each.
         step: The step in which amounts are read. It must divide the range, into at most 2^30 steps. With several ranges
             it is the step of the smallest; the others are read in as many steps.
         column: The column of the data to read, when it is not named as the attribute.
@@ -799,7 +799,7 @@ class Amount(Attribute):
         if self.ceilings is not None and not isinstance(self.ceilings, (list, tuple)):
             raise DomainError(
                 "ceilings-not-a-list",
-                f"The value of ceilings is {shown(self.ceilings)}.",
+                f"The value of ceilings is {describe_value(self.ceilings)}.",
                 "It must be a list of amounts between low and high.",
                 "Write the ceilings as a list.",
                 "No attribute was made.",
@@ -960,7 +960,7 @@ class Amount(Attribute):
         if self.by is not None or not is_real(ceiling) or ceiling not in tops:
             raise DomainError(
                 "ceiling-not-declared",
-                f"The ceiling is {shown(ceiling)}.",
+                f"The ceiling is {describe_value(ceiling)}.",
                 f"It must be a declared ceiling or high, one of {tops}.",
                 "Declare the ceiling with the amount (ceilings = …) before you plan.",
                 "Nothing was planned.",
@@ -1034,11 +1034,16 @@ def _end_document(x: float | ByValue) -> Any:
 
 def _decimal(name: str, value: object) -> Fraction:
     """Return a number exactly as its decimals; raise DomainError if it is not a number."""
-    x: object = plain(value)
-    if isinstance(x, bool) or not isinstance(x, (int, float, Decimal)) or not fits(x, float) or not math.isfinite(x):
+    x: object = as_python(value)
+    if (
+        isinstance(x, bool)
+        or not isinstance(x, (int, float, Decimal))
+        or not matches_hint(x, float)
+        or not math.isfinite(x)
+    ):
         raise DomainError(
             "amount-number-invalid",
-            f"A value of {name} of the amount is {shown(value)}.",
+            f"A value of {name} of the amount is {describe_value(value)}.",
             "It must be a finite number.",
             f"Correct {name}.",
             "No attribute was made.",
@@ -1050,9 +1055,9 @@ def _decimal(name: str, value: object) -> Fraction:
 def _end(value: object) -> float:
     """Return an end of the valid numbers as a double; raise DomainError for a whole number that is no double."""
     x = _decimal("valid", value)
-    if x.denominator == 1 and not isinstance(plain(value), float):
+    if x.denominator == 1 and not isinstance(as_python(value), float):
         refuse_inexact("an end of valid", x.numerator)
-    return _short(x) if abs(x) < EXACT else float(x)
+    return _short(x) if abs(x) < EXACT_FLOAT_LIMIT else float(x)
 
 
 def _short(x: Fraction) -> float:
@@ -1093,7 +1098,7 @@ def _codes(texts: Sequence[str]) -> list[Code]:
 
 
 def _number(x: float) -> str:
-    return str(int(x)) if x == int(x) and abs(x) < EXACT else repr(x)
+    return str(int(x)) if x == int(x) and abs(x) < EXACT_FLOAT_LIMIT else repr(x)
 
 
 @final
@@ -1128,7 +1133,7 @@ class Hierarchy(Attribute):
     tree: Tree
     column: str | None = None
     coding: Codes = field(init=False, repr=False, compare=False)
-    views: tuple[Level, ...] = field(init=False, repr=False, compare=False)
+    views: tuple[HierarchyLevel, ...] = field(init=False, repr=False, compare=False)
 
     @checked(DomainError, "Nothing was made.", "places", "file")
     def __init__(
@@ -1152,11 +1157,11 @@ class Hierarchy(Attribute):
             )
         tree: Tree
         if children is not None:
-            tree = Regular.of(names, children)
+            tree = RegularTree.of(names, children)
         elif file is not None:
-            tree = Listed.of(names, _rows_of_file(Path(file), names))
+            tree = ListedTree.of(names, _rows_of_file(Path(file), names))
         elif places is not None:
-            tree = Listed.of(names, _rows_of_frame(places, names) if hasattr(places, "columns") else places)
+            tree = ListedTree.of(names, _rows_of_frame(places, names) if hasattr(places, "columns") else places)
         else:
             raise DomainError(
                 "places-not-given",
@@ -1169,7 +1174,7 @@ class Hierarchy(Attribute):
         _check_column(column)
         object.__setattr__(self, "tree", tree)
         object.__setattr__(self, "column", column)
-        object.__setattr__(self, "views", tuple(Level(self, depth) for depth in range(len(names))))
+        object.__setattr__(self, "views", tuple(HierarchyLevel(self, depth) for depth in range(len(names))))
         object.__setattr__(self, "coding", self.views[-1].coding)
 
     @classmethod
@@ -1233,7 +1238,7 @@ class Hierarchy(Attribute):
     @property
     def children(self) -> tuple[int, ...] | None:
         """The number of places in each place, if it is declared."""
-        return self.tree.children if isinstance(self.tree, Regular) else None
+        return self.tree.children if isinstance(self.tree, RegularTree) else None
 
     @property
     def own_values(self) -> tuple[str | int, ...]:
@@ -1298,7 +1303,7 @@ def _rows_of_frame(frame: Any, levels: tuple[str, ...]) -> list[tuple[Code, ...]
 
 @final
 @dataclass(frozen=True)
-class Level(Attribute):
+class HierarchyLevel(Attribute):
     """One level of a hierarchy: a record lies in the place that holds its leaf. Domains make it; see `Domain`.
 
     of: The hierarchy. depth: The depth of the level, 0 at the top.
@@ -1313,7 +1318,7 @@ class Level(Attribute):
     coding: Codes = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "coding", Leaves(self.of.tree, self.depth))
+        object.__setattr__(self, "coding", LeafCodes(self.of.tree, self.depth))
 
     @property
     def name(self) -> str:
@@ -1331,7 +1336,7 @@ class Level(Attribute):
 
     def own_position(self, value: object) -> int:
         """Return the cell of a place's code."""
-        value = plain(value)
+        value = as_python(value)
         found = self._positions.get(value) if type(value) is type(self.values[0]) else None
         if found is None:
             raise unknown_value(repr(value), f"It must be a place of the level {self.name!r}.")
@@ -1475,10 +1480,10 @@ class Domain(Mapping[str, Attribute]):
             by = classified_by(a.coding)
             if by is not None:
                 place = found[by]
-                found[name] = None if place is None else within(a.coding, place).cell(values[name])
+                found[name] = None if place is None else class_coding(a.coding, place).cell(values[name])
         return {name: found[name] for name, _ in self.attributes}
 
-    def leaves_out(self, source: DataSource, bound: Bound | None) -> bool:
+    def leaves_out(self, source: DataSource, bound: RecordBound | None) -> bool:
         """Return True if records may be left out of all tables: for a value, a condition, or a missing id.
 
         The result considers all attributes, shown in a table or not: one more table changes no other table's truth.
@@ -1489,7 +1494,7 @@ class Domain(Mapping[str, Attribute]):
         """
         return bool(source.where) or self.drops_values(source, bound)
 
-    def drops_values(self, source: DataSource, bound: Bound | None) -> bool:
+    def drops_values(self, source: DataSource, bound: RecordBound | None) -> bool:
         """Return True if records may be left out of all tables for a value, or because they have no id.
 
         Args:
@@ -1547,7 +1552,7 @@ class Domain(Mapping[str, Attribute]):
         if name in self._shares:
             return self._shares[name].lower
         a = self[name]
-        return a.depth if isinstance(a, Level) else len(a.levels) - 1 if isinstance(a, Hierarchy) else 0
+        return a.depth if isinstance(a, HierarchyLevel) else len(a.levels) - 1 if isinstance(a, Hierarchy) else 0
 
     def alike(self, name: str, axes: Collection[str]) -> int:
         """Return the largest number of cells of an attribute that lie in one place along all of these axes.
@@ -1650,8 +1655,8 @@ def _shares(home: str, attribute: Attribute) -> Iterator[tuple[str, Share]]:
 
 def _check_coding(name: str, coding: Coding) -> None:
     """Raise DomainError for a coding of another class than counters translate, such as a subclass of one."""
-    values = coding.of if type(coding) is Beside else coding
-    if type(values) not in (Codes, Leaves, Range, Cuts, Steps):
+    values = coding.of if type(coding) is CodingWithMissing else coding
+    if type(values) not in (Codes, LeafCodes, Range, Cuts, Steps):
         raise DomainError(
             "unknown-coding",
             f"The coding of {name!r} is of the class {type(values).__name__}.",

@@ -20,7 +20,7 @@ no one.
 DENSE_LIMIT = 4096
 """The largest number of results for which a matrix with an entry for every pair of results is made."""
 
-BITS = 96
+ALPHA_POWER_BITS = 96
 """The exponent of the integer that stands for 1: powers of e^−ε are integers in units of 2^−BITS."""
 
 _ALPHA_BITS = 64
@@ -104,7 +104,7 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
     return low >> (precision - bits), -(-high >> (precision - bits))
 
 
-def falling(alpha: Fraction, bits: int = BITS) -> Iterator[int]:
+def falling(alpha: Fraction, bits: int = ALPHA_POWER_BITS) -> Iterator[int]:
     """Yield integers p_0 = 2^bits, p_1, … ≈ α^k 2^bits, without end, 0 < α < 1.
 
     **Guarantees**

@@ -42,7 +42,7 @@ from fitnoise.errors import LedgerError
 from fitnoise.kernel.arrays import Exact, answers_digest
 from fitnoise.kernel.designs._base import Answers
 from fitnoise.kernel.files import Draft, clear_drafts, hold
-from fitnoise.kernel.ledger import Entry, Ledger
+from fitnoise.kernel.ledger import Ledger, LedgerEntry
 
 _WIDTH: Final = 22
 """The bytes that a number of 64 bits may take: 20 for its digits and sign, two for the separator between numbers."""
@@ -156,7 +156,9 @@ class Room:
         """
         self._write(b"".ljust(length), "This process charged nothing.")
 
-    def keep(self, answers: Sequence[Answers], length: int, path: Path, ledger: Ledger, charge: Entry) -> Entry:
+    def keep(
+        self, answers: Sequence[Answers], length: int, path: Path, ledger: Ledger, charge: LedgerEntry
+    ) -> LedgerEntry:
         """Store the answers, and record their digest: both or, as the ledger sees it, neither.
 
         Args:
@@ -259,7 +261,7 @@ class Beside:
                     raise  # else: another process has just removed it, empty
 
     @contextlib.contextmanager
-    def holding(self, charge: Entry) -> Iterator[None]:
+    def holding(self, charge: LedgerEntry) -> Iterator[None]:
         """Hold the stored answers to a charge while its release is written.
 
         Args:
@@ -275,7 +277,7 @@ class Beside:
             if handle is not None:
                 os.close(handle)
 
-    def is_held(self, charge: Entry) -> bool:
+    def is_held(self, charge: LedgerEntry) -> bool:
         """Return True if a living process works on a charge.
 
         Args:
@@ -292,11 +294,11 @@ class Beside:
             pass
         return clear_drafts(self._folder, str(charge.detail.get("salt")))
 
-    def path(self, charge: Entry) -> Path | None:
+    def path(self, charge: LedgerEntry) -> Path | None:
         """Return the file in which the answers to a charge are kept; None for a ledger in memory."""
         return None if self._folder is None else self._folder / f"{charge.digest}.answers"
 
-    def read(self, charge: Entry, answers: Entry) -> tuple[Answers, ...] | None:
+    def read(self, charge: LedgerEntry, answers: LedgerEntry) -> tuple[Answers, ...] | None:
         """Return the stored answers to a charge; `None` without stored answers.
 
         Args:
@@ -309,7 +311,7 @@ class Beside:
         path, digest = self.path(charge), answers.answers
         return None if path is None or digest is None else read(path, digest)
 
-    def forget(self, charge: Entry | None) -> None:
+    def forget(self, charge: LedgerEntry | None) -> None:
         """Remove the stored answers to a charge, whose release is in place, and the folder if it is empty.
 
         Args:

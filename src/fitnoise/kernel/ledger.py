@@ -23,8 +23,8 @@ rules below are its constitution: no version may ever change them.
 
 9. **All accounts of a name are charged for every release.** The accounts of one name, for several units and relations,
    are about the same people. A charge to one is a charge to all. The cost for each is the stated exact cost of its
-   integers, else the bound of :meth:`Entry.price`, else infinite. A charge fits if it fits under every cap among them.
-   No charge opens an account of its own where the name has a cap: that is a decision of its own,
+   integers, else the bound of :meth:`LedgerEntry.price`, else infinite. A charge fits if it fits under every cap among
+   them. No charge opens an account of its own where the name has a cap: that is a decision of its own,
    :meth:`Ledger.set_cap`. Other units that a charge states have accounts from then on, and are charged as all are.
 
 10. **μ² is a currency of its own.** A charge may state μ², for a release that is μ-Gaussian-private, and an upper bound
@@ -100,7 +100,7 @@ from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.checks import is_digest, look_alike
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.privacy import pure_mu_squared
-from fitnoise.kernel.profiles import Charged, Profile, ceil_dyadic, joint
+from fitnoise.kernel.profiles import ChargedPlan, Profile, ceil_dyadic, joint
 from fitnoise.kernel.units import Account, Adjacency, PrivacyUnit
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ _SCHEMA = (
     BEGIN SELECT RAISE(ABORT, 'a ledger entry follows the last one'); END""",
 )
 
-_OWN = {"profile", "beside", "epsilon", "mu_squared", "mu_rate", "units", "series"}
+_RESERVED_DETAIL_KEYS = {"profile", "beside", "epsilon", "mu_squared", "mu_rate", "units", "series"}
 """The keys of a detail that the ledger itself writes."""
 
 _ANSWERS = {"charge", "answers"}  # the detail of an entry that names answers
@@ -282,7 +282,7 @@ class Price:
 
 @final
 @dataclass(frozen=True)
-class Drawn:
+class DrawnPeriod:
     """A drawn period of a series.
 
     Args:
@@ -327,7 +327,7 @@ class Drawn:
 
 @final
 @dataclass(frozen=True)
-class Entry:
+class LedgerEntry:
     """One line of the ledger.
 
     Args:
@@ -375,7 +375,9 @@ class Entry:
                 "Give an entry as a ledger writes it.",
                 "Nothing was charged and nothing was changed.",
             )
-        if not isinstance(self.detail, Mapping) or (self.kind == "cap" and self.detail.keys() & _OWN - _LIMITS):
+        if not isinstance(self.detail, Mapping) or (
+            self.kind == "cap" and self.detail.keys() & _RESERVED_DETAIL_KEYS - _LIMITS
+        ):
             raise LedgerError(
                 "entry-detail-invalid",
                 "The detail of an entry is not a JSON object, or has a key that a cap does not allow.",
@@ -386,7 +388,7 @@ class Entry:
         if self.kind == "answers" and not all(map(is_digest, self.detail.values())):
             raise _answers_not_digests()
         if "series" in self.detail:
-            Drawn.parse(self.detail["series"])
+            DrawnPeriod.parse(self.detail["series"])
             if self.beside or not isinstance(self.detail.get("plan"), str):
                 raise LedgerError(
                     "entry-series-invalid",
@@ -505,21 +507,21 @@ class Entry:
         return str(self.detail["answers"]) if self.kind == "answers" else None
 
     @cached_property
-    def drawn(self) -> Drawn | None:
+    def drawn(self) -> DrawnPeriod | None:
         """The period of a series that was drawn then, or refused; None of other entries."""
-        return Drawn.parse(self.detail["series"]) if "series" in self.detail else None
+        return DrawnPeriod.parse(self.detail["series"]) if "series" in self.detail else None
 
 
 @final
 @dataclass(frozen=True)
-class Group:
+class ChargeGroup:
     """Charges to the accounts of one name that are on the same records, as far as that was promised."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[LedgerEntry, ...]
 
     def rho(self, of: Account) -> Fraction | None:
         """Return the ρ of all charges jointly for the unit of an account; `None` where nothing bounds one of them."""
-        return _together([entry.price(of) for entry in self.entries])
+        return _joint_cost([entry.price(of) for entry in self.entries])
 
     def mu_squared(self, of: Account) -> Fraction | None:
         """Return the μ² of all charges jointly for the unit of an account; `None` where the μ² of one is not known."""
@@ -566,7 +568,7 @@ class Quote:
 
 
 @final
-class _Chain(list[Entry]):
+class _Chain(list[LedgerEntry]):
     """Verified entries, oldest first, with two indices: a ledger of many answers is read in linear time.
 
     by_digest: each entry by its digest. answers: each entry of answers by the digest of its charge.
@@ -574,10 +576,10 @@ class _Chain(list[Entry]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.by_digest: dict[str, Entry] = {}
-        self.answers: dict[str, Entry] = {}
+        self.by_digest: dict[str, LedgerEntry] = {}
+        self.answers: dict[str, LedgerEntry] = {}
 
-    def append(self, entry: Entry, /) -> None:
+    def append(self, entry: LedgerEntry, /) -> None:
         """Add an entry at the end, and to the indices."""
         super().append(entry)
         self.by_digest[entry.digest] = entry
@@ -667,7 +669,7 @@ class Ledger:
         Raises:
             LedgerError: See :meth:`charge`.
         """
-        asked = _Asked.of(account, loss, also or {}, beside)
+        asked = _ChargeRequest.of(account, loss, also or {}, beside)
         with self._transaction("BEGIN") as chain:
             quotes = _quotes(chain, asked)
         more = min((q.more for q in quotes if q.more is not None), default=None)
@@ -697,9 +699,9 @@ class Ledger:
         also: Mapping[Account, Loss] | None = None,
         beside: Sequence[str] = (),
         at_most: Fraction | None = None,
-        drawn: Drawn | None = None,
+        drawn: DrawnPeriod | None = None,
         once: bool = False,
-    ) -> Entry:
+    ) -> LedgerEntry:
         """Spend a loss, its ρ > 0 rounded up to a multiple of 2⁻⁶⁴; the entry is on the disk before this returns.
 
         Args:
@@ -709,7 +711,7 @@ class Ledger:
             detail: A JSON object without floats. The key "plan" holds the hash by which later charges can name this
                 one.
             also: The cost of the release on its own for other accounts of the name; the detail keeps it. An account of
-                the name that is not in it is charged the bound of :meth:`Entry.price`.
+                the name that is not in it is charged the bound of :meth:`LedgerEntry.price`.
             beside: Hashes of plans charged to the same account. They state the promise that this release is measured on
                 the same records, unchanged, as the charge of each plan. The detail keeps them; the charge needs a
                 profile.
@@ -731,7 +733,7 @@ class Ledger:
             LedgerError: The account does not exist, and its name has a cap or looks like another.
             LedgerError: `once` is set, and the account was charged for the plan before.
         """
-        asked = _Asked.of(account, loss, also or {}, beside, drawn)
+        asked = _ChargeRequest.of(account, loss, also or {}, beside, drawn)
         words = asked.detailed(detail)
         with self._transaction("BEGIN IMMEDIATE") as chain:
             full = _full(chain, asked, at_most)
@@ -766,7 +768,7 @@ class Ledger:
 
         Args, Raises: See :meth:`charge`.
         """
-        asked = _Asked.of(account, loss, also or {}, beside)
+        asked = _ChargeRequest.of(account, loss, also or {}, beside)
         words = asked.detailed(detail)
         with self._transaction("BEGIN IMMEDIATE") as chain:
             full = _full(chain, asked, at_most)
@@ -774,7 +776,7 @@ class Ledger:
         if full and entry:
             raise _refusal(full, entry)
 
-    def period(self, account: Account, plan: str, drawn: Drawn) -> Entry:
+    def period(self, account: Account, plan: str, drawn: DrawnPeriod) -> LedgerEntry:
         """Write the entry for the next drawn period of a series: on the disk before this returns. It costs nothing.
 
         Args:
@@ -790,7 +792,7 @@ class Ledger:
             _in_turn(chain, "period", _named_account(account), words)
             return self._append(chain, "period", account, Fraction(0), words)
 
-    def answer(self, charge: Entry, answers: str, keep: Callable[[], None] | None = None) -> Entry:
+    def answer(self, charge: LedgerEntry, answers: str, keep: Callable[[], None] | None = None) -> LedgerEntry:
         """Write the digest of the answers to a charge; the entry is on the disk before this returns and costs nothing.
 
         Args:
@@ -812,7 +814,7 @@ class Ledger:
                 keep()
             return self._append(chain, "answers", charge.account, Fraction(0), words)
 
-    def answered(self, charge: Entry) -> Entry | None:
+    def answered(self, charge: LedgerEntry) -> LedgerEntry | None:
         """Return the entry that names the answers to a charge or a period; `None` if there is no such entry.
 
         Args:
@@ -821,7 +823,7 @@ class Ledger:
         with self._transaction("BEGIN") as chain:
             return chain.answers.get(charge.digest)
 
-    def charges(self, account: Account, plan: str) -> list[Entry]:
+    def charges(self, account: Account, plan: str) -> list[LedgerEntry]:
         """Return the charges of a plan to an account, oldest first, without those that draw a period of a series.
 
         Args:
@@ -831,7 +833,7 @@ class Ledger:
         with self._transaction("BEGIN") as chain:
             return [e for e in _charges(chain, account) if e.detail.get("plan") == plan and e.drawn is None]
 
-    def series(self, account: Account, plan: str) -> list[Entry]:
+    def series(self, account: Account, plan: str) -> list[LedgerEntry]:
         """Return the drawn periods of a series, in order: for each period its last entry.
 
         Args:
@@ -849,7 +851,7 @@ class Ledger:
         epsilon: Fraction | None = None,
         mu_squared: Fraction | None = None,
         reason: str = "",
-    ) -> Entry:
+    ) -> LedgerEntry:
         """Put a cap ρ ≥ 0, a cap on pure ε ≥ 0, or a cap on μ² ≥ 0, in force. Earlier caps stay in the ledger.
 
         A cap on ρ or μ² is rounded up to a multiple of 2⁻⁶⁴, as charges are. So a cap equal to the cost of a plan
@@ -906,7 +908,7 @@ class Ledger:
         with self._transaction("BEGIN") as chain:
             return _all_accounts(chain)
 
-    def entries(self, account: Account | None = None) -> list[Entry]:
+    def entries(self, account: Account | None = None) -> list[LedgerEntry]:
         """Return every entry, or every entry of one account, oldest first.
 
         Args:
@@ -915,7 +917,7 @@ class Ledger:
         with self._transaction("BEGIN") as chain:
             return [entry for entry in chain if account is None or entry.account == account]
 
-    def charged(self, account: Account) -> list[Charged]:
+    def charged(self, account: Account) -> list[ChargedPlan]:
         """Return the plans charged to an account on the same records, with the cost of each in every cell.
 
         Raises:
@@ -942,9 +944,9 @@ class Ledger:
                     "Name plans that the ledger has.",
                     "Nothing was charged and nothing was changed.",
                 )
-        return [Charged(entry.detail["plan"], _known(entry)) for entry in groups[0]]
+        return [ChargedPlan(entry.detail["plan"], _required_profile(entry)) for entry in groups[0]]
 
-    def groups(self, account: Account) -> list[Group]:
+    def groups(self, account: Account) -> list[ChargeGroup]:
         """Return all charges to the accounts of a name, in groups of those on the same records.
 
         Args:
@@ -952,7 +954,7 @@ class Ledger:
         """
         with self._transaction("BEGIN") as chain:
             charges = [entry for entry in chain if entry.kind == "charge" and entry.account.source == account.source]
-        return [Group(tuple(group)) for group in _groups(charges)]
+        return [ChargeGroup(tuple(group)) for group in _groups(charges)]
 
     def head(self) -> tuple[int, str]:
         """Return sequence and digest of the last entry; (0, :data:`GENESIS`) for an empty ledger. Write it down."""
@@ -1074,7 +1076,7 @@ class Ledger:
             )
         try:
             entry, recomputed = _entry(row), _digest(row[:-1])
-            _named(chain, entry.account, entry.beside)
+            _check_composed(chain, entry.account, entry.beside)
             _in_turn(chain, entry.kind, entry.account, entry.detail)
             _answers_once(chain, entry.kind, entry.account, entry.detail)
         except (LedgerError, TypeError, ValueError, ZeroDivisionError, RecursionError) as error:
@@ -1097,7 +1099,9 @@ class Ledger:
             )
         chain.append(entry)
 
-    def _append(self, chain: _Chain, kind: str, account: Account, rho: Fraction, detail: Mapping[str, Any]) -> Entry:
+    def _append(
+        self, chain: _Chain, kind: str, account: Account, rho: Fraction, detail: Mapping[str, Any]
+    ) -> LedgerEntry:
         """Write the next entry within the open transaction, and lengthen the chain by it."""
         last, previous = _head(chain)
         now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -1107,7 +1111,7 @@ class Ledger:
         self._follow(chain, row)  # what is handed out is what the next reader will read
         return chain[-1]
 
-    def _passes(self, chain: list[Entry], head: tuple[int, str]) -> None:
+    def _passes(self, chain: list[LedgerEntry], head: tuple[int, str]) -> None:
         """Raise unless the chain passes through the head."""
         sequence, digest = head
         if not 0 <= sequence <= len(chain) or _head(chain[:sequence])[1] != digest:
@@ -1395,13 +1399,13 @@ def _stands(own: Price, beside: tuple[str, ...]) -> None:
 
 @final
 @dataclass(frozen=True)
-class _Asked:
+class _ChargeRequest:
     """A requested charge: its prices, that of its own unit first, and the plans on whose records it is measured."""
 
     account: Account
     prices: Mapping[Account, Price]
     beside: tuple[str, ...]
-    drawn: Drawn | None = None
+    drawn: DrawnPeriod | None = None
 
     @classmethod
     def of(
@@ -1410,8 +1414,8 @@ class _Asked:
         loss: Loss,
         also: Mapping[Account, Loss],
         beside: Sequence[str],
-        drawn: Drawn | None = None,
-    ) -> _Asked:
+        drawn: DrawnPeriod | None = None,
+    ) -> _ChargeRequest:
         """Return the requested charge, or raise if it cannot be written or names plans without a profile of its own."""
         if not isinstance(beside, list | tuple):  # the text of one plan is neither
             raise LedgerError(
@@ -1451,11 +1455,11 @@ class _Asked:
                 "Nothing was charged and nothing was changed.",
             )
         words: dict[str, Any] = json.loads(_object(detail))
-        if words.keys() & _OWN:
+        if words.keys() & _RESERVED_DETAIL_KEYS:
             raise LedgerError(
                 "detail-has-own-keys",
                 "The detail of the charge has keys of the ledger's own.",
-                f"The ledger itself writes {', '.join(sorted(_OWN))}.",
+                f"The ledger itself writes {', '.join(sorted(_RESERVED_DETAIL_KEYS))}.",
                 "Remove these keys from the detail.",
                 "Nothing was charged and nothing was changed.",
             )
@@ -1470,12 +1474,12 @@ class _Asked:
         return words | ({"units": units} if units else {})
 
 
-def _nothing(account: Account) -> _Asked:
-    return _Asked.of(account, Loss.of_epsilon(Fraction(0), by_cell=False), {}, ())
+def _nothing(account: Account) -> _ChargeRequest:
+    return _ChargeRequest.of(account, Loss.of_epsilon(Fraction(0), by_cell=False), {}, ())
 
 
 def _price(declared: Account, prices: Mapping[Account, Price], of: Account) -> Price | None:
-    """Return a stated price, or the least bound from the stated prices (:meth:`Entry.price`)."""
+    """Return a stated price, or the least bound from the stated prices (:meth:`LedgerEntry.price`)."""
     if of in prices:
         return prices[of]
     stated = [account.unit for account in prices]
@@ -1497,17 +1501,17 @@ def _changes(declared: PrivacyUnit, known: PrivacyUnit, of: PrivacyUnit, stated:
     return one.changes(other)
 
 
-def _accounts(chain: list[Entry], account: Account) -> list[Account]:
+def _accounts(chain: list[LedgerEntry], account: Account) -> list[Account]:
     """Return the existing accounts of a name, in order of appearance."""
     return [a for a in _all_accounts(chain) if a.source == account.source]
 
 
-def _all_accounts(chain: list[Entry]) -> list[Account]:
+def _all_accounts(chain: list[LedgerEntry]) -> list[Account]:
     """Return every account, in order of appearance: those of entries, and those of other units that charges state."""
     return list(dict.fromkeys(a for e in chain for a in (e.prices if e.kind == "charge" else (e.account,))))
 
 
-def _named(chain: list[Entry], account: Account, beside: tuple[str, ...]) -> None:
+def _check_composed(chain: list[LedgerEntry], account: Account, beside: tuple[str, ...]) -> None:
     """Raise unless every plan was charged to the account before, once, with a profile.
 
     Then every charge of the groups to unite has one: a group of more than one was united under this rule.
@@ -1531,7 +1535,7 @@ def _named(chain: list[Entry], account: Account, beside: tuple[str, ...]) -> Non
                 "Nothing was charged and nothing was changed.",
             )
         for entry in charges:
-            _known(entry)
+            _required_profile(entry)
             if entry.drawn is not None:
                 raise LedgerError(
                     "beside-a-series",
@@ -1542,7 +1546,7 @@ def _named(chain: list[Entry], account: Account, beside: tuple[str, ...]) -> Non
                 )
 
 
-def _known(entry: Entry) -> Profile:
+def _required_profile(entry: LedgerEntry) -> Profile:
     if entry.profile is None:
         raise LedgerError(
             "entry-without-profile",
@@ -1554,9 +1558,9 @@ def _known(entry: Entry) -> Profile:
     return entry.profile
 
 
-def _periods(chain: list[Entry], account: Account, plan: object) -> list[Entry]:
+def _periods(chain: list[LedgerEntry], account: Account, plan: object) -> list[LedgerEntry]:
     """Return the drawn periods of a series, in order: for each period its last entry."""
-    found: dict[int, Entry] = {}
+    found: dict[int, LedgerEntry] = {}
     for entry in chain:
         drawn = entry.drawn if entry.kind in {"charge", "period"} else None
         if drawn is not None and entry.account == account and entry.detail["plan"] == plan:
@@ -1564,11 +1568,11 @@ def _periods(chain: list[Entry], account: Account, plan: object) -> list[Entry]:
     return [found[period] for period in sorted(found)]
 
 
-def _in_turn(chain: list[Entry], kind: str, account: Account, detail: Mapping[str, Any]) -> None:
+def _in_turn(chain: list[LedgerEntry], kind: str, account: Account, detail: Mapping[str, Any]) -> None:
     """Raise unless an entry that draws a period of a series draws the one whose turn it is, or one again, charged."""
     if "series" not in detail or kind == "refusal":
         return
-    wanted, known = Drawn.parse(detail["series"]), _periods(chain, account, detail.get("plan"))
+    wanted, known = DrawnPeriod.parse(detail["series"]), _periods(chain, account, detail.get("plan"))
     again = kind == "charge" and wanted.period <= len(known)
     if not again and wanted.period != len(known) + 1:
         last = f"period {len(known)} was drawn last" if known else "no period was drawn"
@@ -1621,7 +1625,7 @@ def _answers_once(chain: _Chain, kind: str, account: Account, detail: Mapping[st
         )
 
 
-def _refuse_twin(chain: list[Entry], account: Account) -> None:
+def _refuse_twin(chain: list[LedgerEntry], account: Account) -> None:
     """Raise if the account's name is new, or its unit's is new to the account, and is read as one that is there."""
     units = {a.unit.name: a for a in _accounts(chain, account)}
     own, names = (account.unit.name, units) if units else (account.source, {e.account.source: e.account for e in chain})
@@ -1637,18 +1641,18 @@ def _refuse_twin(chain: list[Entry], account: Account) -> None:
         )
 
 
-def _charges(chain: list[Entry], account: Account) -> list[Entry]:
+def _charges(chain: list[LedgerEntry], account: Account) -> list[LedgerEntry]:
     return [entry for entry in chain if entry.kind == "charge" and entry.account == account]
 
 
-def _holding(groups: list[list[Entry]], account: Account, plans: tuple[str, ...]) -> list[list[Entry]]:
+def _holding(groups: list[list[LedgerEntry]], account: Account, plans: tuple[str, ...]) -> list[list[LedgerEntry]]:
     """Return the groups that hold a charge of one of these plans to the account."""
     return [g for g in groups if any(e.account == account and e.detail.get("plan") in plans for e in g)]
 
 
-def _groups(charges: list[Entry]) -> list[list[Entry]]:
+def _groups(charges: list[LedgerEntry]) -> list[list[LedgerEntry]]:
     """Return the charges in groups of those that are promised to be on the same records."""
-    groups: list[list[Entry]] = []
+    groups: list[list[LedgerEntry]] = []
     for entry in charges:
         united = _holding(groups, entry.account, entry.beside) if entry.beside else []
         if united:
@@ -1657,7 +1661,7 @@ def _groups(charges: list[Entry]) -> list[list[Entry]]:
     return groups
 
 
-def _together(prices: list[Price | None]) -> Fraction | None:
+def _joint_cost(prices: list[Price | None]) -> Fraction | None:
     """Return the joint cost of charges on the same records; `None` where nothing bounds one of them."""
     known = [price for price in prices if price is not None]
     if len(known) < len(prices):
@@ -1687,7 +1691,7 @@ def _together_epsilon(prices: list[Price | None]) -> Fraction | None:
     return _total([None if price is None else price.epsilon for price in prices])
 
 
-def _quotes(chain: list[Entry], asked: _Asked) -> list[Quote]:
+def _quotes(chain: list[LedgerEntry], asked: _ChargeRequest) -> list[Quote]:
     """Return the effect of a charge on all accounts of its name, its own first.
 
     Raises:
@@ -1705,7 +1709,7 @@ def _quotes(chain: list[Entry], asked: _Asked) -> list[Quote]:
                 "Give the units names that no one confuses.",
                 "Nothing was charged and nothing was changed.",
             )
-    _named(chain, own, asked.beside)
+    _check_composed(chain, own, asked.beside)
     known = _accounts(chain, own)
     capped = next((e for e in chain if e.kind == "cap" and e.account in known), None)
     if own not in known and capped is not None:
@@ -1733,7 +1737,7 @@ def _otherwise(known: Sequence[Account], own: Account) -> str:
     return f", which promises other cells of {' and '.join(map(repr, names))}"
 
 
-def _full(chain: list[Entry], asked: _Asked, at_most: Fraction | None) -> Quote | None:
+def _full(chain: list[LedgerEntry], asked: _ChargeRequest, at_most: Fraction | None) -> Quote | None:
     """Return the quote of an account of the name under whose cap a charge does not fit; `None` if it fits under all.
 
     Raises:
@@ -1744,7 +1748,8 @@ def _full(chain: list[Entry], asked: _Asked, at_most: Fraction | None) -> Quote 
     if at_most is not None and (grows is None or grows > at_most):
         raise LedgerError(
             "free-plan-costs",
-            f"The charge would raise the spent ρ by {_words(grows)}, and it may raise it by at most {_words(at_most)}.",
+            f"The charge would raise the spent ρ by {_rho_text(grows)}, and it may raise it by at most "
+            f"{_rho_text(at_most)}.",
             "The plan does not name all plans on the same records, or another release was charged since.",
             "Plan again.",
             "Nothing was charged and nothing was changed.",
@@ -1752,7 +1757,7 @@ def _full(chain: list[Entry], asked: _Asked, at_most: Fraction | None) -> Quote 
     return next((quote for quote in quotes if not quote.fits), None)
 
 
-def _quote(chain: list[Entry], asked: _Asked, of: Account) -> Quote:
+def _quote(chain: list[LedgerEntry], asked: _ChargeRequest, of: Account) -> Quote:
     """Compute the quote: spent = Σ groups; cap = the last one; fits ⟺ spent + increase ≤ cap, in ρ, ε or μ²."""
     charges = [entry for entry in chain if entry.kind == "charge" and entry.account.source == of.source]
     groups, price = _groups(charges), _price(asked.account, asked.prices, of)
@@ -1765,7 +1770,7 @@ def _quote(chain: list[Entry], asked: _Asked, of: Account) -> Quote:
         then = cost([*(p for prices, joins in paid if joins for p in prices), price])
         return _total([x for x, _ in costs]), _less(then, _total([x for x, joins in costs if joins]))
 
-    ways = {"rho": _together, "epsilon": _together_epsilon, "mu_squared": _together_mu}
+    ways = {"rho": _joint_cost, "epsilon": _together_epsilon, "mu_squared": _together_mu}
     told = {kind: counted(cost) for kind, cost in ways.items()}
     quote = Quote(
         of,
@@ -1806,7 +1811,7 @@ def _total(parts: list[Fraction | None]) -> Fraction | None:
     return sum(known, Fraction(0)) if len(known) == len(parts) else None
 
 
-def _refusal(quote: Quote, entry: Entry) -> BudgetExceeded:
+def _refusal(quote: Quote, entry: LedgerEntry) -> BudgetExceeded:
     """Return the error for a charge that does not fit, with the entry that records the refusal."""
     whom = f"{quote.account.source!r} ({quote.account.sentence})"
     recorded = f"Entry {entry.sequence} records this refusal."
@@ -1832,20 +1837,21 @@ def _refusal(quote: Quote, entry: Entry) -> BudgetExceeded:
             "Nothing was charged and nothing was released.",
         )
     cost, spent, left, cap = quote.rho, quote.spent, quote.remaining or Fraction(0), quote.cap or Fraction(0)
-    change = f"{_words(abs(quote.increase))} {'less' if quote.increase < 0 else 'more'}"
+    change = f"{_rho_text(abs(quote.increase))} {'less' if quote.increase < 0 else 'more'}"
     beside = f" ({change} together with the releases on the same records)" if entry.beside else ""
     return BudgetExceeded(
         "over-cap",
-        f"A cost of ρ = {_words(cost)}{beside} does not fit into the remaining ρ = {_words(left)} for {whom}.",
-        f"The spent ρ is {_words(spent)} and the cap is {_words(cap)}, so the cost, rounded up to a multiple of 2⁻⁶⁴, "
-        f"is {_words(spent + quote.increase - cap)} too large.",
+        f"A cost of ρ = {_rho_text(cost)}{beside} does not fit into the remaining ρ = {_rho_text(left)} for {whom}.",
+        f"The spent ρ is {_rho_text(spent)} and the cap is {_rho_text(cap)}, so the cost, rounded up to a multiple of "
+        f"2⁻⁶⁴, "
+        f"is {_rho_text(spent + quote.increase - cap)} too large.",
         f"Ask for less accuracy, or raise the cap. {recorded}",
         "Nothing was charged and nothing was released.",
     )
 
 
 def _refused_epsilon(quote: Quote, price: Price, whom: str, recorded: str) -> BudgetExceeded:
-    limit = _words(quote.epsilon_cap)
+    limit = _rho_text(quote.epsilon_cap)
     if price.epsilon is None:
         return BudgetExceeded(
             "cap-is-pure",
@@ -1864,15 +1870,15 @@ def _refused_epsilon(quote: Quote, price: Price, whom: str, recorded: str) -> Bu
         )
     return BudgetExceeded(
         "over-epsilon-cap",
-        f"A cost of ε = {_words(price.epsilon)} does not fit under the cap of {whom}.",
-        f"The spent ε is {_words(quote.epsilon_spent)} and the cap is {limit}.",
+        f"A cost of ε = {_rho_text(price.epsilon)} does not fit under the cap of {whom}.",
+        f"The spent ε is {_rho_text(quote.epsilon_spent)} and the cap is {limit}.",
         f"Ask for less accuracy, or raise the cap. {recorded}",
         "Nothing was charged and nothing was released.",
     )
 
 
 def _refused_mu(quote: Quote, price: Price, whom: str, recorded: str) -> BudgetExceeded:
-    limit, mu = _words(quote.mu_squared_cap), price.known_mu_squared
+    limit, mu = _rho_text(quote.mu_squared_cap), price.known_mu_squared
     if mu is None or quote.mu_squared_spent is None:
         which = "this release" if mu is None else "an earlier charge"
         return BudgetExceeded(
@@ -1884,18 +1890,18 @@ def _refused_mu(quote: Quote, price: Price, whom: str, recorded: str) -> BudgetE
         )
     return BudgetExceeded(
         "over-mu-cap",
-        f"A cost of μ² = {_words(mu)} does not fit under the cap of {whom}.",
-        f"The spent μ² is {_words(quote.mu_squared_spent)} and the cap is {limit}.",
+        f"A cost of μ² = {_rho_text(mu)} does not fit under the cap of {whom}.",
+        f"The spent μ² is {_rho_text(quote.mu_squared_spent)} and the cap is {limit}.",
         f"Ask for less accuracy, or raise the cap. {recorded}",
         "Nothing was charged and nothing was released.",
     )
 
 
-def _words(rho: Fraction | None) -> str:
+def _rho_text(rho: Fraction | None) -> str:
     return "∞" if rho is None else str(rho) if rho.denominator < 10**6 else f"about {float(rho):.6g}"
 
 
-def _head(chain: list[Entry]) -> tuple[int, str]:
+def _head(chain: list[LedgerEntry]) -> tuple[int, str]:
     return (chain[-1].sequence, chain[-1].digest) if chain else (0, GENESIS)
 
 
@@ -1941,10 +1947,10 @@ def _account(source: str, key: str) -> Account:
     return account
 
 
-def _entry(row: tuple[Any, ...]) -> Entry:
+def _entry(row: tuple[Any, ...]) -> LedgerEntry:
     sequence, kind, source, unit, rho, time, detail, previous, digest = row
     exact = Fraction(*map(int, rho.split("/")))
-    return Entry(
+    return LedgerEntry(
         sequence=sequence,
         kind=kind,
         account=_account(source, unit),

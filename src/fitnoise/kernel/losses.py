@@ -30,7 +30,7 @@ PROFILE_CELLS = 4096
 all.
 """
 
-_BOUNDLESS = 1e100
+_MAX_CLAIMED_MU = 1e100
 """The μ′ of noise for which nothing is claimed."""
 
 Axes = tuple[tuple[str, int], ...]
@@ -237,8 +237,8 @@ class Loss:
             return self
         union = _union(self.axes, axes)
         shape = [n for _, n in union]
-        spent = np.broadcast_to(_spread(self.axes, tuple(self._together), union), shape).ravel().tolist()
-        allowed = np.broadcast_to(_spread(axes, tuple(map(Fraction, shares)), union), shape).ravel().tolist()
+        spent = np.broadcast_to(_broadcast(self.axes, tuple(self._together), union), shape).ravel().tolist()
+        allowed = np.broadcast_to(_broadcast(axes, tuple(map(Fraction, shares)), union), shape).ravel().tolist()
         # ρ/0 is infinite for a record without budget, so that no relative cost exists.
         if any(cost > 0 and share == 0 for cost, share in zip(spent, allowed, strict=True)):
             raise PlanError(
@@ -360,7 +360,7 @@ def _added(one: _Placed, other: _Placed, axes: Axes) -> tuple[Fraction, ...]:
     """Return the sum of two functions of cells over axes with those of both; without axes, of their maxima."""
     if not axes:
         return (max(one[1]) + max(other[1]),)
-    return tuple(np.ravel(np.add(_spread(*one, axes), _spread(*other, axes), dtype=object)).tolist())
+    return tuple(np.ravel(np.add(_broadcast(*one, axes), _broadcast(*other, axes), dtype=object)).tolist())
 
 
 def best_guess(rho: Fraction | None, mu_squared: Fraction | None) -> float:
@@ -381,17 +381,17 @@ def best_guess(rho: Fraction | None, mu_squared: Fraction | None) -> float:
 
     Source: Dong, Roth and Su, "Gaussian Differential Privacy" (2019); docs/what_epsilon_means.md.
     """
-    by_rho = 1.0 if rho is None or rho > privacy.LARGEST else privacy.zcdp_delta(rho, 0.0)
+    by_rho = 1.0 if rho is None or rho > privacy.MAX_PARAMETER else privacy.zcdp_delta(rho, 0.0)
     delta = min(by_rho, privacy.lattice_delta(_root_above(mu_squared), 0.0))
     return min(1.0, math.nextafter((1 + delta) / 2, 2.0))
 
 
 def _root_above(square: Fraction | None) -> float:
     """Return an upper bound on the square root; above every bound for None."""
-    return _BOUNDLESS if square is None else min(_BOUNDLESS, privacy.mu_above(square))
+    return _MAX_CLAIMED_MU if square is None else min(_MAX_CLAIMED_MU, privacy.mu_above(square))
 
 
-def _spread(own: Axes, costs: Sequence[Fraction], axes: Axes) -> NDArray[Any]:
+def _broadcast(own: Axes, costs: Sequence[Fraction], axes: Axes) -> NDArray[Any]:
     """Return numbers along their own axes as an array along axes that contain them, with size 1 along the others."""
     order = [own.index(a) for a in axes if a in own]
     held = np.array(costs, dtype=object).reshape([n for _, n in own]).transpose(order)

@@ -44,9 +44,9 @@ from fitnoise.kernel.arrays import answers_digest
 from fitnoise.kernel.counting import Counter, Margins, Progress, Tally, maximal
 from fitnoise.kernel.counting.margins import summed
 from fitnoise.kernel.counting.sealed import sealed as file_of_counts
-from fitnoise.kernel.designs._base import Answers, Counts, Door, Margin
+from fitnoise.kernel.designs._base import Answers, Counts, Margin, NoiseSource
 from fitnoise.kernel.kept import Beside, room_for
-from fitnoise.kernel.ledger import Entry, Ledger, Price
+from fitnoise.kernel.ledger import Ledger, LedgerEntry, Price
 from fitnoise.kernel.order import Order, axis_key
 
 _Wanted = Mapping[Margin, Sequence[tuple[str, tuple[str, ...]]]]
@@ -65,8 +65,8 @@ class Stages:
     """
 
     salt: str | None = None
-    charge: Entry | None = None
-    answers: Entry | None = None
+    charge: LedgerEntry | None = None
+    answers: LedgerEntry | None = None
 
 
 @final
@@ -80,7 +80,7 @@ class Measurement:
     """
 
     answers: tuple[Answers, ...]
-    charge: Entry
+    charge: LedgerEntry
 
 
 def measure(
@@ -88,11 +88,11 @@ def measure(
     counter: Counter,
     ledger: Ledger,
     *,
-    unfinished: Entry | None = None,
+    unfinished: LedgerEntry | None = None,
     once: bool = False,
     stages: Stages | None = None,
     progress: Progress | None = None,
-    door: Door = noise,
+    door: NoiseSource = noise,
 ) -> Measurement:
     """Measure an order on data, once.
 
@@ -149,12 +149,12 @@ def measure(
     if unfinished is None:
         # Checked before counting, so that data are not read for a charge that cannot fit.
         ledger.admit(*asked, **charge.keywords)
-    beside, wanted = Beside(ledger), _wanted(order)
+    beside, wanted = Beside(ledger), _required_margins(order)
     with beside.room(salt) as room:
         if unfinished is not None:
             # Checked again: from here on no other process can finish this charge.
             _refuse_other(order, ledger, unfinished)
-        exact = _exact(order, wanted, *_counted(order, wanted, counter, progress))
+        exact = _exact_answers(order, wanted, *_count_margins(order, wanted, counter, progress))
         length = room_for(exact)
         if room is not None:
             # Space for the answers is taken before the charge: a full disk then costs no privacy.
@@ -198,11 +198,11 @@ def sealed(
     """
     order = order.afresh()
     _refuse(order, counter)
-    margins, left_out = _counted(order, _wanted(order), counter, progress)
-    return file_of_counts(_of(order), margins, left_out, key)
+    margins, left_out = _count_margins(order, _required_margins(order), counter, progress)
+    return file_of_counts(_counts_fingerprint(order), margins, left_out, key)
 
 
-def is_unfinished(ledger: Ledger, entry: Entry) -> bool:
+def is_unfinished(ledger: Ledger, entry: LedgerEntry) -> bool:
     """Return True for a charge that :func:`measure` wrote, and for which the ledger names no answers.
 
     Args:
@@ -213,7 +213,7 @@ def is_unfinished(ledger: Ledger, entry: Entry) -> bool:
     return salted is not None and entry.drawn is None and ledger.answered(entry) is None
 
 
-def _refuse_other(order: Order, ledger: Ledger, entry: Entry) -> None:
+def _refuse_other(order: Order, ledger: Ledger, entry: LedgerEntry) -> None:
     """Raise unless an entry is the unfinished charge of this order, at its current price for every unit."""
     costs = {entry.account: order.charged()} | order.also(a for a in entry.prices if a != entry.account)
     same = entry in ledger.charges(order.account, order.plan) and entry.beside == order.beside
@@ -255,7 +255,7 @@ def _refuse(order: Order, counter: Counter) -> None:
             "Nothing was read and nothing was charged.",
             place="where",
         )
-    if counter.of is not None and counter.of != _of(order):
+    if counter.of is not None and counter.of != _counts_fingerprint(order):
         raise DataError(
             "counts-of-another-plan",
             "The counts were made for another plan, or by a version of fitnoise that counts differently.",
@@ -300,14 +300,14 @@ def _refuse(order: Order, counter: Counter) -> None:
         )
 
 
-def _counted(
+def _count_margins(
     order: Order, wanted: _Wanted, counter: Counter, progress: Progress | None, times: int = 1
 ) -> tuple[Margins, int | None]:
     """Return the margins of all designs; and the number of units with left-out records, if a design requests it.
 
     Counts stay exact if the counts of `times` periods are added up.
     """
-    sizes, asked = order.domain.sizes, _asked(wanted)
+    sizes, asked = order.domain.sizes, _counter_margins(wanted)
     counter.check(sorted({a for m in asked for a in m}))
     drops = order.domain.drops_values(order.source, order.unit.bound) and counter.of is None
     # Without a table, the counter still needs one count, so that it reports dropped records.
@@ -372,19 +372,21 @@ def _refuse_dropped(order: Order, counter: Counter) -> None:
         )
 
 
-def _exact(order: Order, wanted: _Wanted, margins: Margins, left_out: int | None, times: int = 1) -> list[Answers]:
+def _exact_answers(
+    order: Order, wanted: _Wanted, margins: Margins, left_out: int | None, times: int = 1
+) -> list[Answers]:
     """Return the exact answers of every design.
 
     The counts are those of `times` periods, each with at most `max_records` records.
     """
     counted = Tally(margins)
-    along = {m: _along(counted, found, m, order.domain.sizes) for m, found in wanted.items()}
+    along = {m: _margin_counts(counted, found, m, order.domain.sizes) for m, found in wanted.items()}
     tally = Tally(along, left_out)
     most = times * order.unit.parts * order.source.max_records
     return [d.exact(tally, order.adjacency, most) for d in order.designs]
 
 
-def _of(order: Order) -> str:
+def _counts_fingerprint(order: Order) -> str:
     """Return the identity of counts for an order: SHA-256 of the plan and of all that determines the counts."""
     told = {
         "plan": order.plan,
@@ -392,17 +394,17 @@ def _of(order: Order) -> str:
         "where": [(c.column, c.document) for c in order.source.conditions],
         "bound": order.unit.bound,
         "outside": order.source.outside_domain,
-        "margins": _asked(_wanted(order)),
+        "margins": _counter_margins(_required_margins(order)),
     }
     return hashlib.sha256(json.dumps(told, sort_keys=True, allow_nan=False).encode("ascii")).hexdigest()
 
 
-def _wanted(order: Order) -> _Wanted:
+def _required_margins(order: Order) -> _Wanted:
     """Return the largest margins of all designs, each with the attributes and levels of its counts."""
     return {m: order.domain.counted(m) for m in maximal(_needed(order))}
 
 
-def _asked(wanted: _Wanted) -> list[Margin]:
+def _counter_margins(wanted: _Wanted) -> list[Margin]:
     """Return the margins that the counter must count, sorted."""
     return maximal([tuple(a for a, _ in found) for found in wanted.values()])
 
@@ -413,7 +415,7 @@ def _needed(order: Order) -> Collection[Margin]:
     return {tuple(sorted(m, key=place.__getitem__)) for d in order.designs for m in d.margins()}
 
 
-def _along(
+def _margin_counts(
     counted: Counts, found: Sequence[tuple[str, tuple[str, ...]]], margin: Margin, sizes: Mapping[str, int]
 ) -> NDArray[Any]:
     """Return counts over a margin, from counts over the attributes and levels by which records are counted for it."""

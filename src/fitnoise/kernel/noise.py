@@ -37,9 +37,9 @@ and 1 < y coth y < 1 + y²/3.
 **The decision u < p** is the only one that does not follow from bits alone, and no rounding decides it. The sampler
 draws 40 bits of u. `_chance` computes p·2^40 in floating point to within half a unit. The proof there uses the four
 operations of IEEE 754 alone, and no library's exponential. In 2^−35 of tries, the 40 bits leave u within `_MARGIN` = 16
-units of p. In 2^−23 of tries, V does not show in the 23 bits that a try has for it. In both cases `_settle` repeats the
-try in integers of any size, with as many more bits of u, and of V, as it takes. So the laws are exact, provided
-floating point errs by less than 32 times its proven bound.
+units of p. In 2^−23 of tries, V does not show in the 23 bits that a try has for it. In both cases `_decide_exactly`
+repeats the try in integers of any size, with as many more bits of u, and of V, as it takes. So the laws are exact,
+provided floating point errs by less than 32 times its proven bound.
 
 **Further assumptions and limits:**
 
@@ -113,10 +113,10 @@ _GUARD = 16
 sharp.
 """
 
-_AT_ONCE = 32
+_WORDS_PER_READ = 32
 """The number of words read at once, where they are used one by one."""
 
-_TOO_MANY = 2**60
+_MAX_DRAWS = 2**60
 """A number of draws above the size of any array."""
 
 _INT64 = np.iinfo(np.int64)
@@ -195,7 +195,7 @@ def discrete_gaussian(scale: float, size: int) -> Integers:
             the size is negative, or more than an array can hold.
         FitnoiseError: The sampler failed, because the operating system gave no randomness.
     """
-    return _single(_GAUSSIAN, scale, size)
+    return _draw_run(_GAUSSIAN, scale, size)
 
 
 def discrete_gaussians(scales: Floats, sizes: npt.NDArray[np.integer]) -> Integers:
@@ -237,7 +237,7 @@ def discrete_laplace(scale: float, size: int) -> Integers:
     This is one run of `discrete_laplaces`, with the same guarantees. Arguments and errors are those of
     `discrete_gaussian`.
     """
-    return _single(_LAPLACE, scale, size)
+    return _draw_run(_LAPLACE, scale, size)
 
 
 def discrete_laplaces(scales: Floats, sizes: npt.NDArray[np.integer]) -> Integers:
@@ -322,7 +322,7 @@ def categoricals(weights: Sequence[int] | npt.NDArray[Any], size: int) -> Intege
     drawn = np.empty(int(size), dtype=np.int64)
     done = 0
     while done < drawn.size:
-        words = _words(length * min(_BLOCK, drawn.size - done)).view(np.uint64).reshape(-1, length)
+        words = _random_words(length * min(_BLOCK, drawn.size - done)).view(np.uint64).reshape(-1, length)
         found = np.searchsorted(tops, words[:, 0], side="right")
         if length > 1:
             least = np.searchsorted(tops, words[:, 0], side="left")
@@ -481,7 +481,7 @@ def _checked_box(
     return [int(i) for i in place], [int(v) for v in steps]
 
 
-def _single(law: _Law, scale: float, size: int) -> Integers:
+def _draw_run(law: _Law, scale: float, size: int) -> Integers:
     """Check and draw one run of a law."""
     parameter, count = checked_run(scale, size)
     return _draw(law, np.array([parameter]), np.array([count], dtype=np.int64))
@@ -521,7 +521,7 @@ def _check(smallest: float, largest: float, fewest: int, together: int) -> None:
         raise ValueError("a scale is above 2^55, where noise might not fit in 64 bits; no noise was drawn")
     if fewest < 0:
         raise ValueError("a size is below 0; no noise was drawn")
-    if together >= _TOO_MANY:
+    if together >= _MAX_DRAWS:
         raise ValueError("a size is beyond what an array can hold; no noise was drawn")
 
 
@@ -545,11 +545,11 @@ def _draw(law: _Law, scales: Floats, sizes: Integers) -> Integers:
             places = np.concatenate([places, np.arange(begun, until)])
             runs = np.concatenate([runs, _runs(ends, sizes, begun, until)])
             begun = until
-        words = _words(2 * places.size).reshape(2, -1)
+        words = _random_words(2 * places.size).reshape(2, -1)
         values, accepted, open_ = _try(law, words[0], words[1], scales[runs], widths[runs])
         for i in np.flatnonzero(open_):
             run = runs[i]
-            settled = _settle(law, int(words[0, i]), int(words[1, i]), float(scales[run]), int(widths[run]))
+            settled = _decide_exactly(law, int(words[0, i]), int(words[1, i]), float(scales[run]), int(widths[run]))
             if settled is not None:
                 values[i], accepted[i] = settled, True
         done = np.flatnonzero(accepted)
@@ -579,7 +579,7 @@ def _widths(scales: Floats, steepness: float) -> Integers:
     return np.int64(1) << np.maximum(exponents.astype(np.int64) - exponent + (mantissas > mantissa), 0)
 
 
-def _words(count: int) -> Integers:
+def _random_words(count: int) -> Integers:
     """Return `count` words of 64 random bits from the operating system, never fewer."""
     failure, drawn = None, b""
     try:
@@ -602,7 +602,7 @@ def _words(count: int) -> Integers:
 def _stream() -> Iterator[int]:
     """Yield new words of 64 random bits without end, read a few at a time; unused words are discarded."""
     while True:
-        yield from _words(_AT_ONCE).view(np.uint64).tolist()
+        yield from _random_words(_WORDS_PER_READ).view(np.uint64).tolist()
 
 
 def _uniform(words: Iterator[int], count: int) -> int:
@@ -702,7 +702,7 @@ def _chance(gamma: Floats, v: npt.NDArray[np.uint8]) -> Floats:
 # --- The same try in integers -----------------------------------------------------------------------------
 
 
-def _settle(law: _Law, first: int, second: int, scale: float, width: int) -> int | None:
+def _decide_exactly(law: _Law, first: int, second: int, scale: float, width: int) -> int | None:
     """Return the result of the try of these two words (as signed integers), without floating point: a draw, or None."""
     low = first & ((1 << _V_BITS) - 1)
     v = _zeros(low) if low else _V_BITS + _more_zeros()
@@ -721,7 +721,7 @@ def _zeros(word: int) -> int:
 def _more_zeros() -> int:
     """Return a new V: the number of zeros before the first one in a sequence of random bits."""
     zeros = 0
-    while not (word := int(_words(1)[0])):
+    while not (word := int(_random_words(1)[0])):
         zeros += 64
     return zeros + _zeros(word)
 
@@ -739,7 +739,7 @@ def _below(units: int, v: int, numerator: int, denominator: int) -> bool:
             return True
         if units >= high:
             return False
-        units = units << 64 | int(_words(1)[0]) % 2**64
+        units = units << 64 | int(_random_words(1)[0]) % 2**64
         bits += 64
 
 

@@ -16,10 +16,10 @@ from functools import cached_property
 from typing import Any, Final, Self, final
 
 from fitnoise.errors import DataError, FitnoiseError, PlanError
-from fitnoise.kernel.arguments import shown
+from fitnoise.kernel.arguments import describe_value
 from fitnoise.kernel.checks import is_digest, is_name
 from fitnoise.kernel.codings import classified_by
-from fitnoise.kernel.designs._base import WRAP, Design
+from fitnoise.kernel.designs._base import INT64_SAFE_BOUND, Design
 from fitnoise.kernel.domain import Domain, attribute_document
 from fitnoise.kernel.immutable import changeable, is_of_kernel
 from fitnoise.kernel.losses import Axes, Loss
@@ -35,7 +35,7 @@ ENOUGH: Final = 2**31
 
 @final
 @dataclass(frozen=True)
-class Limit:
+class CostLimit:
     """A limit on the cost of some or all designs together.
 
     Attributes:
@@ -66,7 +66,7 @@ class Limit:
         if type(self.what) is not str or self.what not in WHAT:
             raise PlanError(
                 "limit-kind-unknown",
-                f"A limit of the order is of the kind {shown(self.what)}.",
+                f"A limit of the order is of the kind {describe_value(self.what)}.",
                 "A limit is a cap or a budget.",
                 'Give the kind "cap" or "budget".',
                 "Nothing was read and nothing was charged.",
@@ -131,7 +131,7 @@ class Limit:
 
 @final
 @dataclass(frozen=True)
-class Size:
+class DeclaredSize:
     """The declared number of records of the data.
 
     Attributes:
@@ -206,8 +206,8 @@ class Order:
     designs: tuple[Design, ...]
     plan: str
     mechanism: str
-    limits: tuple[Limit, ...] = ()
-    sizes: tuple[Size, ...] = ()
+    limits: tuple[CostLimit, ...] = ()
+    sizes: tuple[DeclaredSize, ...] = ()
     beside: tuple[str, ...] = ()
     free: bool = False
     units: tuple[PrivacyUnit, ...] = ()
@@ -297,8 +297,8 @@ class Order:
             "free": bool,
         }
         lists: dict[str, type] = {
-            "limits": Limit,
-            "sizes": Size,
+            "limits": CostLimit,
+            "sizes": DeclaredSize,
             "beside": str,
             "units": PrivacyUnit,
         }
@@ -387,7 +387,7 @@ class Order:
             return None
         products = (math.prod(sum(steps.get(a, (1,))) for a in m) for d in self.designs for m in d.margins())
         largest, declared = max(products, default=1), self.source.max_records
-        exact = (WRAP - 1) // (largest * parts * times)
+        exact = (INT64_SAFE_BOUND - 1) // (largest * parts * times)
         if exact < min(declared, ENOUGH):
             raise PlanError(
                 "too-many-records-for-amounts",
@@ -514,7 +514,7 @@ class Order:
             return None
         return self.designs[i].loss(own).repeated(times)
 
-    def against_limits(self) -> Iterator[tuple[Limit, Loss]]:
+    def against_limits(self) -> Iterator[tuple[CostLimit, Loss]]:
         """Yield every limit with the loss that it limits."""
         for limit in self.limits:
             over = range(len(self.losses)) if limit.designs is None else limit.designs

@@ -22,7 +22,7 @@ from typing import Final, Self, final
 import numpy as np
 
 from fitnoise.errors import PlanError
-from fitnoise.kernel.designs.parts import SAFE, largest_entry
+from fitnoise.kernel.designs.parts import INT64_SAFE_LIMIT, largest_entry
 from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
 from fitnoise.kernel.order import Order
 from fitnoise.kernel.units import Neighbours
@@ -131,7 +131,7 @@ class Series:
                 last = np.where(rows != 0, along, 0).max(axis=1)
                 for t in np.unique(last).tolist():
                     own = np.asarray(rows[last == t])
-                    own = own.astype(np.int64) if largest_entry(own) < SAFE else own
+                    own = own.astype(np.int64) if largest_entry(own) < INT64_SAFE_LIMIT else own
                     mixing = np.eye(len(own), dtype=np.int64)[None]
                     one = slice(i, i + 1)
                     found[t].append(StrategyGroup(g.attributes[one], g.sizes[one], own, mixing, g.scales[one]))

@@ -13,14 +13,14 @@ from typing import Any, Self, final
 import numpy as np
 
 from fitnoise.errors import DomainError
-from fitnoise.kernel.arguments import shown
+from fitnoise.kernel.arguments import describe_value
 from fitnoise.kernel.arrays import Indices
-from fitnoise.kernel.codings import MOST_CELLS, Code, Codes, plain, refuse_repeated
+from fitnoise.kernel.codings import MAX_RANGE_CELLS, Code, Codes, as_python, refuse_repeated
 
 
 @final
 @dataclass(frozen=True)
-class Listed:
+class ListedTree:
     """Nested levels of places: every place lies in one place of the level above.
 
     levels: The names of the levels, from the top down. rows: The code of every leaf on every level. Leaves of one place
@@ -77,7 +77,7 @@ class Listed:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how to make it again: the arrays of a plain copy could be written to."""
-        return Listed.of, (self.levels, self.rows)
+        return ListedTree.of, (self.levels, self.rows)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -112,12 +112,12 @@ class Listed:
 
 @final
 @dataclass(frozen=True)
-class Regular:
+class RegularTree:
     """A tree with equally many places in all places of a level: it stores these numbers, and lists nothing.
 
-    levels: See `Listed`. children: The number of places of the first level, then the number in each place of the level
-    above. The code of a place is that of the place above, and its number there. Numbers start at 1, in as many digits
-    as the last one needs.
+    levels: See `ListedTree`. children: The number of places of the first level, then the number in each place of the
+    level above. The code of a place is that of the place above, and its number there. Numbers start at 1, in as many
+    digits as the last one needs.
     """
 
     levels: tuple[str, ...]
@@ -134,7 +134,7 @@ class Regular:
         names = level_names(levels)
         listed = isinstance(children, Collection) and not isinstance(children, (str, bytes, Set, Mapping))
         if not listed or len(children) != len(names):
-            got = f"a list of length {len(children)}" if listed else shown(children)
+            got = f"a list of length {len(children)}" if listed else describe_value(children)
             raise DomainError(
                 "children-invalid",
                 f"The value of children is {got}.",
@@ -144,18 +144,18 @@ class Regular:
                 place="children",
             )
         numbers: list[int] = []
-        for name, n in zip(names, map(plain, children), strict=True):
+        for name, n in zip(names, map(as_python, children), strict=True):
             if isinstance(n, bool) or not isinstance(n, int) or n < 1:
                 raise DomainError(
                     "children-number-invalid",
-                    f"Each place above has {shown(n)} places of the level {name!r}.",
+                    f"Each place above has {describe_value(n)} places of the level {name!r}.",
                     "This must be a whole number of 1 or more.",
                     "Correct this number.",
                     "No hierarchy was made.",
                     place="children",
                 )
             numbers.append(n)
-        if math.prod(numbers) > MOST_CELLS:
+        if math.prod(numbers) > MAX_RANGE_CELLS:
             raise DomainError(
                 "too-many-places",
                 f"The hierarchy has more than ten million places of the level {names[-1]!r}.",
@@ -200,17 +200,17 @@ class Regular:
         return self.sizes[lower] // self.sizes[upper]
 
     def together(self, along: Iterable[tuple[int, int]]) -> int:
-        """Return the number of leaves in one joint cell, which is equal for all; see `Listed`."""
+        """Return the number of leaves in one joint cell, which is equal for all; see `ListedTree`."""
         told = {depth for upper, lower in along for depth in range(upper + 1, lower + 1)}
         return math.prod(n for depth, n in enumerate(self.children) if depth not in told)
 
 
-Tree = Listed | Regular
+Tree = ListedTree | RegularTree
 """Nested levels of places."""
 
 
 @final
-class Leaves(Codes):
+class LeafCodes(Codes):
     """The codes of a tree's leaves, which it has checked, each in the cell of its place on one level.
 
     They are made at the first access, because plans need only the number of cells.
@@ -279,7 +279,7 @@ def _row(levels: tuple[str, ...], row: Sequence[Code]) -> tuple[Code, ...]:
             "No hierarchy was made.",
             place="places",
         )
-    codes = tuple(plain(code) for code in row)
+    codes = tuple(as_python(code) for code in row)
     for name, code in zip(levels, codes, strict=True):
         if code is None or code == "":
             what = f"The place {codes!r} has" if name == levels[-1] else f"The {levels[-1]} {codes[-1]!r} lies in"

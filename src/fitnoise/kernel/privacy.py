@@ -63,7 +63,7 @@ __all__ = [
 HALF_PI = Fraction(1570796326794897, 10**15)
 """An upper bound on π/2: an ε-private release is √(π/2) ε-Gaussian-private, for every ε."""
 
-LARGEST = 1e100
+MAX_PARAMETER = 1e100
 """The largest accepted μ, ρ or ε: squares stay finite, and every release is far below it."""
 
 _ROUNDING = 16 * 2.0**-53
@@ -74,8 +74,8 @@ _NEGLIGIBLE = 39.0
 
 
 def _nonnegative(name: str, value: float | Fraction) -> float:
-    if not 0 <= value <= LARGEST:  # also refuses NaN
-        raise ValueError(f"{name} is {value!r}; it needs a finite number from 0 to {LARGEST:g}")
+    if not 0 <= value <= MAX_PARAMETER:  # also refuses NaN
+        raise ValueError(f"{name} is {value!r}; it needs a finite number from 0 to {MAX_PARAMETER:g}")
     return float(value)
 
 
@@ -195,7 +195,7 @@ def pure_mu_squared(epsilon: Fraction) -> Fraction:
     - The result is never above π/2 ε² by more than that, and equals π/2 ε², rounded up, for small ε.
     """
     exact = _exact_cost(epsilon)
-    if not Fraction(1, 2**20) <= exact <= LARGEST:  # tanh u ≤ erf(√π u/2), and for small u by u³/15 at most
+    if not Fraction(1, 2**20) <= exact <= MAX_PARAMETER:  # tanh u ≤ erf(√π u/2), and for small u by u³/15 at most
         return HALF_PI * exact**2
     return Fraction(pure_mu(exact) * (1 + 1e-11)) ** 2
 
@@ -315,10 +315,10 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 # --- The same curve for discrete noise --------------------------------------------------------------------
 
-FINEST = Fraction(1, 2**20)
+MAX_PRECISION = Fraction(1, 2**20)
 """The largest 1/σ² of Gaussian noise in plans: their lattices have σ ≥ 2¹⁰."""
 
-_COARSEST = Fraction(1, 16**2)
+_MAX_CURVE_PRECISION = Fraction(1, 16**2)
 """The largest 1/σ² for which discrete noise is claimed to keep the curve of continuous noise."""
 
 _SHIFT, _FACTOR = 1e-12, 1 + 1e-9
@@ -352,7 +352,7 @@ def smoothed_cost(cost_squared: Fraction, precision: Fraction) -> Fraction | Non
     Source: this project; docs/mathematics/exact_curve.md.
     """
     cost, c = _exact_cost(cost_squared), _exact_cost(precision)
-    return None if c > _COARSEST else cost / (1 - 4 * c)
+    return None if c > _MAX_CURVE_PRECISION else cost / (1 - 4 * c)
 
 
 def lattice_delta(mu: float, epsilon: float) -> float:

@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import LedgerError
 
-BITS = 64
+FRACTION_BITS = 64
 """The number of binary digits after the point: values are multiples of 2^−BITS."""
 
 MAX_CELLS = 2**20
@@ -52,12 +52,12 @@ _Axes = tuple[str, ...]  # keys in increasing order
 _Factors = dict[_Axes, NDArray[Any]]  # Python integers, one dimension per axis: a sum of functions of some axes
 
 
-def steps_above(rho: Fraction, bits: int = BITS) -> int:
+def steps_above(rho: Fraction, bits: int = FRACTION_BITS) -> int:
     """Return ⌈ρ·2^bits⌉, the least number of steps of 2^−bits that is at least ρ."""
     return -(-(rho.numerator << bits) // rho.denominator)
 
 
-def ceil_dyadic(rho: Fraction, bits: int = BITS) -> Fraction:
+def ceil_dyadic(rho: Fraction, bits: int = FRACTION_BITS) -> Fraction:
     """Return the least multiple of 2^−bits that is at least ρ: ⌈ρ·2^bits⌉ / 2^bits.
 
     Raises:
@@ -151,7 +151,7 @@ class Profile:
     @cached_property
     def largest(self) -> Fraction:
         """The cost of a release with this profile by itself."""
-        return Fraction(max(self.values), 1 << BITS)
+        return Fraction(max(self.values), 1 << FRACTION_BITS)
 
     def document(self) -> dict[str, Any]:
         """Return plain JSON values, with integers of any length."""
@@ -180,7 +180,7 @@ class Profile:
 
 @final
 @dataclass(frozen=True)
-class Charged:
+class ChargedPlan:
     """A plan that was charged: its hash, and its profile, the cost for one unit in each cell."""
 
     plan: str
@@ -231,7 +231,7 @@ def joint(profiles: Iterable[Profile], *, max_cells: int = MAX_CELLS) -> Fractio
             union = _union(part)
             total = _added([(f, factors.pop(f)) for f in part], union, sizes)
             _include(factors, tuple(a for a in union if a != axis), total.max(axis=union.index(axis)))
-    return Fraction(int(factors[()].item()), 1 << BITS)
+    return Fraction(int(factors[()].item()), 1 << FRACTION_BITS)
 
 
 def _factor(p: Profile) -> tuple[_Axes, NDArray[Any]]:

@@ -19,7 +19,7 @@ from enum import StrEnum
 from typing import Any, Self, final
 
 from fitnoise.errors import DomainError
-from fitnoise.kernel.codings import plain
+from fitnoise.kernel.codings import as_python
 from fitnoise.kernel.domain import Attribute
 
 
@@ -59,7 +59,7 @@ class Selection:
         form, items = Form.LIST, written
         if isinstance(written, Mapping):
             if set(written) == {"first", "last"}:
-                return cls(Form.RANGE, (plain(written["first"]), plain(written["last"])))
+                return cls(Form.RANGE, (as_python(written["first"]), as_python(written["last"])))
             form, items = Form.VALUES, written.get("values")
             if set(written) != {"values"} or not _is_list(items):
                 raise DomainError(
@@ -81,7 +81,7 @@ class Selection:
             )
         elif not _is_list(written):
             form, items = Form.ONE, (written,)
-        return cls(form, tuple(plain(x) for x in items))
+        return cls(form, tuple(as_python(x) for x in items))
 
     @property
     def document(self) -> Any:

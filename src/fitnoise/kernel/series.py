@@ -14,8 +14,8 @@ answers that are stored are the published ones.
                               ledger's entry; a second entry names the answers
 
 **Interruption.** A process killed at any moment leaves a period in one of three states: not drawn; drawn and stored; or
-in the ledger without answers. In the third state `again` draws it, from the frozen counts, at no price, for the reason
-that :mod:`fitnoise.kernel.kept` gives. Where answers that the ledger names are lost, `again` has a price.
+in the ledger without answers. In the third state `redraw` draws it, from the frozen counts, at no price, for the reason
+that :mod:`fitnoise.kernel.kept` gives. Where answers that the ledger names are lost, `redraw` has a price.
 """
 
 from __future__ import annotations
@@ -37,11 +37,20 @@ from numpy.typing import NDArray
 from fitnoise.errors import DataError, LedgerError
 from fitnoise.kernel import noise
 from fitnoise.kernel.counting import Counter, Margin, Margins, Progress, maximal
-from fitnoise.kernel.designs._base import Answers, Door
+from fitnoise.kernel.designs._base import Answers, NoiseSource
 from fitnoise.kernel.files import Draft, sync_names
 from fitnoise.kernel.kept import Room, read, room_for
-from fitnoise.kernel.ledger import Drawn, Entry, Ledger
-from fitnoise.kernel.measure import Measurement, Stages, _asked, _counted, _exact, _of, _refuse, _Wanted
+from fitnoise.kernel.ledger import DrawnPeriod, Ledger, LedgerEntry
+from fitnoise.kernel.measure import (
+    Measurement,
+    Stages,
+    _count_margins,
+    _counter_margins,
+    _counts_fingerprint,
+    _exact_answers,
+    _refuse,
+    _Wanted,
+)
 from fitnoise.kernel.order import Order
 from fitnoise.kernel.periods import Series
 
@@ -63,7 +72,7 @@ def draw(
     *,
     stages: Stages | None = None,
     progress: Progress | None = None,
-    door: Door = noise,
+    door: NoiseSource = noise,
 ) -> Measurement:
     """Draw the next period of a series: of the data only its records count.
 
@@ -101,17 +110,17 @@ def draw(
     _refuse_turn(series, period, len(known))
     _refuse_folder(folder, order, ledger, first=period == 1)
     wanted = _wanted_of(series)
-    margins = _asked(wanted)
+    margins = _counter_margins(wanted)
     frozen = [_thawed(series, folder, entry, margins) for entry in known]
     asked = order.account, order.charged(), order.detail() | {"salt": token_hex(16)}
     if period == 1:
         ledger.admit(*asked, also=order.also(ledger.accounts()))
-    counts, _ = _counted(order, wanted, counter, progress, series.periods)
+    counts, _ = _count_margins(order, wanted, counter, progress, series.periods)
     own = {m: np.take(counts[m], period - 1, m.index(series.attribute)) for m in margins}
     with Room(folder, f"{period:04}d") as room:
         exact, length = _room(series, wanted, [*frozen, [own[m] for m in margins]], room)
         digest = _freeze(series, folder, period, [own[m] for m in margins])
-        drawn = Drawn(period, digest)
+        drawn = DrawnPeriod(period, digest)
         stages.salt = digest
         if period == 1:
             entry = ledger.charge(*asked, also=order.also(ledger.accounts()), drawn=drawn)
@@ -123,14 +132,14 @@ def draw(
     return found
 
 
-def again(
+def redraw(
     series: Series,
     period: int,
     ledger: Ledger,
     folder: Path,
     *,
     stages: Stages | None = None,
-    door: Door = noise,
+    door: NoiseSource = noise,
 ) -> Measurement:
     """Draw the rows of a period again, from its frozen counts, where the earlier answers are lost.
 
@@ -162,7 +171,7 @@ def again(
     order = series.again(period)
     _refuse_folder(folder, order, ledger, first=False)
     wanted = _wanted_of(series)
-    frozen = [_thawed(series, folder, entry, _asked(wanted)) for entry in known[:period]]
+    frozen = [_thawed(series, folder, entry, _counter_margins(wanted)) for entry in known[:period]]
     salt, entry = token_hex(16), known[period - 1]
     with Room(folder, f"{period:04}d") as room:
         exact, length = _room(series, wanted, frozen, room)
@@ -174,7 +183,7 @@ def again(
         return _noisy(series, exact, length, room, _Place(ledger, folder, entry), stages=stages, door=door)
 
 
-def kept(series: Series, ledger: Ledger, folder: Path) -> list[Measurement | Entry]:
+def read_answers(series: Series, ledger: Ledger, folder: Path) -> list[Measurement | LedgerEntry]:
     """Return the drawn answers of a series, period by period; for a period without them, the entry that charged it.
 
     Args:
@@ -186,7 +195,7 @@ def kept(series: Series, ledger: Ledger, folder: Path) -> list[Measurement | Ent
         LedgerError: A stored file was altered.
     """
     known = ledger.series(series.order.account, series.order.plan)
-    found: list[Measurement | Entry] = []
+    found: list[Measurement | LedgerEntry] = []
     for entry in known:
         named = ledger.answered(entry)
         answers = None if named is None else read(_path(folder, entry, "drawn"), str(named.answers))
@@ -194,7 +203,7 @@ def kept(series: Series, ledger: Ledger, folder: Path) -> list[Measurement | Ent
     return found
 
 
-def touched(series: Series, ledger: Ledger, folder: Path) -> list[Entry]:
+def touched(series: Series, ledger: Ledger, folder: Path) -> list[LedgerEntry]:
     """Return the entries of periods whose frozen counts are lost or altered: no later period can be drawn.
 
     Args:
@@ -202,7 +211,7 @@ def touched(series: Series, ledger: Ledger, folder: Path) -> list[Entry]:
         ledger: The ledger that recorded the draws.
         folder: The folder of the counts.
     """
-    margins, found = _asked(_wanted_of(series)), []
+    margins, found = _counter_margins(_wanted_of(series)), []
     for entry in ledger.series(series.order.account, series.order.plan):
         try:
             _thawed(series, folder, entry, margins)
@@ -279,7 +288,7 @@ def _refuse_folder(folder: Path, order: Order, ledger: Ledger, *, first: bool) -
             )
 
 
-def _path(folder: Path, entry: Entry, what: str) -> Path:
+def _path(folder: Path, entry: LedgerEntry, what: str) -> Path:
     """Return the path of a file of a period."""
     drawn = entry.drawn
     assert drawn is not None  # noqa: S101 - of an entry of a series
@@ -288,7 +297,7 @@ def _path(folder: Path, entry: Entry, what: str) -> Path:
 
 def _head(series: Series, period: int) -> bytes:
     """Return the bytes between the random bytes and the counts."""
-    return bytes.fromhex(_of(series.order)) + period.to_bytes(8, "little")
+    return bytes.fromhex(_counts_fingerprint(series.order)) + period.to_bytes(8, "little")
 
 
 def _freeze(series: Series, folder: Path, period: int, counts: Sequence[NDArray[Any]]) -> str:
@@ -311,7 +320,7 @@ def _freeze(series: Series, folder: Path, period: int, counts: Sequence[NDArray[
     return digest
 
 
-def _thawed(series: Series, folder: Path, entry: Entry, margins: Sequence[Margin]) -> list[NDArray[np.int64]]:
+def _thawed(series: Series, folder: Path, entry: LedgerEntry, margins: Sequence[Margin]) -> list[NDArray[np.int64]]:
     """Return the frozen counts of a period.
 
     Raises:
@@ -350,13 +359,13 @@ def _room(
     series: Series, wanted: _Wanted, counts: Sequence[Sequence[NDArray[np.int64]]], room: Room
 ) -> tuple[Answers, int]:
     """Return the exact answers of the last period with counts, and the length of the room made for them."""
-    order, margins = series.order, _asked(wanted)
+    order, margins = series.order, _counter_margins(wanted)
     design = series.designs[len(counts) - 1]
     none = [np.zeros_like(x) for x in counts[0]]
     periods = [*counts, *([none] * (series.periods - len(counts)))]
     along = {m: m.index(series.attribute) for m in margins}
     whole: Margins = {m: np.stack([x[i] for x in periods], along[m]) for i, m in enumerate(margins)}
-    (exact,) = _exact(replace(order, designs=(design,)), wanted, whole, None, series.periods)
+    (exact,) = _exact_answers(replace(order, designs=(design,)), wanted, whole, None, series.periods)
     length = room_for([exact])
     room.make(length)
     return exact, length
@@ -369,11 +378,11 @@ class _Place:
 
     ledger: Ledger
     folder: Path
-    charge: Entry
+    charge: LedgerEntry
 
 
 def _noisy(
-    series: Series, exact: Answers, length: int, room: Room, place: _Place, *, stages: Stages, door: Door
+    series: Series, exact: Answers, length: int, room: Room, place: _Place, *, stages: Stages, door: NoiseSource
 ) -> Measurement:
     """Draw the rows of the period that an entry charged, and keep them."""
     entry = place.charge
@@ -390,7 +399,7 @@ def _read(path: Path) -> bytes | None:
     return None
 
 
-def _clear(folder: Path, known: Collection[Entry]) -> None:
+def _clear(folder: Path, known: Collection[LedgerEntry]) -> None:
     """Remove useless files: those that killed or refused processes left for periods that were drawn since."""
     own = {_path(folder, entry, what).name for entry in known for what in ("frozen", "drawn")}
     for path in folder.iterdir():

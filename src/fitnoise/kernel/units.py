@@ -27,13 +27,13 @@ MAX_RECORDS_PER_UNIT = 10**12
 """The largest number of records in one unit. Its square must stay within floating point."""
 
 
-PARTS: Final = 2**20
+SHARES_PER_RECORD: Final = 2**20
 """The number of equal parts of a record, where shares are counted. A share is a whole number of parts."""
 
 
 _DIGITS_SHOWN: Final = 12
 
-UNSAID: Final = "how many that leaves out is not said"
+UNKNOWN_LEFT_OUT_TEXT: Final = "how many that leaves out is not said"
 """The sentence about the number of records left out, where no question asks for it."""
 
 
@@ -50,7 +50,7 @@ class Neighbours(enum.StrEnum):
     REPLACE_ONE = "replace-one"
 
 
-class Counted(enum.StrEnum):
+class CountBasis(enum.StrEnum):
     """The rule that decides how the records of one unit count.
 
     RECORDS: Each record counts as one, up to a limit for each unit.
@@ -125,23 +125,23 @@ class Pattern(NamedTuple):
         return once + each + far + fixed
 
 
-ANY: Final = Pattern()
+NO_PATTERN: Final = Pattern()
 """The empty pattern, which allows any records of one unit."""
 
 
 @final
-class Bound(NamedTuple):
+class RecordBound(NamedTuple):
     """The bound on the records of one unit that the counting enforces.
 
     The column `id` identifies the unit of each record. `most` is the largest number of counted records of a unit. Where
-    it is `None`, all records count, in equal shares of one record (`Counted.SHARES`). The pattern decides which records
-    can count jointly. merge: Amounts. Records of a unit that agree in everything else are first merged into one, with
-    these amounts added up.
+    it is `None`, all records count, in equal shares of one record (`CountBasis.SHARES`). The pattern decides which
+    records can count jointly. merge: Amounts. Records of a unit that agree in everything else are first merged into
+    one, with these amounts added up.
     """
 
     id: str
     most: int | None
-    pattern: Pattern = ANY
+    pattern: Pattern = NO_PATTERN
     merge: tuple[str, ...] = ()
 
 
@@ -198,7 +198,7 @@ class PrivacyUnit:
     per_value: Mapping[str, int] | tuple[tuple[str, int], ...] = ()
     separation: Mapping[str, int] | tuple[tuple[str, int], ...] = ()
     fixed: tuple[str, ...] = ()
-    count: Counted | str = Counted.RECORDS
+    count: CountBasis | str = CountBasis.RECORDS
     merge: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -306,7 +306,7 @@ class PrivacyUnit:
 
     def _check_shares(self) -> None:
         try:
-            object.__setattr__(self, "count", Counted(self.count))
+            object.__setattr__(self, "count", CountBasis(self.count))
         except ValueError:
             raise SpecError(
                 "count-invalid",
@@ -351,7 +351,7 @@ class PrivacyUnit:
     @property
     def parts(self) -> int:
         """The number of parts that a record is counted in: 1, or PARTS where shares are counted."""
-        return PARTS if self.count is Counted.SHARES else 1
+        return SHARES_PER_RECORD if self.count is CountBasis.SHARES else 1
 
     @property
     def pattern(self) -> Pattern:
@@ -391,11 +391,11 @@ class PrivacyUnit:
         return self.describe() if self.id is None else f"one {self.name} (by '{self.id}'), {self.neighbours}"
 
     @property
-    def bound(self) -> Bound | None:
+    def bound(self) -> RecordBound | None:
         """The bound on the records of one unit that the counting enforces; None without an id."""
         if self.id is None:
             return None
-        return Bound(self.id, self.max_records if self.parts == 1 else None, self.pattern, self.merge)
+        return RecordBound(self.id, self.max_records if self.parts == 1 else None, self.pattern, self.merge)
 
     @property
     def merged(self) -> str | None:
@@ -426,7 +426,7 @@ class PrivacyUnit:
             return f"{what}: promised, not checked"
         return (
             f"{what}: enforced, column '{self.id}'; {'' if self.merged is None else f'{self.merged}; '}of one with "
-            f"more, a rule chooses from its own records which are counted, and {UNSAID}"
+            f"more, a rule chooses from its own records which are counted, and {UNKNOWN_LEFT_OUT_TEXT}"
         )
 
     @property
@@ -490,7 +490,7 @@ class Region(StrEnum):
     HULL = "hull"
 
 
-class Grid(Protocol):
+class DomainShape(Protocol):
     """The known facts of a domain: everything by which a design may count."""
 
     @property
@@ -526,12 +526,12 @@ class Adjacency:
 
     unit: PrivacyUnit = PrivacyUnit()
     drops: bool = False
-    grid: Grid | None = field(default=None, repr=False, compare=False)
+    grid: DomainShape | None = field(default=None, repr=False, compare=False)
 
     @property
     def pattern(self) -> Pattern:
         """The pattern of the records of one unit; empty for a unit with one record, or without a known pattern."""
-        return self.unit.pattern if self.records > 1 else ANY
+        return self.unit.pattern if self.records > 1 else NO_PATTERN
 
     @property
     def plain(self) -> Adjacency:
@@ -608,7 +608,7 @@ class Adjacency:
             other = replace(other, neighbours=Neighbours.REPLACE_ONE)
         if records > MAX_RECORDS_PER_UNIT:
             return None
-        other = replace(other, max_records=records, id=None, count=Counted.RECORDS, merge=())
+        other = replace(other, max_records=records, id=None, count=CountBasis.RECORDS, merge=())
         return Adjacency(other, drops=self.drops or self.unit.id is not None)
 
     def changes(self, other: Adjacency) -> int | None:

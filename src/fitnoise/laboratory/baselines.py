@@ -12,9 +12,9 @@ the cost instead, and prints the ratio of the worst variance to its target. This
 | :func:`gaussian` | the queries themselves | named, and left out |
 | :func:`hierarchical` | a tree over the cells | HM |
 | :func:`total_error` | that of the least total error | CA; weighted: wCA-I, wCA-II |
-| :func:`measured` | any | |
+| :func:`least_squares` | any | |
 
-:func:`beside_optimum` compares the cost of any of them with the certified optimum. :func:`refined_order` compares the
+:func:`optimality_gap` compares the cost of any of them with the certified optimum. :func:`refined_order` compares the
 costs of records in two mechanisms or plans.
 
 **Source.** Xiao, Ding, Wang, Zhang, Kifer: Optimizing fitness-for-use of differentially private linear queries, PVLDB
@@ -38,7 +38,7 @@ from fitnoise.planning.choosing import plan
 from fitnoise.request.publication import ErrorWeights, Goal, Objective
 from fitnoise.request.workloads import matrix_workload
 
-OUTSIDE = 1e-7
+RECOVERY_TOLERANCE = 1e-7
 """The share of a query's largest entry by which a strategy's answer can differ from the query."""
 
 
@@ -66,7 +66,7 @@ class Mechanism:
         return float(self.profile.max())
 
 
-def measured(w: npt.ArrayLike, c: npt.ArrayLike, strategy: npt.ArrayLike) -> Mechanism:
+def least_squares(w: npt.ArrayLike, c: npt.ArrayLike, strategy: npt.ArrayLike) -> Mechanism:
     """Return the mechanism of a strategy A with independent noise and least squares: R = W A⁺, which is the best R.
 
     Args:
@@ -78,7 +78,7 @@ def measured(w: npt.ArrayLike, c: npt.ArrayLike, strategy: npt.ArrayLike) -> Mec
         WorkloadError: The arrays do not fit together, a target is not positive, or a query is no combination of rows of
         A.
     """
-    queries, targets = _asked(w, c)
+    queries, targets = _as_floats(w, c)
     rows = np.asarray(strategy, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] != queries.shape[1] or not np.isfinite(rows).all():
         raise WorkloadError(
@@ -89,7 +89,7 @@ def measured(w: npt.ArrayLike, c: npt.ArrayLike, strategy: npt.ArrayLike) -> Mec
             "Nothing was computed.",
         )
     recovery = queries @ np.linalg.pinv(rows)
-    if (np.abs(recovery @ rows - queries) > OUTSIDE * np.abs(queries).max(axis=1, keepdims=True)).any():
+    if (np.abs(recovery @ rows - queries) > RECOVERY_TOLERANCE * np.abs(queries).max(axis=1, keepdims=True)).any():
         raise WorkloadError(
             "query-outside-strategy",
             "A query is not a linear combination of the strategy's rows.",
@@ -109,7 +109,7 @@ def of_covariance(w: npt.ArrayLike, c: npt.ArrayLike, basis: npt.ArrayLike, cova
         basis: B (r, N).
         covariance: Σ (r, r), positive definite.
     """
-    queries, targets = _asked(w, c)
+    queries, targets = _as_floats(w, c)
     rows, factor = np.asarray(basis, dtype=np.float64), np.linalg.cholesky(np.asarray(covariance, dtype=np.float64))
     recovery, strategy = queries @ np.linalg.pinv(rows) @ factor, np.linalg.solve(factor, rows)
     return _scaled(np.asarray(recovery, dtype=np.float64), np.asarray(strategy, dtype=np.float64), targets)
@@ -122,7 +122,7 @@ def input_perturbation(w: npt.ArrayLike, c: npt.ArrayLike) -> Mechanism:
         w: The queries W, (m, N).
         c: The target variances, (m,).
     """
-    queries, targets = _asked(w, c)
+    queries, targets = _as_floats(w, c)
     return _scaled(queries, np.eye(queries.shape[1]), targets)
 
 
@@ -137,7 +137,7 @@ def gaussian(w: npt.ArrayLike, c: npt.ArrayLike) -> Mechanism:
         w: The queries W, (m, N).
         c: The target variances, (m,).
     """
-    queries, targets = _asked(w, c)
+    queries, targets = _as_floats(w, c)
     return Mechanism(np.diag(np.sqrt(targets)), queries / np.sqrt(targets)[:, None])
 
 
@@ -150,8 +150,8 @@ def hierarchical(w: npt.ArrayLike, c: npt.ArrayLike, branching: int | None = Non
         branching: The number of children of a node; None takes the `branching_factor` of the number of cells. The
             paper's numbers for ranges and marginals agree with ⌈√n⌉, two levels below the root.
     """
-    n = _asked(w, c)[0].shape[1]
-    return measured(w, c, hierarchy(n, branching or branching_factor(n)))
+    n = _as_floats(w, c)[0].shape[1]
+    return least_squares(w, c, hierarchy(n, branching or branching_factor(n)))
 
 
 WEIGHTS = {0.0: ErrorWeights.UNIFORM, 0.5: ErrorWeights.INVERSE_STD_ERROR, 1.0: ErrorWeights.INVERSE_VARIANCE}
@@ -170,19 +170,19 @@ def total_error(w: npt.ArrayLike, c: npt.ArrayLike, power: float = 0.0, gap: flo
         gap: The certified gap of the total. The optimal covariance is unique, but single variances are only as near to
             theirs as the square root of the gap.
     """
-    queries, targets = _asked(w, c)
+    queries, targets = _as_floats(w, c)
     if power in WEIGHTS:
         rows, weights = queries, WEIGHTS[power]
     else:
         rows, weights = queries * targets[:, None] ** (-power / 2), ErrorWeights.UNIFORM
     made = plan(matrix_workload(rows, variances=targets), objective=Objective(Goal.TOTAL_ERROR, weights), gap=gap)
     (sector,) = made.strategy.sectors
-    return measured(queries, targets, np.asarray(sector.rows, dtype=np.float64) / sector.scale)
+    return least_squares(queries, targets, np.asarray(sector.rows, dtype=np.float64) / sector.scale)
 
 
 @final
 @dataclass(frozen=True)
-class Beside:
+class OptimalityGap:
     """The cost of a mechanism relative to the certified optimum.
 
     Attributes:
@@ -203,15 +203,15 @@ class Beside:
         return self.cost / self.optimum
 
 
-def beside_optimum(w: npt.ArrayLike, c: npt.ArrayLike, mechanism: Mechanism) -> Beside:
+def optimality_gap(w: npt.ArrayLike, c: npt.ArrayLike, mechanism: Mechanism) -> OptimalityGap:
     """Return the cost of a mechanism for a workload relative to the certified optimum. It uses no data.
 
     Raises:
         WorkloadError: The mechanism does not answer the workload, or the workload cannot be planned.
     """
-    queries, targets = _asked(w, c)
+    queries, targets = _as_floats(w, c)
     there = mechanism.recovery @ mechanism.strategy
-    if there.shape != queries.shape or np.abs(there - queries).max() > OUTSIDE * np.abs(queries).max():
+    if there.shape != queries.shape or np.abs(there - queries).max() > RECOVERY_TOLERANCE * np.abs(queries).max():
         raise WorkloadError(
             "mechanism-of-other-queries",
             "The mechanism answers other queries than the workload, as R A is not W.",
@@ -222,10 +222,10 @@ def beside_optimum(w: npt.ArrayLike, c: npt.ArrayLike, mechanism: Mechanism) -> 
     own = _scaled(mechanism.recovery, mechanism.strategy, targets)
     best = plan(matrix_workload(queries, variances=targets))
     total = own.cost * float(own.variances.sum()) / (best.cost_squared * float(best.variances.sum()))
-    return Beside(own.cost, best.cost_squared, best.bound, total)
+    return OptimalityGap(own.cost, best.cost_squared, best.bound, total)
 
 
-class Priced(Protocol):
+class PricedMechanism(Protocol):
     """A mechanism, or a plan for tables of one part, with the cost of its records."""
 
     @property
@@ -233,7 +233,7 @@ class Priced(Protocol):
         """The squared cost of one record in each cell."""
 
 
-def refined_order(one: Priced, other: Priced, tolerance: float = 1e-6) -> int:
+def refined_order(one: PricedMechanism, other: PricedMechanism, tolerance: float = 1e-6) -> int:
     """Return the order of two by the costs of their records: −1 if the first costs less, 1 the second, 0 neither.
 
     The costs of records are compared from the costliest cell to the one of lowest cost. The first difference decides.
@@ -282,7 +282,7 @@ def _scaled(recovery: Floats, strategy: Floats, targets: Floats) -> Mechanism:
     return Mechanism(recovery / worst, strategy * worst)
 
 
-def _asked(w: npt.ArrayLike, c: npt.ArrayLike) -> tuple[Floats, Floats]:
+def _as_floats(w: npt.ArrayLike, c: npt.ArrayLike) -> tuple[Floats, Floats]:
     """Return the workload as doubles, and its targets as (m,)."""
     queries = np.asarray(w, dtype=np.float64)
     if queries.ndim != 2 or not queries.size or not np.isfinite(queries).all():

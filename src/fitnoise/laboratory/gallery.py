@@ -86,7 +86,7 @@ def pl94() -> Integers:
 
     Source: section 7.3. The optimum for unit targets is 3.013432.
     """
-    return np.concatenate([_shown((2, 2, 63), axes) for axes in ((0,), (1,), (2,), (0, 1, 2))])
+    return np.concatenate([_marginal((2, 2, 63), axes) for axes in ((0,), (1,), (2,), (0, 1, 2))])
 
 
 def pl94_tables(variance: float = 1.0) -> Workload:
@@ -208,7 +208,7 @@ def marginals(sizes: Sequence[int], orders: Iterable[int] = (1, 2)) -> Integers:
     """
     chosen = _orders(sizes, orders)
     return np.concatenate(
-        [_shown(sizes, axes) for k in chosen for axes in itertools.combinations(range(len(sizes)), k)]
+        [_marginal(sizes, axes) for k in chosen for axes in itertools.combinations(range(len(sizes)), k)]
     )
 
 
@@ -283,7 +283,7 @@ def random_targets(m: int, rng: Generator, low: float = 1.0, high: float = 10.0,
     return rng.uniform(low, high, size=(m,))
 
 
-def _shown(sizes: Sequence[int], axes: Sequence[int]) -> Integers:
+def _marginal(sizes: Sequence[int], axes: Sequence[int]) -> Integers:
     """Return the marginal that shows some axes: the Kronecker product of identities there and totals elsewhere."""
     factors = [np.eye(n, dtype=np.int64) if i in axes else np.ones((1, n), dtype=np.int64) for i, n in enumerate(sizes)]
     return reduce(np.kron, factors)

@@ -17,19 +17,19 @@ from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.checks import checked_whole, is_whole
 from fitnoise.solving.ky_fan import (
+    EIGENVALUE_TOLERANCE,
     MARGIN,
-    TIE,
-    Ending,
     Gram,
     GramDesign,
+    KyFanStatus,
     MarginalsDesign,
     _gap,
     _halves,
+    _KyFanSearch,
     _limits,
     _missed,
     _Products,
     _residual,
-    _Search,
 )
 
 
@@ -175,10 +175,10 @@ def ky_fan_gram(
             bound=unit,
             residual=0.0,
             evaluations=0,
-            status=Ending.CLOSED_FORM,
+            status=KyFanStatus.CLOSED_FORM,
         )
     problem = _Products(gram, kept, k, unit)
-    search = _Search(problem, tolerance, evaluations, seconds)
+    search = _KyFanSearch(problem, tolerance, evaluations, seconds)
     ending = search.run()
     primal, dual = search.best()
     t = len(primal.top)
@@ -198,8 +198,8 @@ def ky_fan_gram(
         *(_residual(problem, point) for point in (primal, dual)),
     )
     value, bound = float(variances.sum()) + (k - t) * tail, dual.lower * unit
-    if ending is Ending.CONVERGED and (_gap(value, bound) > tolerance or _missed(problem, dual)):
-        ending = Ending.STALLED
+    if ending is KyFanStatus.CONVERGED and (_gap(value, bound) > tolerance or _missed(problem, dual)):
+        ending = KyFanStatus.STALLED
     return GramDesign(
         index=k,
         weights=weights,
@@ -281,7 +281,7 @@ def ky_fan_marginals(sizes: Sequence[int], tables: Iterable[Sequence[int]], k: i
     t, first, spikes = 0, 0, 0.0
     rests = np.cumsum((values * np.array([float(c) for c in counts]))[::-1])[::-1]
     # All directions of a sector are spikes or none is: to take one of several equal ones lowers α further below them.
-    while rests[first] < (k - t) * values[first] * (1 - TIE):
+    while rests[first] < (k - t) * values[first] * (1 - EIGENVALUE_TOLERANCE):
         t, spikes = t + counts[first], spikes + counts[first] * math.sqrt(values[first])
         first += 1
     alpha = float(rests[first]) / (k - t)

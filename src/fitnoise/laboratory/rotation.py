@@ -41,7 +41,7 @@ SOFTNESS = (5.0, 300.0)
 ROUNDING = (0.1, 1e-3)
 """The width of the rounded corner of the absolute value at the first and at the last step, over the largest entry."""
 
-POLISHED = 6
+POLISHED_STARTS = 6
 """The number of starts that are polished."""
 
 TRUST = (0.1, 0.3, 1e-10)
@@ -53,7 +53,7 @@ PROGRAMS = 60
 
 @final
 @dataclass(frozen=True, eq=False)
-class Rotated:
+class RotatedStrategy:
     """A strategy of a given profile.
 
     strategy: The strategy, (rows, n).
@@ -68,7 +68,7 @@ class Rotated:
 
 def minimum_sensitivity(
     strategy: ArrayLike, rng: Generator, *, starts: int = 20, rows: int | None = None, steps: int = 400
-) -> Rotated:
+) -> RotatedStrategy:
     """Return the least sensitive strategy found among those with the profile of A.
 
     Args:
@@ -114,9 +114,9 @@ def minimum_sensitivity(
     rotations = _starts(found.vectors, m, rng, starts) + _coarse(found, m)
     rotations += [_descended(q, root, steps) for q in rotations]
     rotations.sort(key=lambda q: _largest(q @ root))
-    candidates = [given, *(_polished(q, root) @ root for q in rotations[:POLISHED])]
+    candidates = [given, *(_polished(q, root) @ root for q in rotations[:POLISHED_STARTS])]
     best = min(candidates, key=_largest)
-    return Rotated(best, float(strategies.sensitivity(best)), bound)
+    return RotatedStrategy(best, float(strategies.sensitivity(best)), bound)
 
 
 def _starts(vectors: Floats, m: int, rng: Generator, count: int) -> list[Floats]:
@@ -134,7 +134,7 @@ def _starts(vectors: Floats, m: int, rng: Generator, count: int) -> list[Floats]
 def _coarse(found: strategies.Spectrum, m: int) -> list[Floats]:
     """Return rotations (m, m) to the closed forms for Haar trees; none for other profiles."""
     n = len(found.values)
-    if n & (n - 1) or found.values[0] <= strategies.SAME * found.values[-1]:
+    if n & (n - 1) or found.values[0] <= strategies.EQUALITY_TOLERANCE * found.values[-1]:
         return []
     profile = (found.vectors * found.values) @ found.vectors.T
     inverse = found.vectors / np.sqrt(found.values)

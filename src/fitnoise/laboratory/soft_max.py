@@ -22,7 +22,7 @@ and ∇h_j, of rank one, the two are equal.) The first error makes the curvature
 become too short, and |⟨s,∇F⟩| falls below NTTOL far from the optimum. The second error subtracts too little along A and
 H and too much across them. It can make the curvature negative, and the direction one of ascent.
 
-**Two readings.** The paper and the program its authors published differ; `Reading` has both.
+**Two readings.** The paper and the program its authors published differ; `AlgorithmVariant` has both.
 
 | | PAPER | CODE |
 |---|---|---|
@@ -103,14 +103,14 @@ class Hessian(StrEnum):
     CORRECT = "the second derivative of F"
 
 
-class Reading(StrEnum):
+class AlgorithmVariant(StrEnum):
     """The account of the algorithm that the search follows; the module says how they differ."""
 
     PAPER = "Algorithms 1–3 as the paper states them"
     CODE = "the program its authors published"
 
 
-class Ending(StrEnum):
+class SoftMaxStatus(StrEnum):
     """The reason why SM-II ended. None of these says how far from optimal the result is."""
 
     CONVERGED = "the paper's stopping rule was met; it certifies nothing"
@@ -211,7 +211,7 @@ def _soft_max(a: Floats, t: float) -> tuple[float, Floats]:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Point:
+class ObjectivePoint:
     """The objective (8) at one Σ.
 
     basis: B (k, d).
@@ -226,15 +226,17 @@ class Point:
     root: Floats
     t1: float
     t2: float
-    reading: Reading = Reading.PAPER
+    reading: AlgorithmVariant = AlgorithmVariant.PAPER
 
     @classmethod
-    def start(cls, basis: Floats, scaled: Floats, covariance: Floats, reading: Reading) -> Point | None:
+    def start(
+        cls, basis: Floats, scaled: Floats, covariance: Floats, reading: AlgorithmVariant
+    ) -> ObjectivePoint | None:
         """Return the objective at Σ for t₁ = t₂ = 1; None if `moved` returns None."""
         eye = np.eye(len(basis))
         return cls(basis, scaled, eye, 1.0, 1.0, reading).moved(covariance)
 
-    def moved(self, covariance: Floats) -> Point | None:
+    def moved(self, covariance: Floats) -> ObjectivePoint | None:
         """Return this objective at Σ; None if Σ is not positive definite, or too near to singular to be evaluated."""
         try:
             root = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
@@ -243,15 +245,15 @@ class Point:
         point = replace(self, root=root)
         return point if math.isfinite(point.value) else None
 
-    def sharper(self, factor: float) -> Point:
+    def sharper(self, factor: float) -> ObjectivePoint:
         """Return the objective at this Σ with larger t₁ and t₂."""
         t1 = self.t1 * factor
-        return replace(self, t1=t1, t2=(self.t2 if self.reading is Reading.PAPER else t1) * factor)
+        return replace(self, t1=t1, t2=(self.t2 if self.reading is AlgorithmVariant.PAPER else t1) * factor)
 
     @property
     def _factors(self) -> tuple[float, float]:
         """The factors of the two soft maxima."""
-        return (1.0, 1.0) if self.reading is Reading.PAPER else (self.t1, self.t2)
+        return (1.0, 1.0) if self.reading is AlgorithmVariant.PAPER else (self.t1, self.t2)
 
     @cached_property
     def profile(self) -> Floats:
@@ -323,7 +325,7 @@ class Point:
         return np.asarray(f1 * cells + f2 * queries)
 
 
-def direction(point: Point, hessian: Hessian) -> Floats:
+def direction(point: ObjectivePoint, hessian: Hessian) -> Floats:
     """Return the direction of Algorithm 2: at most MAXCG steps of conjugate gradients on (15), (k, k).
 
     Nothing protects the steps from negative curvature, which equation (14) can have. The function only avoids a
@@ -346,7 +348,9 @@ def direction(point: Point, hessian: Hessian) -> Floats:
     return s
 
 
-def _line_search(point: Point, covariance: Floats, s: Floats, delta: float) -> tuple[Floats, Point] | None:
+def _line_search(
+    point: ObjectivePoint, covariance: Floats, s: Floats, delta: float
+) -> tuple[Floats, ObjectivePoint] | None:
     """Return by Algorithm 3 the first Σ + βʲs that is positive definite and lowers F enough.
 
     None means that rounding hides the change. F is convex, so along a direction of ascent, δ > 0, no step meets
@@ -377,7 +381,7 @@ class SoftMaxSolution:
 
     covariance: Floats
     cost_squared: float
-    ending: Ending
+    ending: SoftMaxStatus
     iterations: int
     sharpness: float
     history: Floats
@@ -389,7 +393,7 @@ def solve(
     variances: ArrayLike,
     *,
     hessian: Hessian = Hessian.PRINTED,
-    reading: Reading = Reading.PAPER,
+    reading: AlgorithmVariant = AlgorithmVariant.PAPER,
     start: ArrayLike | None = None,
     max_iterations: int = MAXITER,
     max_seconds: float | None = None,
@@ -432,7 +436,7 @@ def solve(
     b, v, c = _checked(basis, lifts, variances, factor)
     scaled = v / np.sqrt(c)[:, None]
     sigma = _start(start, scaled, reading)
-    point = Point.start(b, scaled, sigma, reading)
+    point = ObjectivePoint.start(b, scaled, sigma, reading)
     if point is None:
         raise WorkloadError(
             "start-not-positive-definite",
@@ -442,26 +446,26 @@ def solve(
             "Nothing was solved.",
         )
     history = [(time.perf_counter() - begun, point.cost_squared)]
-    ending, iteration = Ending.ITERATIONS, 0
+    ending, iteration = SoftMaxStatus.ITERATIONS, 0
     while iteration < max_iterations:
         if max_seconds is not None and time.perf_counter() - begun >= max_seconds:
-            ending = Ending.TIME
+            ending = SoftMaxStatus.TIME
             break
         iteration += 1
         s = direction(point, hessian)
         delta = float(np.vdot(s, point.gradient))
-        if delta >= 0 and reading is Reading.CODE:
+        if delta >= 0 and reading is AlgorithmVariant.CODE:
             s = -point.gradient
             delta = -float(np.vdot(s, s))
         if abs(delta) < newton_tolerance:
             if (b.shape[1] + len(v)) / point.t1 < tolerance:
-                ending = Ending.CONVERGED
+                ending = SoftMaxStatus.CONVERGED
                 break
             point = point.sharper(factor)
             continue
         step = _line_search(point, sigma, s, delta)
         if step is None:
-            ending = Ending.STALLED
+            ending = SoftMaxStatus.STALLED
             break
         sigma, point = step
         history.append((time.perf_counter() - begun, point.cost_squared))
@@ -527,12 +531,12 @@ def _checked(basis: ArrayLike, lifts: ArrayLike, variances: ArrayLike, factor: f
     return b, v, np.broadcast_to(c, len(v)).copy()
 
 
-def _start(start: ArrayLike | None, scaled: Floats, reading: Reading) -> Floats:
+def _start(start: ArrayLike | None, scaled: Floats, reading: AlgorithmVariant) -> Floats:
     """Return Σ₀ as a symmetric matrix."""
     k = scaled.shape[1]
     if start is None:
         least = 1 / float((scaled**2).sum(axis=1).max())  # min_j c_j/‖v_j‖²
-        return (START if reading is Reading.PAPER else k) * least * np.eye(k)
+        return (START if reading is AlgorithmVariant.PAPER else k) * least * np.eye(k)
     sigma = np.array(start, dtype=np.float64)
     if sigma.shape != (k, k) or not np.isfinite(sigma).all() or not np.allclose(sigma, sigma.T):
         raise WorkloadError(

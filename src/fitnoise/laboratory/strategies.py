@@ -51,7 +51,7 @@ ADD_OR_REMOVE_ONE = "add-or-remove-one"
 
 REPLACE_ONE = "replace-one"
 
-SAME = 1e-9
+EQUALITY_TOLERANCE = 1e-9
 """The relative difference below which two float matrices count as equal."""
 
 OUTSIDE = 1e-8
@@ -263,7 +263,7 @@ def profile_equivalent(a: Matrix, b: Matrix) -> bool:
         )
     if p.dtype.kind == q.dtype.kind == "i":
         return bool((p == q).all())
-    return bool(np.abs(p - q).max() <= SAME * max(np.abs(p).max(), np.abs(q).max()))
+    return bool(np.abs(p - q).max() <= EQUALITY_TOLERANCE * max(np.abs(p).max(), np.abs(q).max()))
 
 
 def reconstruction(strategy: Matrix) -> Floats:
@@ -455,8 +455,8 @@ def maximum_predicate_error(strategy: Matrix, *, epsilon: float = 1.0) -> float:
     """
     a = _matrix(strategy)
     values = _haar_values(profile(a))
-    if values.min() <= SAME * values.max():
-        raise _unanswered("some 0-1 query", int((values > SAME * values.max()).sum()), len(values))
+    if values.min() <= EQUALITY_TOLERANCE * values.max():
+        raise _unanswered("some 0-1 query", int((values > EQUALITY_TOLERANCE * values.max()).sum()), len(values))
     n = len(values)
     best = np.zeros((n, 2))  # of each node, by the number of ones below it
     for j in range(_log2(n) - 1, -1, -1):
@@ -659,7 +659,7 @@ class Spectrum:
             return root
         q = _matrix(rotation).astype(np.float64)
         m, n = len(q), len(root)
-        if q.shape != (m, m) or m < n or np.abs(q.T @ q - np.eye(m)).max() > SAME:
+        if q.shape != (m, m) or m < n or np.abs(q.T @ q - np.eye(m)).max() > EQUALITY_TOLERANCE:
             raise WorkloadError(
                 "rotation-not-orthogonal",
                 f"The rotation has the shape {q.shape}, or is not orthogonal.",
@@ -687,7 +687,7 @@ def spectrum(profile: ArrayLike) -> Spectrum:
     """
     g = _square(profile)
     values, vectors = np.linalg.eigh((g + g.T) / 2)
-    if values[0] < -SAME * max(values[-1], 0.0):
+    if values[0] < -EQUALITY_TOLERANCE * max(values[-1], 0.0):
         raise WorkloadError(
             "profile-negative",
             f"The smallest eigenvalue of the profile AᵀA is {values[0]:.3g}.",
@@ -753,7 +753,9 @@ def _haar_values(profile: Array) -> Floats:
     rows = _normal_haar(len(profile))
     turned = rows @ profile @ rows.T
     values = turned.diagonal().copy()
-    if np.abs(turned - np.diag(values)).max() > SAME * max(float(np.abs(values).max()), np.finfo(float).tiny):
+    if np.abs(turned - np.diag(values)).max() > EQUALITY_TOLERANCE * max(
+        float(np.abs(values).max()), np.finfo(float).tiny
+    ):
         raise WorkloadError(
             "profile-not-haar",
             "The profile has other eigenvectors than the rows of haar(n).",
@@ -898,7 +900,7 @@ def _matrix(a: Matrix) -> Array:
 def _square(a: ArrayLike) -> Floats:
     """Return a symmetric matrix."""
     g = _matrix(a).astype(np.float64)
-    if g.shape[0] != g.shape[1] or np.abs(g - g.T).max() > SAME * np.abs(g).max():
+    if g.shape[0] != g.shape[1] or np.abs(g - g.T).max() > EQUALITY_TOLERANCE * np.abs(g).max():
         raise WorkloadError(
             "profile-not-symmetric",
             f"The profile or Gram matrix has the shape {g.shape}, or is not symmetric.",

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, final
 
 from fitnoise.kernel.arrays import Exact, Floats, Indices
-from fitnoise.kernel.designs._base import Cells, Design
+from fitnoise.kernel.designs._base import CellStructure, Design
 from fitnoise.kernel.losses import Loss
-from fitnoise.kernel.order import Limit, Size
+from fitnoise.kernel.order import CostLimit, DeclaredSize
 from fitnoise.kernel.units import Privacy
 from fitnoise.mechanisms.gaussian.rounding import variances_of
 from fitnoise.reporting import Section, Value
@@ -24,7 +24,7 @@ from fitnoise.solving.certificates import Certificate
 from fitnoise.solving.sectors import Decomposition, TableGroup
 
 if TYPE_CHECKING:
-    from fitnoise.mechanisms.numbers import Numbers, Weighted
+    from fitnoise.mechanisms.numbers import TableNumbers, WeightedSums
     from fitnoise.mechanisms.tables import TablePart
 
 Place = tuple[int, int]
@@ -33,7 +33,7 @@ Place = tuple[int, int]
 
 @final
 @dataclass(frozen=True, eq=False)
-class Effort:
+class SearchOptions:
     """The effort of a search for a plan, and the callback that receives its progress.
 
     gap: Relative distance value/bound − 1 that the plan must certify. refine: True to choose, among the plans of least
@@ -50,7 +50,7 @@ class Effort:
     seconds: float | None = None
 
 
-class Part(abc.ABC):
+class PlanPart(abc.ABC):
     """The answer to one request of a publication: a design and its properties that need no data.
 
     **Guarantees** (`check_mechanism` tests them for every mechanism)
@@ -70,11 +70,11 @@ class Part(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def sizes(self) -> tuple[Size, ...]:
+    def sizes(self) -> tuple[DeclaredSize, ...]:
         """The declared numbers of records on which the answers rely."""
 
     @abc.abstractmethod
-    def limits(self, place: int) -> tuple[Limit, ...]:
+    def limits(self, place: int) -> tuple[CostLimit, ...]:
         """Return the limits on the privacy cost of this part alone. place: The index of its design in the order."""
 
 
@@ -93,7 +93,7 @@ class Estimation(Protocol):
         """Return θ_S of the given sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""
 
     def covariance(self, f: Mapping[Place, Floats], h: Mapping[Place, Floats]) -> float:
-        """Return the covariance of two combinations of sector estimates (`rebuilding.pulled`)."""
+        """Return the covariance of two combinations of sector estimates (`rebuilding.adjoint`)."""
 
     def moved(self, f: Mapping[Place, Floats]) -> Mapping[Place, Floats]:
         """Return cov(θ) f: the covariance of each sector's estimate with a combination of the estimates."""
@@ -106,7 +106,7 @@ class AxisEstimation(Estimation, Protocol):
         """Return the weights that split a sum over an attribute among its values, (n_a,)."""
 
 
-class Sectored(Protocol):
+class SectorTablesPart(Protocol):
     """Tables in sectors and their estimation: the interface that rebuilding and covariances need of a part."""
 
     @property
@@ -122,14 +122,14 @@ class Sectored(Protocol):
         """The rule that estimates the sectors."""
 
 
-UNBIASED = "unbiased estimates; they may be negative and are not rounded"
+UNBIASED_TEXT = "unbiased estimates; they may be negative and are not rounded"
 
 
 UNBIASED_ROUNDING = 1e-12
 """Relative reduction of a bound for all unbiased mechanisms: larger than the rounding error of its floats."""
 
 
-class Biased(Protocol):
+class BiasedTables(Protocol):
     """Tables with biased values, and the properties of their errors."""
 
     histogram: Floats
@@ -243,16 +243,16 @@ class TableMechanism(abc.ABC):
     def single(self, part: TablePart, pulled: Mapping[Place, Floats]) -> tuple[Floats, float] | None:
         """Return the coefficient of each single noise in a combination, and their scale; None for normal noise.
 
-        pulled: The combination by sector (`rebuilding.pulled`).
+        pulled: The combination by sector (`rebuilding.adjoint`).
         """
         del part, pulled
         return None
 
     @abc.abstractmethod
-    def between(self, one: Numbers, other: Numbers) -> Floats:
+    def between(self, one: TableNumbers, other: TableNumbers) -> Floats:
         """Return covariances of pairs of numbers of its tables, (P,), in people²."""
 
-    def sums(self, one: Weighted, other: Weighted, length: int) -> Floats | None:
+    def sums(self, one: WeightedSums, other: WeightedSums, length: int) -> Floats | None:
         """Return covariances of corresponding sums of numbers, (J,), in people²; None if the caller must use pairs."""
         del one, other, length
         return None
@@ -270,20 +270,20 @@ class TableMechanism(abc.ABC):
         """Return the design as plain JSON values."""
 
     @abc.abstractmethod
-    def read(self, document: Any, over: Cells) -> Any:
+    def read(self, document: Any, over: CellStructure) -> Any:
         """Return the design that `write` wrote.
 
         Raises:
             PlanError: The document is not a design of this mechanism.
         """
 
-    def over(self, asked: Publication) -> Cells:
+    def over(self, asked: Publication) -> CellStructure:
         """Return the attributes as its design names them."""
         sizes = asked.workload.domain.sizes
         free, bound = exchangeable_attributes(asked.workload, asked.apart)
         steps = asked.workload.domain.steps
         amounts = tuple((a, steps[a]) for a in bound if a in steps)
-        return Cells(tuple((a, sizes[a]) for a in free), tuple((a, sizes[a]) for a in bound), amounts)
+        return CellStructure(tuple((a, sizes[a]) for a in free), tuple((a, sizes[a]) for a in bound), amounts)
 
     def variances(self, part: TablePart) -> Floats:
         """Return achieved variances of all tables' rows, (M,); the largest if the numbers of a row differ."""
@@ -307,7 +307,7 @@ class TableMechanism(abc.ABC):
         """Return the distance from the bound, in words."""
         return f"gap {certificate.gap:.1e}"
 
-    def sizes(self, part: TablePart) -> tuple[Size, ...]:
+    def sizes(self, part: TablePart) -> tuple[DeclaredSize, ...]:
         """Return the declared numbers of records on which the answers rely."""
         del part
         return ()
@@ -315,7 +315,7 @@ class TableMechanism(abc.ABC):
     def words(self, part: TablePart) -> str:
         """Return the description of the values."""
         del part
-        return UNBIASED
+        return UNBIASED_TEXT
 
     def about(self, part: TablePart) -> Section:
         """Return the report's section on a small database."""
@@ -336,7 +336,7 @@ class TableMechanism(abc.ABC):
         del part
         return False
 
-    def biased(self, part: TablePart, answers: Sequence[Exact], histogram: Floats | None = None) -> Biased | None:
+    def biased(self, part: TablePart, answers: Sequence[Exact], histogram: Floats | None = None) -> BiasedTables | None:
         """Return biased but more accurate tables, in addition to the unbiased ones; None if the mechanism has none.
 
         histogram: The released histogram; None computes it.

@@ -12,26 +12,26 @@ import numpy as np
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats
-from fitnoise.kernel.designs._base import Cells
+from fitnoise.kernel.designs._base import CellStructure
 from fitnoise.kernel.designs.margins import MeasuredMargin, PureStrategy
-from fitnoise.kernel.designs.parts import SAFE, largest_entry
+from fitnoise.kernel.designs.parts import INT64_SAFE_LIMIT, largest_entry
 from fitnoise.kernel.designs.products import Factor, ProductGroup, ProductStrategy
 from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
 from fitnoise.kernel.designs.trees import MeasuredTree, TreeStrategy
 from fitnoise.request.publication import Setting
-from fitnoise.solving.certificates import ONE, Evidence, Pairs, Sets, Values
+from fitnoise.solving.certificates import SINGLE_RECORDS, Evidence, RecordPairs, RecordSets, Values
 
 ROUNDING = 1e-9
 """Allowed relative difference of two computations of one number: another machine sums in another order."""
 
-LARGEST = 2**28
+MAX_DOCUMENT_BYTES = 2**28
 """Largest size of a document, in bytes."""
 
-MARKS = 2**24
+MAX_QUOTES_AND_BRACKETS = 2**24
 """Most quotes and opening brackets of a document. An empty list takes some fifty bytes of memory, and a number not much
 more than its text."""
 
-DIGITS = 2_000
+MAX_NUMBER_DIGITS = 2_000
 """Most digits of a number in a document: the product of two can still be written."""
 
 
@@ -51,10 +51,14 @@ def parse(text: str) -> Any:
 
 def within_limits(text: str) -> bool:
     """Return True if the size of a document is within the limits of `parse`."""
-    return len(text) <= LARGEST and sum(map(text.count, '[{"')) <= MARKS and not _LONG.search(text)
+    return (
+        len(text) <= MAX_DOCUMENT_BYTES
+        and sum(map(text.count, '[{"')) <= MAX_QUOTES_AND_BRACKETS
+        and not _LONG.search(text)
+    )
 
 
-_LONG = re.compile(rf"(?<![0-9])[0-9]{{{DIGITS + 1}}}")
+_LONG = re.compile(rf"(?<![0-9])[0-9]{{{MAX_NUMBER_DIGITS + 1}}}")
 
 
 def sectors_document(strategy: Strategy) -> list[dict[str, Any]]:
@@ -71,7 +75,7 @@ def sectors_document(strategy: Strategy) -> list[dict[str, Any]]:
     ]
 
 
-def read_sectors(document: Sequence[Mapping[str, Any]], over: Cells) -> Strategy:
+def read_sectors(document: Sequence[Mapping[str, Any]], over: CellStructure) -> Strategy:
     """Return the strategy that `sectors_document` wrote, or raise PlanError for another document."""
     place = {a: i for i, a in enumerate(over.names)}
     each = np.array(over.sizes, dtype=np.int64)
@@ -112,7 +116,7 @@ def products_document(strategy: ProductStrategy) -> dict[str, Any]:
     }
 
 
-def read_products(document: Mapping[str, Any], over: Cells) -> ProductStrategy:
+def read_products(document: Mapping[str, Any], over: CellStructure) -> ProductStrategy:
     """Return the strategy that `products_document` wrote, or raise PlanError for another document."""
     place = {a: i for i, a in enumerate(over.names)}
     factors: dict[int, Factor] = {}
@@ -158,7 +162,7 @@ def trees_document(strategy: TreeStrategy) -> dict[str, Any]:
     }
 
 
-def read_trees(document: Mapping[str, Any], over: Cells) -> TreeStrategy:
+def read_trees(document: Mapping[str, Any], over: CellStructure) -> TreeStrategy:
     """Return the strategy that `trees_document` wrote, or raise PlanError for another document."""
     place = {a: i for i, a in enumerate(over.names)}
     above, of = [], [np.zeros(1, dtype=np.intp)]
@@ -204,7 +208,7 @@ def margins_document(strategy: PureStrategy) -> dict[str, Any]:
     }
 
 
-def read_margins(document: Mapping[str, Any], over: Cells) -> PureStrategy:
+def read_margins(document: Mapping[str, Any], over: CellStructure) -> PureStrategy:
     """Return the strategy that `margins_document` wrote, or raise PlanError for another document."""
     place = {a: i for i, a in enumerate(over.names)}
     margins = []
@@ -303,7 +307,7 @@ def evidence_document(e: Evidence) -> dict[str, Any]:
     document: dict[str, Any] = {"cells": e.cells.tolist(), "numbers": e.numbers.tolist()}
     if e.pairs is not None:
         document["pairs"] = [list(key) for key in e.pairs.keys()]  # noqa: SIM118 - no dictionary
-    if e.together != ONE:
+    if e.together != SINGLE_RECORDS:
         document["together"] = [list(kind) for kind in e.together]
     if e.sets is not None:
         document["sets"] = [
@@ -326,7 +330,7 @@ def read_evidence(document: Mapping[str, Any]) -> Evidence:
             "Use the plan as fitnoise wrote it, or plan again.",
             "Nothing was measured.",
         )
-    together = document.get("together", [list(kind) for kind in ONE])
+    together = document.get("together", [list(kind) for kind in SINGLE_RECORDS])
     if not all(list(map(type, kind)) == [int, bool, float] for kind in together):
         raise PlanError(
             "evidence-set-form",
@@ -339,14 +343,14 @@ def read_evidence(document: Mapping[str, Any]) -> Evidence:
     return Evidence(
         np.array(document["cells"], dtype=np.float64),
         np.array(document["numbers"], dtype=np.float64),
-        None if pairs is None else Pairs.of(pairs),
+        None if pairs is None else RecordPairs.of(pairs),
         tuple((m, alike, w) for m, alike, w in together),
         None if sets is None else _read_sets(sets),
         np.array(document["kinds"], dtype=np.float64) if "kinds" in document else None,
     )
 
 
-def _read_sets(document: Any) -> Sets:
+def _read_sets(document: Any) -> RecordSets:
     """Return sets of records of one unit."""
     cells, ways = [], list[bool | Values]()
     for way, *own in (list(x) or [""] for x in document):
@@ -363,7 +367,7 @@ def _read_sets(document: Any) -> Sets:
             )
         cells.append(tuple(own))
         ways.append(way if isinstance(way, bool) else tuple(map(tuple, way)))
-    return Sets(tuple(cells), tuple(ways))
+    return RecordSets(tuple(cells), tuple(ways))
 
 
 def disagreements(stated: Any, implied: Any, place: str = "") -> list[str]:
@@ -404,4 +408,4 @@ def _integers(rows: Any) -> Any:
             "Use the plan as fitnoise wrote it, or plan again.",
             "Nothing was measured.",
         )
-    return a.astype(np.int64) if largest_entry(a) < SAFE else a
+    return a.astype(np.int64) if largest_entry(a) < INT64_SAFE_LIMIT else a

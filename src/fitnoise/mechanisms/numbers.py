@@ -21,23 +21,23 @@ import numpy as np
 import scipy.sparse as sp
 
 from fitnoise.kernel.arrays import Floats, Indices
-from fitnoise.mechanisms._base import Sectored
+from fitnoise.mechanisms._base import SectorTablesPart
 from fitnoise.solving.sectors import Members, TableGroup
 
-ALL = -1
+SUM_OF_ALL = -1
 """Mark for the sum over all rows of a column, in place of a row."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Numbers:
+class TableNumbers:
     """P numbers of one table, or sums of such numbers.
 
     part: The tables. table: The index of the table in the workload. at: The row along each of its columns, or ALL,
     (columns, P).
     """
 
-    part: Sectored
+    part: SectorTablesPart
     table: int
     at: Indices
 
@@ -70,7 +70,7 @@ class Numbers:
         for row, (start, stop) in zip(self.at, itertools.pairwise(cuts), strict=True):
             dims = self.group.transpose[start:stop]
             inside = np.unravel_index(np.maximum(row, 0), tuple(lengths[d] for d in dims))
-            found.update({d: np.where(row == ALL, ALL, x) for d, x in zip(dims, inside, strict=True)})
+            found.update({d: np.where(row == SUM_OF_ALL, SUM_OF_ALL, x) for d, x in zip(dims, inside, strict=True)})
         return {a: found[k] for k, a in enumerate(own)}, [found[d] for d in range(len(own), len(lengths))]
 
     @property
@@ -82,7 +82,9 @@ class Numbers:
     def inner(self) -> Indices:
         """Index among the table's structured rows, where the sum along an attribute follows its values, (P,)."""
         shape = tuple(n + 1 for n in self.group.inner_shape)
-        at = tuple(np.where(x == ALL, n, x) for x, n in zip(self._unfolded[1], self.group.inner_shape, strict=True))
+        at = tuple(
+            np.where(x == SUM_OF_ALL, n, x) for x, n in zip(self._unfolded[1], self.group.inner_shape, strict=True)
+        )
         return np.asarray(np.ravel_multi_index(at, shape)) if shape else np.zeros(len(self), dtype=np.intp)
 
     def sectors(self) -> Iterator[tuple[tuple[int, int], Members]]:
@@ -109,12 +111,12 @@ def with_sums(x: Floats, axes: int) -> Floats:
 
 def agreement(v: Indices, w: Indices, n: int) -> Floats:
     """Return [v = w] − 1/n, and 0 for sums over all n values."""
-    return np.where((v == ALL) | (w == ALL), 0.0, (v == w) - 1 / n)
+    return np.where((v == SUM_OF_ALL) | (w == SUM_OF_ALL), 0.0, (v == w) - 1 / n)
 
 
-def share(v: Indices, n: int) -> Floats:
+def mean_weight(v: Indices, n: int) -> Floats:
     """Return 1/n, and 1 for sums over all n values."""
-    return np.where(v == ALL, 1.0, 1 / n)
+    return np.where(v == SUM_OF_ALL, 1.0, 1 / n)
 
 
 def dots(x: Floats, y: Floats, v: Indices, w: Indices) -> Floats:
@@ -124,11 +126,11 @@ def dots(x: Floats, y: Floats, v: Indices, w: Indices) -> Floats:
     return np.concatenate([np.zeros(0), *(np.einsum("pk,pk->p", x[v[s]], y[w[s]]) for s in spans)])
 
 
-def by_sector(one: Numbers, other: Numbers) -> Floats:
+def by_sector(one: TableNumbers, other: TableNumbers) -> Floats:
     """Return covariances of pairs of numbers if the sectors are estimated independently, (P,), in people²."""
     sizes, mine, theirs = one.part.decomposition.sizes, one.axes, other.axes
     agree = {a: agreement(v, theirs[a], sizes[a]) for a, v in mine.items() if a in theirs}
-    shares = [(a, share(v, sizes[a])) for axes in (mine, theirs) for a, v in axes.items()]
+    shares = [(a, mean_weight(v, sizes[a])) for axes in (mine, theirs) for a, v in axes.items()]
     width = int(other.inner.max(initial=0)) + 1
     pairs, which = np.unique(one.inner * width + other.inner, return_inverse=True)
     rows, columns = np.divmod(pairs, width)
@@ -154,21 +156,21 @@ def by_sector(one: Numbers, other: Numbers) -> Floats:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Weighted:
+class WeightedSums:
     """Weighted sums of numbers of one table: P numbers in J sums.
 
     numbers: The numbers, (P,). sums: The index of the sum that contains each number, (P,). factors: The weights, (P,).
     """
 
-    numbers: Numbers
+    numbers: TableNumbers
     sums: Indices
     factors: Floats
 
     @classmethod
-    def of(cls, part: Sectored, table: int, at: Indices, rows: sp.csr_array) -> Weighted:
+    def of(cls, part: SectorTablesPart, table: int, at: Indices, rows: sp.csr_array) -> WeightedSums:
         """Return the sums from coefficients by row; `at` are their numbers, (columns, P)."""
         sums = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-        return cls(Numbers(part, table, at), sums, rows.data)
+        return cls(TableNumbers(part, table, at), sums, rows.data)
 
     def within(
         self, axes: Mapping[int, Indices], own: Collection[int], kept: Sequence[int]
@@ -183,11 +185,11 @@ class Weighted:
         sizes = self.numbers.part.decomposition.sizes
         there = np.ones(len(self.numbers), dtype=bool)
         for a in own:
-            there &= axes[a] != ALL
+            there &= axes[a] != SUM_OF_ALL
         some = np.flatnonzero(there)
         key, factor = self.sums[some].astype(np.int64), self.factors[some]
         for a in axes.keys() - set(own):
-            factor = factor * share(axes[a][some], sizes[a])
+            factor = factor * mean_weight(axes[a][some], sizes[a])
         for a in kept:
             key = key * sizes[a] + axes[a][some]
         return some, key, factor
@@ -200,7 +202,7 @@ def alternating(own: Collection[int], sizes: Sequence[int]) -> Iterator[tuple[tu
             yield kept, math.prod(-1 / sizes[a] for a in own if a not in kept)
 
 
-def sums_by_sector(one: Weighted, other: Weighted, length: int) -> Floats | None:
+def sums_by_sector(one: WeightedSums, other: WeightedSums, length: int) -> Floats | None:
     """Return covariances of corresponding sums if the sectors are estimated independently, (J,), in people².
 
     The sum over sectors is that of `by_sector`, but numbers of equal values are added up first. So the work grows with

@@ -22,11 +22,11 @@ import numpy as np
 
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Exact, Floats, Indices, equal_rows
-from fitnoise.mechanisms._base import AxisEstimation, Place, Sectored
+from fitnoise.mechanisms._base import AxisEstimation, Place, SectorTablesPart
 from fitnoise.request.workloads import some
 from fitnoise.solving.sectors import Members, TableGroup
 
-HELD = 2**22
+NUMBERS_PER_BATCH = 2**22
 """Largest number of values in one stack of rebuilt tables."""
 
 
@@ -48,7 +48,7 @@ def answers_of_another_plan() -> ReleaseError:
     )
 
 
-class Rebuilt:
+class RebuiltTables:
     """Sector estimates, and the tables that follow from them.
 
     Args:
@@ -66,7 +66,7 @@ class Rebuilt:
         * Work and memory for a table depend on that table and its margins, not on other tables or on the domain.
     """
 
-    def __init__(self, part: Sectored, answers: Sequence[Exact]) -> None:
+    def __init__(self, part: SectorTablesPart, answers: Sequence[Exact]) -> None:
         self.part = part
         self._estimation = part.estimation
         if tuple(len(y) for y in answers) != self._estimation.lengths:
@@ -95,7 +95,7 @@ class Rebuilt:
             sizes = np.array(self.part.decomposition.sizes)[group.axes[own]]
             for shape, which in equal_rows(sizes):
                 here = own[which]
-                step = max(1, HELD // (math.prod(shape) * group.variances.shape[1]))
+                step = max(1, NUMBERS_PER_BATCH // (math.prod(shape) * group.variances.shape[1]))
                 for i in range(0, len(here), step):
                     some = here[i : i + step]
                     yield group.tables[some], self._stack(group, some)
@@ -124,7 +124,7 @@ class Rebuilt:
 
 
 @final
-class Told(Rebuilt):
+class SectorTables(RebuiltTables):
     """Tables that given sector values determine.
 
     Args:
@@ -133,7 +133,7 @@ class Told(Rebuilt):
         known: A cache of routes, for repeated use with the same tables.
     """
 
-    def __init__(self, part: Sectored, thetas: Mapping[Place, Floats], known: Known | None = None) -> None:
+    def __init__(self, part: SectorTablesPart, thetas: Mapping[Place, Floats], known: Known | None = None) -> None:
         self.part, self._thetas, self._known = part, thetas, known
 
     def _routes(self, group: TableGroup, here: Indices) -> Iterable[Route]:
@@ -146,7 +146,7 @@ class Told(Rebuilt):
         return np.stack([self._thetas.get((group, s), nothing) for s in sectors.tolist()])
 
 
-def _shares(part: Sectored, group: TableGroup, here: Indices, kept: Sequence[int]) -> Floats:
+def _shares(part: SectorTablesPart, group: TableGroup, here: Indices, kept: Sequence[int]) -> Floats:
     """Return the weights that split sums over the other axes among their values: Π 1/n, or Π w by axis."""
     others = [i for i in range(group.axes.shape[1]) if i not in kept]
     if not group.views:
@@ -159,7 +159,7 @@ def _shares(part: Sectored, group: TableGroup, here: Indices, kept: Sequence[int
     return out
 
 
-def _reaching(part: Sectored, group: TableGroup) -> Iterator[tuple[int, Members]]:
+def _reaching(part: SectorTablesPart, group: TableGroup) -> Iterator[tuple[int, Members]]:
     """Yield the groups of sectors that a group of tables reaches."""
     d = part.decomposition
     number = next(i for i, g in enumerate(d.tables) if g is group)
@@ -169,7 +169,7 @@ def _reaching(part: Sectored, group: TableGroup) -> Iterator[tuple[int, Members]
                 yield i, m
 
 
-def _routes(part: Sectored, group: TableGroup, here: Indices, known: Known | None = None) -> Iterable[Route]:
+def _routes(part: SectorTablesPart, group: TableGroup, here: Indices, known: Known | None = None) -> Iterable[Route]:
     """Return the positions of some tables of one group, all of the same sizes, in all sectors that they reach."""
     found = (
         (number, members, _pairs(part, group, here, number, members)) for number, members in _reaching(part, group)
@@ -183,7 +183,7 @@ def _routes(part: Sectored, group: TableGroup, here: Indices, known: Known | Non
 
 
 def _pairs(
-    part: Sectored, group: TableGroup, here: Indices, number: int, members: Members
+    part: SectorTablesPart, group: TableGroup, here: Indices, number: int, members: Members
 ) -> Iterator[tuple[tuple[int, ...], Indices, Indices]]:
     """Yield the sectors of some tables in one group of sectors, by their axes in the tables.
 
@@ -200,7 +200,7 @@ def _pairs(
         yield pattern, tables[alike], sectors[alike]
 
 
-def coefficients(part: Sectored, name: str, given: Floats) -> Floats:
+def coefficients(part: SectorTablesPart, name: str, given: Floats) -> Floats:
     """Return one coefficient for each number of a table, in its shape.
 
     Raises:
@@ -228,7 +228,7 @@ def coefficients(part: Sectored, name: str, given: Floats) -> Floats:
     return found
 
 
-def pulled(part: Sectored, combination: Mapping[str, Floats]) -> dict[Place, Floats]:
+def adjoint(part: SectorTablesPart, combination: Mapping[str, Floats]) -> dict[Place, Floats]:
     """Return p_S(f) = C_S Lᵀf for the combination f = Σ_A ⟨f_A, table_A⟩, so that f is Σ_S ⟨p_S, θ_S⟩.
 
     Args:
@@ -248,9 +248,11 @@ def pulled(part: Sectored, combination: Mapping[str, Floats]) -> dict[Place, Flo
 
 
 def gathered(
-    part: Sectored, stacks: Iterable[tuple[Indices, Floats]], known: Known | None = None
+    part: SectorTablesPart, stacks: Iterable[tuple[Indices, Floats]], known: Known | None = None
 ) -> dict[Place, Floats]:
-    """Return `pulled` for many tables: numbers of tables of one group with coefficients, as `Rebuilt.stacks` yields.
+    """Return `adjoint` for many tables.
+
+    Numbers of tables of one group with coefficients, as `RebuiltTables.stacks` yields.
 
     known: A cache of routes, for repeated use with the same tables.
     """
@@ -263,7 +265,7 @@ def gathered(
 
 
 def _pull(
-    part: Sectored,
+    part: SectorTablesPart,
     group: TableGroup,
     here: Indices,
     stack: Floats,
@@ -288,7 +290,7 @@ def _pull(
                 out[place, s] = out[place, s] + x if (place, s) in out else x
 
 
-def _finished(part: Sectored, out: dict[Place, Floats]) -> dict[Place, Floats]:
+def _finished(part: SectorTablesPart, out: dict[Place, Floats]) -> dict[Place, Floats]:
     by_axis = any(g.views for g in part.decomposition.tables)
     return out if by_axis else {key: _centred(total) for key, total in out.items()}
 
@@ -300,10 +302,10 @@ def _centred(x: Floats) -> Floats:
     return x
 
 
-def covariance(part: Sectored, f: Mapping[str, Floats], h: Mapping[str, Floats]) -> float:
+def covariance(part: SectorTablesPart, f: Mapping[str, Floats], h: Mapping[str, Floats]) -> float:
     """Return the covariance of two combinations in people², exact for Gaussian noise.
 
     cov(f, f) bounds the variance under discrete noise.
     """
-    own = pulled(part, f)
-    return part.estimation.covariance(own, own if h is f else pulled(part, h))
+    own = adjoint(part, f)
+    return part.estimation.covariance(own, own if h is f else adjoint(part, h))

@@ -11,7 +11,7 @@ from typing import final
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.units import Privacy
-from fitnoise.mechanisms._base import Effort, TableMechanism
+from fitnoise.mechanisms._base import SearchOptions, TableMechanism
 from fitnoise.mechanisms.gaussian import planning as gaussian
 from fitnoise.mechanisms.gaussian.levels import LEVELS
 from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN
@@ -27,27 +27,27 @@ from fitnoise.request.publication import Publication
 
 @final
 @dataclass(frozen=True)
-class Registered:
+class RegisteredMechanism:
     """A mechanism for tables, and its planning function: (publication, effort) → the part."""
 
     mechanism: TableMechanism
-    plan: Callable[[Publication, Effort], TablePart]
+    plan: Callable[[Publication, SearchOptions], TablePart]
 
 
 MECHANISMS = {
     x.mechanism.name: x
     for x in (
-        Registered(GAUSSIAN, gaussian.planned),
-        Registered(LEVELS, gaussian.planned),
-        Registered(PLACES, gaussian.planned),
-        Registered(PRODUCTS, gaussian.planned),
-        Registered(LAPLACE, laplace.planned),
-        Registered(PROJECTION, projection.planned),
+        RegisteredMechanism(GAUSSIAN, gaussian.planned),
+        RegisteredMechanism(LEVELS, gaussian.planned),
+        RegisteredMechanism(PLACES, gaussian.planned),
+        RegisteredMechanism(PRODUCTS, gaussian.planned),
+        RegisteredMechanism(LAPLACE, laplace.planned),
+        RegisteredMechanism(PROJECTION, projection.planned),
     )
 }
 
 
-def mechanism_for(asked: Publication) -> Registered:
+def mechanism_for(asked: Publication) -> RegisteredMechanism:
     """Return the mechanism that answers a publication of tables.
 
     Raises:
@@ -66,7 +66,7 @@ def mechanism_for(asked: Publication) -> Registered:
     return own[0]
 
 
-def named(name: object) -> TableMechanism:
+def mechanism_by_name(name: object) -> TableMechanism:
     """Return the mechanism that a document names.
 
     Raises:

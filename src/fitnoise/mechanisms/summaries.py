@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import final
 
 from fitnoise.kernel.arrays import Floats
-from fitnoise.request.targets import Kind
+from fitnoise.request.targets import TargetKind
 
 
 @final
@@ -62,14 +62,14 @@ class FiniteSummary:
     rank_moe: float | None = None
 
 
-def said(kind: Kind, numbers: Floats) -> str:
+def target_text(kind: TargetKind, numbers: Floats) -> str:
     """Return a target in the publisher's own kind: one number, or smallest to largest."""
     low, high = float(numbers.min()), float(numbers.max())
     text = f"{low:g}" if low == high else f"{low:g} to {high:g}"
     return {
-        Kind.MARGIN: f"±{text}",
-        Kind.STD_ERROR: f"standard error {text}",
-        Kind.VARIANCE: f"variance {text}",
-        Kind.MAX_DEVIATION: f"all within ±{text}",
-        Kind.CV: f"relative standard error {text}",
+        TargetKind.MARGIN: f"±{text}",
+        TargetKind.STD_ERROR: f"standard error {text}",
+        TargetKind.VARIANCE: f"variance {text}",
+        TargetKind.MAX_DEVIATION: f"all within ±{text}",
+        TargetKind.CV: f"relative standard error {text}",
     }[kind]

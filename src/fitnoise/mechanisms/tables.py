@@ -14,15 +14,15 @@ import numpy as np
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.losses import Loss, rounded_up
-from fitnoise.kernel.order import Limit, Size
-from fitnoise.mechanisms._base import Estimation, Part, TableMechanism
+from fitnoise.kernel.order import CostLimit, DeclaredSize
+from fitnoise.mechanisms._base import Estimation, PlanPart, TableMechanism
 from fitnoise.mechanisms.documents import evidence_document, read_evidence, read_setting
 from fitnoise.mechanisms.gaussian.terms import terms, weighted_cost
-from fitnoise.mechanisms.summaries import TableSummary, said
-from fitnoise.request.publication import WARMEST, Publication, Setting
+from fitnoise.mechanisms.summaries import TableSummary, target_text
+from fitnoise.request.publication import MAX_TEMPERATURE, Publication, Setting
 from fitnoise.request.targets import z_score
-from fitnoise.request.workloads import Family, MadeOnDemand
-from fitnoise.solving.certificates import Certificate, Evidence, Terms
+from fitnoise.request.workloads import Family, LazySequence
+from fitnoise.solving.certificates import Certificate, Evidence, ObjectiveTerms
 from fitnoise.solving.sectors import Decomposition
 
 MOST_RHO = Fraction(10**100)
@@ -31,7 +31,7 @@ MOST_RHO = Fraction(10**100)
 
 @final
 @dataclass(frozen=True, eq=False)
-class TablePart(Part):
+class TablePart(PlanPart):
     """Tables, and the certified design that answers them.
 
     mechanism: The mechanism that answers the tables. publication: The request for these tables. strategy: The integers
@@ -92,7 +92,7 @@ class TablePart(Part):
         return self.mechanism.decomposition(self)
 
     @cached_property
-    def terms(self) -> Terms:
+    def terms(self) -> ObjectiveTerms:
         """The minimised objective, in the letters of certificates."""
         return terms(self.publication, self.decomposition)
 
@@ -104,11 +104,11 @@ class TablePart(Part):
     # --- price --------------------------------------------------------------------------------------
 
     @property
-    def sizes(self) -> tuple[Size, ...]:
+    def sizes(self) -> tuple[DeclaredSize, ...]:
         """The declared size of a small database."""
         return self.mechanism.sizes(self)
 
-    def limits(self, place: int) -> tuple[Limit, ...]:
+    def limits(self, place: int) -> tuple[CostLimit, ...]:
         """Return the budget, relative to cell budgets; empty without a budget."""
         budget, budgets = self.publication.budget, self.publication.cell_budgets
         if budget is None:
@@ -262,7 +262,7 @@ class TablePart(Part):
                     own,
                     name=part.describe(),
                     numbers=_total(part.cells(w.domain)),
-                    target=said(part.template.target.kind, part.targets(w.domain)),
+                    target=target_text(part.template.target.kind, part.targets(w.domain)),
                     price=float(self.shares[start:stop].sum()),
                     tables=len(part),
                 )
@@ -290,7 +290,7 @@ class TablePart(Part):
         return TableSummary(
             name=t.name,
             numbers=math.prod(t.shape(w.domain)),
-            target=said(t.target.kind, t.targets(w.domain)),
+            target=target_text(t.target.kind, t.targets(w.domain)),
             confidence=gamma,
             target_moe=z_score(gamma) * math.sqrt(wanted[worst]) / t.scale(w.domain),
             achieved_moe=float(margin[0]) / t.scale(w.domain),
@@ -394,7 +394,7 @@ class TablePart(Part):
 
 
 @final
-class _Summaries(MadeOnDemand[TableSummary]):
+class _Summaries(LazySequence[TableSummary]):
     """The summaries of the tables, each computed on access."""
 
     def __init__(self, part: TablePart) -> None:
@@ -426,7 +426,7 @@ def _own_setting(publication: Publication, setting: Setting | None) -> None:
         )
     if small is None or setting is None:
         return
-    fits = setting.index >= 1 and 0 <= setting.temperature <= WARMEST
+    fits = setting.index >= 1 and 0 <= setting.temperature <= MAX_TEMPERATURE
     fits = fits and small.index in (None, setting.index) and small.temperature in (None, setting.temperature)
     if not fits:
         raise PlanError(

@@ -43,10 +43,10 @@ FIXED_IN_ADVANCE: Final = "if all plans were fixed in advance, none after an ans
 _POINTS = 2**14
 """The largest number of grid points on either side of 0."""
 
-_FINEST = 2.0**-10
+_FINEST_STEP = 2.0**-10
 """The distance of two grid points, where the grid then covers all losses."""
 
-_LARGEST = 500
+_MAX_TOTAL_EPSILON = 500
 """The largest sum of all ε. Above it, numbers leave floating point, and the curve is 1."""
 
 _TAIL = 1e-25
@@ -65,7 +65,7 @@ Law = tuple[tuple[Fraction, int], ...]
 """Pairs of an ε of numbers with Laplace noise, and the number of these numbers."""
 
 
-class Priced(Protocol):
+class UnitPrice(Protocol):
     """The cost of a charge for one unit, in the parts that this module adds up."""
 
     @property
@@ -81,7 +81,7 @@ class Priced(Protocol):
         """μ², if it is known; otherwise None."""
 
 
-class Line(Protocol):
+class LedgerLine(Protocol):
     """An entry of a ledger without its cost: its kind, its account and its details."""
 
     @property
@@ -97,22 +97,22 @@ class Line(Protocol):
         """The statements of the entry without its cost; a charge has the hash of its plan under "plan"."""
 
 
-class Entry(Line, Protocol):
-    """An entry of a ledger with the parts that this module adds up, such as :class:`fitnoise.kernel.ledger.Entry`."""
+class CostedEntry(LedgerLine, Protocol):
+    """An entry of a ledger with the parts that this module adds up; see :class:`fitnoise.kernel.ledger.LedgerEntry`."""
 
     @property
     def sequence(self) -> int:
         """The number of the entry."""
 
-    def price(self, of: Account) -> Priced | None:
+    def price(self, of: Account) -> UnitPrice | None:
         """Return the cost of the entry for the unit of an account that has the name of the entry's account."""
 
 
-class Group(Protocol):
-    """Charges on the same records: :class:`fitnoise.kernel.ledger.Group` is one."""
+class CostedGroup(Protocol):
+    """Charges on the same records: :class:`fitnoise.kernel.ledger.ChargeGroup` is one."""
 
     @property
-    def entries(self) -> Sequence[Entry]:
+    def entries(self) -> Sequence[CostedEntry]:
         """All entries of the group."""
 
     def rho(self, of: Account) -> Fraction | None:
@@ -124,7 +124,7 @@ class Group(Protocol):
 
 @final
 @dataclass(frozen=True)
-class Released:
+class ReleasedCharge:
     """The releases of one charge, or of several charges on the same records.
 
     mu_squared: μ′² of the Gaussian noise.
@@ -140,7 +140,7 @@ class Released:
     whole: tuple[Fraction, Fraction] | None = None
 
     @classmethod
-    def of(cls, entry: Entry, account: Account) -> Released:
+    def of(cls, entry: CostedEntry, account: Account) -> ReleasedCharge:
         """Return the releases of a charge, from the ledger, for one account of the charge's name.
 
         Raises:
@@ -181,7 +181,7 @@ class Curve:
         * `epsilon` is an ε at which `delta` is at most the given δ.
     """
 
-    released: tuple[Released, ...]
+    released: tuple[ReleasedCharge, ...]
 
     def delta(self, epsilon: float) -> float:
         """Return δ at ε ≥ 0; at most 1.
@@ -226,7 +226,7 @@ class Curve:
         low, high = 0.0, 1.0
         while self.delta(high) > delta:
             low, high = high, 2 * high
-            if high > privacy.LARGEST:
+            if high > privacy.MAX_PARAMETER:
                 raise ValueError(f"delta is {delta!r}; what was released is beyond what is resolved there")
         while high - low > 1e-9 * high:
             middle = (low + high) / 2
@@ -236,7 +236,7 @@ class Curve:
     @cached_property
     def _pure(self) -> Fraction:
         """The sum of ε of everything except Gaussian noise."""
-        tables = (max(map(_whole, table), default=Fraction(0)) for x in self.released for table in x.tables)
+        tables = (max(map(_total_epsilon, table), default=Fraction(0)) for x in self.released for table in x.tables)
         return sum((e for x in self.released for e in x.answers), Fraction(0)) + sum(tables, Fraction(0))
 
     @cached_property
@@ -247,18 +247,18 @@ class Curve:
     @cached_property
     def _law(self) -> tuple[Floats, Floats, float]:
         """Losses of everything except Gaussian noise, their probabilities, and the probability of an unbounded loss."""
-        if self._pure > _LARGEST:
+        if self._pure > _MAX_TOTAL_EPSILON:
             return np.zeros(1), np.zeros(1), 1.0
-        step = max(_FINEST, float(self._pure) / _POINTS)
-        total = _Sum(step)
+        step = max(_FINEST_STEP, float(self._pure) / _POINTS)
+        total = _LossSum(step)
         for e, n in Counter(e for x in self.released for e in x.answers).items():
             total = total + _response(float(e), step).times(n)
         for table, n in Counter(table for x in self.released for table in x.tables).items():
-            total = total + _dearest([_of_law(law, step) for law in table], step).times(n)
+            total = total + _dominating_law([_of_law(law, step) for law in table], step).times(n)
         return total.losses, total.chances, total.beyond
 
 
-def curve(groups: Iterable[Group], account: Account) -> Curve:
+def curve(groups: Iterable[CostedGroup], account: Account) -> Curve:
     """Return the curve of all charges to the accounts of a name, for the unit of one of these accounts.
 
     The curve holds if all plans were fixed in advance. If a plan was chosen after answers of earlier releases, only a
@@ -274,22 +274,22 @@ def curve(groups: Iterable[Group], account: Account) -> Curve:
     return Curve(tuple(x for group in groups for x in _released(group, account)))
 
 
-def _released(group: Group, account: Account) -> Iterator[Released]:
+def _released(group: CostedGroup, account: Account) -> Iterator[ReleasedCharge]:
     """Yield the releases of a group: one if all of them are Gaussian, and otherwise one for each charge.
 
     Gaussian noise on the same records is as private as μ² in the costliest cell, summed cell by cell.
     """
-    first, *others = (Released.of(entry, account) for entry in group.entries)
+    first, *others = (ReleasedCharge.of(entry, account) for entry in group.entries)
     rho, mu_squared = group.rho(account), group.mu_squared(account)
     whole = None if rho is None or mu_squared is None else (mu_squared, rho)
     if others and whole is not None and not any(x.tables or x.answers for x in (first, *others)):
-        yield Released(whole[0], whole=whole)
+        yield ReleasedCharge(whole[0], whole=whole)
     else:
         yield replace(first, whole=whole)
         yield from (replace(x, whole=(Fraction(0), Fraction(0))) for x in others)
 
 
-def _whole(law: Law) -> Fraction:
+def _total_epsilon(law: Law) -> Fraction:
     return sum((e * n for e, n in law), Fraction(0))
 
 
@@ -298,7 +298,7 @@ def _whole(law: Law) -> Fraction:
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Sum:
+class _LossSum:
     """Probabilities of the losses (first + i)·step, and of one unbounded loss."""
 
     step: float
@@ -311,27 +311,27 @@ class _Sum:
         """The losses of the probabilities, in order."""
         return np.asarray((self.first + np.arange(len(self.chances))) * self.step, dtype=np.float64)
 
-    def __add__(self, other: _Sum) -> _Sum:
+    def __add__(self, other: _LossSum) -> _LossSum:
         chances = np.convolve(self.chances, other.chances)
-        return _Sum(self.step, chances, self.first + other.first, self.beyond + other.beyond)._cut()
+        return _LossSum(self.step, chances, self.first + other.first, self.beyond + other.beyond)._cut()
 
-    def times(self, n: int) -> _Sum:
+    def times(self, n: int) -> _LossSum:
         """Return the sum of n independent losses of this law, by repeated squares."""
-        out, square = _Sum(self.step), self
+        out, square = _LossSum(self.step), self
         while n:
             out, n = (out + square, n - 1) if n % 2 else (out, n)
             if n:
                 square, n = square + square, n // 2
         return out
 
-    def _cut(self) -> _Sum:
+    def _cut(self) -> _LossSum:
         """Return the law without its rarest losses: the largest count as unbounded, the smallest as the least kept."""
         above, below = np.cumsum(self.chances[::-1])[::-1], np.cumsum(self.chances)
         keep = np.flatnonzero((above > _TAIL) & (below > _TAIL))
         low, high = int(keep[0]), int(keep[-1]) + 1
         chances = self.chances[low:high].copy()
         chances[0] += float(self.chances[:low].sum())
-        return _Sum(self.step, chances, self.first + low, self.beyond + float(self.chances[high:].sum()))
+        return _LossSum(self.step, chances, self.first + low, self.beyond + float(self.chances[high:].sum()))
 
     def curve(self, points: Floats) -> Floats:
         """Return δ at these ε, which are points of the grid in increasing order."""
@@ -341,7 +341,7 @@ class _Sum:
         return np.asarray(above[place] - np.exp(points) * weighed[place] + self.beyond)
 
 
-def _response(epsilon: float, step: float) -> _Sum:
+def _response(epsilon: float, step: float) -> _LossSum:
     """Return the costliest ε-private law: one of two answers, true with odds e^ε (Kairouz, Oh, Viswanath 2015)."""
     high = max(1, math.ceil(epsilon / step))
     share = 1.0 if high * step <= epsilon else math.expm1(-(epsilon - (high - 1) * step)) / math.expm1(-step)
@@ -352,10 +352,10 @@ def _response(epsilon: float, step: float) -> _Sum:
             truth * part
         )  # this preserves the mean of e^(−loss), and with it the probability under the other neighbour
         chances[high - j] += truth * part * math.exp(-j * step)
-    return _Sum(step, chances, -high)
+    return _LossSum(step, chances, -high)
 
 
-def _laplace(epsilon: float, step: float) -> _Sum:
+def _laplace(epsilon: float, step: float) -> _LossSum:
     """Return the loss of a number that moves by ε, with continuous Laplace noise: δ = 1 − e^((x−ε)/2) at −ε ≤ x ≤ ε.
 
     With u = e^(x/2), this δ is a line in u. Over t = u², the chords between points of the grid have the slopes
@@ -373,18 +373,18 @@ def _laplace(epsilon: float, step: float) -> _Sum:
     )  # equal to the line above, without a difference of nearly equal numbers
     if high == 1:  # only 0 lies between the two ends
         other[0] = 1 - other[1] * (1 + t[-1])
-    return _Sum(step, np.concatenate([other[:0:-1], other[:1], other[1:] * t[2:]]), -high)
+    return _LossSum(step, np.concatenate([other[:0:-1], other[:1], other[1:] * t[2:]]), -high)
 
 
-def _of_law(law: Law, step: float) -> _Sum:
+def _of_law(law: Law, step: float) -> _LossSum:
     """Return the sum of the losses of a table's numbers."""
-    total = _Sum(step)
+    total = _LossSum(step)
     for epsilon, n in law:
         total = total + _laplace(float(epsilon), step).times(n)
     return total
 
 
-def _dearest(laws: Sequence[_Sum], step: float) -> _Sum:
+def _dominating_law(laws: Sequence[_LossSum], step: float) -> _LossSum:
     """Return a law whose curve is at least those of all these laws: their maximum, joined by lines on the grid."""
     if len(laws) == 1:
         return laws[0]
@@ -399,7 +399,7 @@ def _dearest(laws: Sequence[_Sum], step: float) -> _Sum:
     before = np.append(1.0, slopes[:-1])
     chances = np.maximum(before - slopes, 0.0) * t
     short = 1.0 - beyond - float(chances.sum())
-    return _Sum(step, chances, first, beyond + max(0.0, short) + _SLACK)
+    return _LossSum(step, chances, first, beyond + max(0.0, short) + _SLACK)
 
 
 def _gaussian_delta(mu: float, epsilon: Floats) -> Floats:

@@ -20,14 +20,14 @@ from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.designs.questions import FiniteQuery
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import DataSource, Privacy, PrivacyUnit
-from fitnoise.mechanisms._base import Effort
-from fitnoise.mechanisms.finite.choosing import Made, choose
+from fitnoise.mechanisms._base import SearchOptions
+from fitnoise.mechanisms.finite.choosing import ChosenMechanism, choose
 from fitnoise.mechanisms.gaussian import planning as fit_for_use
 from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.mechanisms.registry import mechanism_for
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.plan import Plan
-from fitnoise.reporting import Displayed
+from fitnoise.reporting import HtmlDisplay
 from fitnoise.request.publication import Budget, CellBudgets, Goal, Objective, Publication, SmallDatabase
 from fitnoise.request.workloads import Workload
 
@@ -133,12 +133,14 @@ def plan(
         if refine or gap is not None:
             raise matrix.refined_without_zcdp()
         return compare(publication, device=device, seconds=seconds, progress=progress).plan
-    effort = Effort(gap, refine, None if start is None else start.only, device, max_iterations, progress, seconds)
+    effort = SearchOptions(
+        gap, refine, None if start is None else start.only, device, max_iterations, progress, seconds
+    )
     parts = [mechanism_for(tables).plan(tables, effort) for tables in publication.groups]
     return assembled(publication, parts, mechanisms_of(publication))
 
 
-def mechanisms_of(publication: Publication) -> tuple[Made, ...]:
+def mechanisms_of(publication: Publication) -> tuple[ChosenMechanism, ...]:
     """Return the mechanism for each question with finitely many answers, with its alternatives. Data-free.
 
     Raises:
@@ -149,14 +151,14 @@ def mechanisms_of(publication: Publication) -> tuple[Made, ...]:
     return tuple(choose(q, domain, publication.adjacency) for q in publication.finite)
 
 
-def assembled(publication: Publication, parts: Sequence[TablePart], chosen: Sequence[Made]) -> Plan:
+def assembled(publication: Publication, parts: Sequence[TablePart], chosen: Sequence[ChosenMechanism]) -> Plan:
     """Return the plan of parts for tables, with the mechanisms of finite questions.
 
     Raises:
         CapExceeded: Jointly they cost more than the cap.
     """
     made = Plan.of(publication, parts, [c.mechanism for c in chosen])
-    if not _fits(made):
+    if not _is_within_cap(made):
         tables = sum((p.loss for p in parts), Loss.nothing())
         own = f"The tables cost ρ = {float(tables.rho):.6g}. " if parts else ""
         raise CapExceeded(
@@ -196,7 +198,7 @@ class Alternative:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Comparison(Displayed):
+class Comparison(HtmlDisplay):
     """Both kinds of noise for one set of tables.
 
     Attributes:
@@ -211,7 +213,7 @@ class Comparison(Displayed):
     why: str
     alternatives: tuple[Alternative, ...]
     gaussian: TablePart
-    finite: tuple[Made, ...] = ()
+    finite: tuple[ChosenMechanism, ...] = ()
 
     @cached_property
     def total_error(self) -> float | None:
@@ -304,7 +306,7 @@ def compare(
     gaussian = fit_for_use.plan(replace(posed[Privacy.ZCDP], cap=None), device=device, progress=progress)
     took = time.perf_counter() - begun
     both = {Privacy.ZCDP: replace(gaussian, publication=posed[Privacy.ZCDP])}
-    found: matrix.Search | None = None
+    found: matrix.StrategySearch | None = None
     least_pure = math.sqrt(2 * gaussian.bound)
     hopeless = asked.budget is asked.cap is None and least_pure > gaussian.epsilon() and not every
     sought = gaussian.mechanism.in_full(gaussian.publication)  # for pure noise all places of a tree are cells
@@ -333,7 +335,7 @@ def compare(
             more = 1.0 if asked.budget is None else c.epsilon / least
             lines.append(Alternative(Privacy.PURE, c.family, epsilon, error * more, c.ratio, c.answers, c.seconds))
     lines.sort(key=lambda a: a.epsilon if asked.budget is None else a.error)
-    chosen = next((a for a in lines if _fits(both[a.privacy])), None)
+    chosen = next((a for a in lines if _is_within_cap(both[a.privacy])), None)
     if chosen is None:
         raise CapExceeded(
             "no-noise-within-cap",
@@ -360,7 +362,7 @@ def compare(
 _CALLED = {Privacy.PURE: "pure noise", Privacy.ZCDP: "Gaussian noise at delta = {delta:g}"}
 
 
-def _fits(made: Plan | TablePart) -> bool:
+def _is_within_cap(made: Plan | TablePart) -> bool:
     """Return True if the plan costs at most its cap."""
     cap = made.publication.cap
     return cap is None or cap.limit("cap").allows(made.loss)

@@ -12,36 +12,36 @@ from typing import Any
 
 from fitnoise.errors import SpecError
 from fitnoise.kernel.codings import (
-    EXACT,
-    Beside,
+    EXACT_FLOAT_LIMIT,
     Codes,
     Coding,
+    CodingWithMissing,
     Cuts,
     Interval,
     Range,
     Steps,
     Values,
+    as_csv_text,
+    class_coding,
     classified_by,
     values_of,
-    within,
-    written,
 )
 from fitnoise.kernel.conditions import Condition
-from fitnoise.kernel.dates import Part
+from fitnoise.kernel.dates import DatePart
 from fitnoise.kernel.domain import Attribute
 from fitnoise.request.publication import Publication
-from fitnoise.solving.fixed import Fixed
+from fitnoise.solving.fixed import FixedGenerator
 
-MARK = "example"
+FIRST_COLUMN = "example"
 """The name of the first column, so that no one takes the file for data."""
 
-TRIES = 10_000
+MAX_TRIES = 10_000
 """The number of values tried, to find one that every reader of the column accepts."""
 
 IN_BIN = 100
 """The approximate count of whole numbers of a bin from which a value is drawn."""
 
-AROUND = 100
+OPEN_CONDITION_SPAN = 100
 """The distance from the only bound of a condition, within which numbers are drawn."""
 
 YEARS = (2000, 2023)
@@ -68,9 +68,9 @@ def examples(publication: Publication, records: int) -> str:
         * one specification always gives one set of records: they follow from public declarations alone;
         * every record is in the domain, and meets all conditions.
     """
-    draw = Fixed(START)
+    draw = FixedGenerator(START)
     columns, domain = list(_columns(publication)), publication.workload.domain
-    mark = MARK
+    mark = FIRST_COLUMN
     while any(mark.casefold() == c.name.casefold() for c in columns):
         mark += "_"
     out = io.StringIO()
@@ -83,7 +83,7 @@ def examples(publication: Publication, records: int) -> str:
         for c in first:
             record[c.name] = c.value(draw, i, places)
             places |= {a: c.cell(a, record[c.name], places) for a in classes.intersection(c.attributes)}
-        writer.writerow([i, *(written(record[c.name]) for c in columns)])
+        writer.writerow([i, *(as_csv_text(record[c.name]) for c in columns)])
     return out.getvalue()
 
 
@@ -99,14 +99,14 @@ def held(attribute: Attribute, cell: int, place: int = 0) -> Sequence[Any]:
     Returns:
         At least one value, which may be None for a missing value. The result is empty if the cell is.
     """
-    coding = within(attribute.coding, place)
+    coding = class_coding(attribute.coding, place)
     return [x for x in _candidates(coding, cell) if coding.cell(x) == cell]
 
 
 def _candidates(coding: Coding, cell: int) -> Sequence[Any]:
     """Return values that may fall into a cell; some of them may fall into the cell of a missing-value code instead."""
     values = values_of(coding)
-    if isinstance(coding, Beside) and cell >= values.size:
+    if isinstance(coding, CodingWithMissing) and cell >= values.size:
         return coding.codes[cell - values.size] or (None, "not declared")
     if isinstance(values, Codes) and values.shared is None:
         return (values.codes[cell],)
@@ -116,7 +116,7 @@ def _candidates(coding: Coding, cell: int) -> Sequence[Any]:
         return (values.low + cell,)
     if isinstance(values, Cuts):
         low, high = _ends(values.cuts)[cell : cell + 2]
-        whole = range(math.ceil(low), math.ceil(high)) if max(abs(low), abs(high)) < EXACT else range(0)
+        whole = range(math.ceil(low), math.ceil(high)) if max(abs(low), abs(high)) < EXACT_FLOAT_LIMIT else range(0)
         return whole[:: max(len(whole) // IN_BIN, 1)] or (low, math.nextafter(high, -math.inf))
     assert isinstance(values, Steps)  # noqa: S101 - only conditions have intervals
     x = values.low + cell * values.step
@@ -138,14 +138,14 @@ class _Column:
     attributes: Mapping[str, Attribute]
     conditions: tuple[Condition, ...]
 
-    def value(self, draw: Fixed, number: int, places: Mapping[str, int | None]) -> Any:
+    def value(self, draw: FixedGenerator, number: int, places: Mapping[str, int | None]) -> Any:
         """Return a value that all readers accept, or for an id the number of its record.
 
         Raises SpecError if there is no such value. places: The cells of attributes of other columns, on which the
         ranges of amounts depend.
         """
         readers = (*self.attributes.values(), *self.conditions)
-        for _ in range(TRIES if readers else 0):
+        for _ in range(MAX_TRIES if readers else 0):
             reader = _one(readers, draw)
             drawn = self._of(reader, draw, places) if isinstance(reader, Attribute) else self._meeting(reader, draw)
             value = _one(drawn, draw) if drawn else None
@@ -156,7 +156,7 @@ class _Column:
                 "no-example-for-column",
                 f"No example was found for the column {self.name!r}, which {len(readers)} attributes and "
                 "conditions read.",
-                f"Each of {TRIES:,} values is declared for one of these, and none for all.",
+                f"Each of {MAX_TRIES:,} values is declared for one of these, and none for all.",
                 "Change their declarations, if such records exist.",
                 "Nothing was written.",
                 place=self.name,
@@ -170,7 +170,7 @@ class _Column:
         if by is None:
             return attribute.cell(value)
         place = self.attributes[by].cell(value) if by in self.attributes else places[by]
-        return None if place is None else within(attribute.coding, place).cell(value)
+        return None if place is None else class_coding(attribute.coding, place).cell(value)
 
     def _read_by_all(self, value: object, places: Mapping[str, int | None]) -> bool:
         off = ((c.coding, value if c.read is None else c.read.number(value)) for c in self.conditions)
@@ -178,7 +178,7 @@ class _Column:
             c.cell(x) is not None for c, x in off
         )
 
-    def _of(self, attribute: Attribute, draw: Fixed, places: Mapping[str, int | None]) -> Sequence[Any]:
+    def _of(self, attribute: Attribute, draw: FixedGenerator, places: Mapping[str, int | None]) -> Sequence[Any]:
         """Return values of one of the attribute's cells; for dates, any that it may read."""
         cell, steps = draw.below(attribute.size), attribute.steps
         if cell < attribute.own_size and attribute.derived is not None:
@@ -190,17 +190,17 @@ class _Column:
         place = None if by is None else places.get(by)
         return held(attribute, cell, 0 if place is None else place)
 
-    def _meeting(self, condition: Condition, draw: Fixed) -> Sequence[Any]:
+    def _meeting(self, condition: Condition, draw: FixedGenerator) -> Sequence[Any]:
         if condition.read is not None:
             return self._dates(draw)
         coding = condition.coding
         if isinstance(coding, Codes):
             return coding.codes
-        low = coding.low if math.isfinite(coding.low) else coding.high - AROUND
-        high = coding.high if math.isfinite(coding.high) else low + AROUND
+        low = coding.low if math.isfinite(coding.low) else coding.high - OPEN_CONDITION_SPAN
+        high = coding.high if math.isfinite(coding.high) else low + OPEN_CONDITION_SPAN
         return range(math.ceil(low), math.ceil(high)) or (low,)
 
-    def _dates(self, draw: Fixed) -> Sequence[str]:
+    def _dates(self, draw: FixedGenerator) -> Sequence[str]:
         """Return a day that may meet all conditions, with a time if an hour is read; empty if there is no such day."""
         days = [window for a in self.attributes.values() if (window := _years(a)) is not None]
         for given in (c.bounds for c in self.conditions if c.read is not None):
@@ -213,7 +213,7 @@ class _Column:
         if first > last:
             return ()
         day = date.fromordinal(first + draw.below(last + 1 - first)).isoformat()
-        timed = any(a.derived is not None and a.derived.part is Part.HOUR for a in self.attributes.values())
+        timed = any(a.derived is not None and a.derived.part is DatePart.HOUR for a in self.attributes.values())
         return (f"{day} {draw.below(24):02}:{draw.below(60):02}:00" if timed else day,)
 
 
@@ -225,7 +225,7 @@ _BOUNDS = (("at_least", "above"), ("at_most", "below"))
 def _years(attribute: Attribute) -> tuple[int, int] | None:
     """Return the first and the last day of the years that an attribute may read, if it declares years."""
     off = attribute.derived
-    if off is None or off.part not in {Part.YEAR, Part.AGE}:
+    if off is None or off.part not in {DatePart.YEAR, DatePart.AGE}:
         return None
     low, high = _extent(values_of(attribute.coding))
     first, last = (low, high) if off.on is None else (off.on.year - high - 1, off.on.year - low)
@@ -239,7 +239,7 @@ def _extent(values: Values | Interval) -> tuple[int, int]:
         whole = [int(c) for c in values.codes]
         return min(whole), max(whole)
     low, high = _ends(values.cuts)[:: len(values.cuts) + 1] if isinstance(values, Cuts) else (values.low, values.high)
-    return math.floor(max(low, -EXACT)), math.ceil(min(high, EXACT))
+    return math.floor(max(low, -EXACT_FLOAT_LIMIT)), math.ceil(min(high, EXACT_FLOAT_LIMIT))
 
 
 def _columns(publication: Publication) -> Iterator[_Column]:
@@ -256,5 +256,5 @@ def _columns(publication: Publication) -> Iterator[_Column]:
         )
 
 
-def _one(of: Sequence[Any], draw: Fixed) -> Any:
+def _one(of: Sequence[Any], draw: FixedGenerator) -> Any:
     return of[draw.below(len(of))]

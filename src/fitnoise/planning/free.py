@@ -26,7 +26,7 @@ from fitnoise.errors import PlanError, SpecError
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.order import axis_key
-from fitnoise.kernel.profiles import Charged, Profile, joint
+from fitnoise.kernel.profiles import ChargedPlan, Profile, joint
 from fitnoise.kernel.units import MAX_RECORDS, DataSource, Neighbours, PrivacyUnit
 from fitnoise.planning.choosing import plan as make_plan
 from fitnoise.planning.plan import Plan
@@ -34,16 +34,16 @@ from fitnoise.request.publication import Budget, CellBudgets, Publication, align
 from fitnoise.request.workloads import Family, Workload
 from fitnoise.solving.sectors import MAX_STRUCTURED_CELLS
 
-FAINT = 1e-4
+MIN_SLACK_FRACTION = 1e-4
 """The part of the joint cost below which slack counts as 0: it would allow answers of a hundred times the noise."""
 
-MARGIN = Fraction(1, 2**56)
+RESERVED_SLACK = Fraction(1, 2**56)
 """The amount subtracted from every cell's slack. It exceeds the ledger's rounding up to multiples of 2⁻⁶⁴."""
 
 
 @final
 @dataclass(frozen=True)
-class Left:
+class FreeValues:
     """Values of an attribute for which counts are free.
 
     attribute: The name of the attribute.
@@ -73,18 +73,20 @@ def profile_beside(plan: Plan) -> Profile | None:
     return plan.order.charged().profile
 
 
-def left_beside(plan: Plan) -> tuple[Left, ...]:
-    """Return the free counts of a plan, attribute by attribute; empty where :func:`free` would refuse."""
+def left_beside(plan: Plan) -> tuple[FreeValues, ...]:
+    """Return the free counts of a plan, attribute by attribute; empty where :func:`plan_free` would refuse."""
     profile = profile_beside(plan)
     if profile is None:
         return ()
     try:
-        return _left(plan.publication.workload.domain, plan.publication.unit, [Charged(plan.hash, profile)])
+        return _remaining_budget(
+            plan.publication.workload.domain, plan.publication.unit, [ChargedPlan(plan.hash, profile)]
+        )
     except PlanError:  # too many joint cells
         return ()
 
 
-def _left(domain: Domain, unit: PrivacyUnit, charges: list[Charged]) -> tuple[Left, ...]:
+def _remaining_budget(domain: Domain, unit: PrivacyUnit, charges: list[ChargedPlan]) -> tuple[FreeValues, ...]:
     names, slack = _slack(domain, charges)
     cells = np.array(slack, dtype=object).reshape([domain[a].size for a in names])
     whole, found = joint([c.profile for c in charges]), []
@@ -92,17 +94,17 @@ def _left(domain: Domain, unit: PrivacyUnit, charges: list[Charged]) -> tuple[Le
         least = np.asarray(np.min(cells, axis=tuple(j for j in range(len(names)) if j != i)))
         shown = domain[a].own_size if domain[a].steps else 0  # no table counts records at the knots of an amount
         rows = [*zip(domain[a].values, least, strict=True)][shown:]
-        own = [(v, float(x)) for v, x in rows if x > FAINT * whole]
+        own = [(v, float(x)) for v, x in rows if x > MIN_SLACK_FRACTION * whole]
         if own:
             errors = tuple(math.sqrt(unit.cost_factor() / (2 * x)) for _, x in own)
-            found.append(Left(a, tuple(v for v, _ in own), errors))
+            found.append(FreeValues(a, tuple(v for v, _ in own), errors))
     return tuple(found)
 
 
 @checked(SpecError, "No plan was made.")
-def free(
+def plan_free(
     workload: Workload | Publication,
-    beside: Plan | Iterable[Plan | Charged],
+    beside: Plan | Iterable[Plan | ChargedPlan],
     *,
     gap: float | None = None,
     max_iterations: int = 2000,
@@ -133,7 +135,7 @@ def free(
           The joint μ² may rise by a factor of at most 1 + 4 · 10⁻⁶, as noise on a finer lattice is nearer to normal;
         * the relaxation is within the certified gap of the least possible one for independent noise.
     """
-    given: list[Plan | Charged] = [beside] if isinstance(beside, Plan) else list(beside)
+    given: list[Plan | ChargedPlan] = [beside] if isinstance(beside, Plan) else list(beside)
     publication = _publication(workload, given)
     charges = [_charged(x, publication) for x in given]
     if len({c.plan for c in charges}) != len(charges):
@@ -156,7 +158,7 @@ def free(
             "Request the tables at a price.",
             "Nothing was planned.",
         )
-    if largest <= FAINT * whole:
+    if largest <= MIN_SLACK_FRACTION * whole:
         raise PlanError(
             "nothing-free",
             "Records in every cell already have the full cost of these plans.",
@@ -164,7 +166,7 @@ def free(
             "Refine the plans (refine), which leaves the most free.",
             "Nothing was planned.",
         )
-    kept = [x if x > FAINT * whole else Fraction(0) for x in slack]
+    kept = [x if x > MIN_SLACK_FRACTION * whole else Fraction(0) for x in slack]
     shares = [1.0 if x == largest else float(x / largest) * (1 - 1e-12) for x in kept]
     wanted = replace(
         publication,
@@ -176,7 +178,10 @@ def free(
     )
 
     def rest() -> str:
-        return ", or of ".join(map(str, _left(domain, publication.unit, charges))) or "no value of a single attribute"
+        return (
+            ", or of ".join(map(str, _remaining_budget(domain, publication.unit, charges)))
+            or "no value of a single attribute"
+        )
 
     _check_cells(publication.workload, names, np.array(shares) == 0, rest)
     made = make_plan(wanted, max_iterations=max_iterations, progress=progress)
@@ -192,7 +197,7 @@ def free(
     return made
 
 
-def _publication(workload: Workload | Publication, given: list[Plan | Charged]) -> Publication:
+def _publication(workload: Workload | Publication, given: list[Plan | ChargedPlan]) -> Publication:
     if not given:
         raise PlanError(
             "free-without-plan",
@@ -257,8 +262,8 @@ def _records(publication: Publication) -> DataSource:
     return replace(publication.source, max_records=MAX_RECORDS)
 
 
-def _charged(x: Plan | Charged, publication: Publication) -> Charged:
-    if isinstance(x, Charged):
+def _charged(x: Plan | ChargedPlan, publication: Publication) -> ChargedPlan:
+    if isinstance(x, ChargedPlan):
         return x
     profile = x.order.charged().profile
     if profile is None:  # the unit equals that of the publication
@@ -269,10 +274,10 @@ def _charged(x: Plan | Charged, publication: Publication) -> Charged:
             "Give plans with add-or-remove-one neighbours.",
             "Nothing was planned.",
         )
-    return Charged(x.hash, profile)
+    return ChargedPlan(x.hash, profile)
 
 
-def _slack(domain: Domain, charges: list[Charged]) -> tuple[list[str], list[Fraction]]:
+def _slack(domain: Domain, charges: list[ChargedPlan]) -> tuple[list[str], list[Fraction]]:
     """Return the attributes of the charges' profiles, and the slack of ρ in their joint cells, in C order."""
     keys = {axis_key(domain, a): a for a in domain}
     used = {key for c in charges for key, _ in c.profile.axes}
@@ -301,7 +306,7 @@ def _slack(domain: Domain, charges: list[Charged]) -> tuple[list[str], list[Frac
         spread = aligned(domain, np.array(c.profile.values, dtype=object), own, names)
         total = np.asarray(total + spread, dtype=object)
     most = max(total.flat)
-    return names, [max(Fraction(int(most - x), 2**64) - MARGIN, Fraction(0)) for x in total.flat]
+    return names, [max(Fraction(int(most - x), 2**64) - RESERVED_SLACK, Fraction(0)) for x in total.flat]
 
 
 def _check_cells(

@@ -19,24 +19,24 @@ from functools import cached_property
 from typing import Any, Self, final
 
 from fitnoise.errors import FitnoiseError, PlanError, ReleaseError
-from fitnoise.kernel.arguments import checked, shown
+from fitnoise.kernel.arguments import checked, describe_value
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs.questions import Mechanism
 from fitnoise.kernel.losses import Loss, rounded_up
 from fitnoise.kernel.order import Order, account
 from fitnoise.kernel.periods import Series
 from fitnoise.kernel.units import PrivacyUnit
-from fitnoise.mechanisms._base import Estimation, Part
+from fitnoise.mechanisms._base import Estimation, PlanPart
 from fitnoise.mechanisms.documents import disagreements, parse, within_limits
 from fitnoise.mechanisms.finite.part import AnswerPart
 from fitnoise.mechanisms.gaussian.series import cut, past, refuse_out_of_time
-from fitnoise.mechanisms.registry import named
+from fitnoise.mechanisms.registry import mechanism_by_name
 from fitnoise.mechanisms.summaries import FiniteSummary, TableSummary
 from fitnoise.mechanisms.tables import TablePart, refuse_boundless
-from fitnoise.reporting import Displayed
+from fitnoise.reporting import HtmlDisplay
 from fitnoise.request.documents import Spec
 from fitnoise.request.publication import Publication, Setting
-from fitnoise.solving.certificates import Certificate, Evidence, Terms
+from fitnoise.solving.certificates import Certificate, Evidence, ObjectiveTerms
 from fitnoise.solving.sectors import Decomposition
 
 FORMAT = 3
@@ -45,7 +45,7 @@ FORMAT = 3
 
 @final
 @dataclass(frozen=True, eq=False)
-class Plan(Displayed):
+class Plan(HtmlDisplay):
     """A certified plan. Make one with :func:`fitnoise.plan`; no part of a plan depends on data.
 
     Attributes:
@@ -65,7 +65,7 @@ class Plan(Displayed):
     """
 
     publication: Publication
-    parts: tuple[Part, ...]
+    parts: tuple[PlanPart, ...]
     whole: Plan | None = None
 
     def __post_init__(self) -> None:
@@ -73,7 +73,7 @@ class Plan(Displayed):
         tables = [p.publication for p in self.groups]
         asked = [p.query for p in self.questions]
         mine = zip(tables, self.publication.groups, strict=False)
-        same = len(tables) == len(self.publication.groups) and all(_alike(a, b) for a, b in mine)
+        same = len(tables) == len(self.publication.groups) and all(_is_same_request(a, b) for a, b in mine)
         if not same or tuple(asked) != self.publication.finite or len(tables) + len(asked) != len(self.parts):
             raise parts_of_another_publication()
         if any(not p.mechanism.suits(p.publication) for p in self.groups):
@@ -225,7 +225,7 @@ class Plan(Displayed):
         return self.only.decomposition
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> ObjectiveTerms:
         """The quantities of the minimised problem, in the letters of certificates."""
         return self.only.terms
 
@@ -540,7 +540,7 @@ class Plan(Displayed):
         if type(version) is not int or version != FORMAT:
             raise PlanError(
                 "plan-version",
-                f"The plan has the version {shown(version)}.",
+                f"The plan has the version {describe_value(version)}.",
                 f"This fitnoise reads version {FORMAT} alone.",
                 "Plan again from the specification.",
                 "Nothing was measured.",
@@ -582,7 +582,7 @@ class Plan(Displayed):
     def _read(cls, document: Mapping[str, Any]) -> tuple[Self, list[float]]:
         """Return the plan, and the bounds that its document states, part by part."""
         tables, finite = document["tables"], document["finite"]
-        mechanisms = [named(t["mechanism"]) for t in tables]
+        mechanisms = [mechanism_by_name(t["mechanism"]) for t in tables]
         publication = Spec.parse(document["spec"]).publication()
         if not isinstance(finite, list) or len(finite) != len(publication.finite):
             raise other_question_count()
@@ -678,6 +678,6 @@ def read_back(plan: Plan) -> Plan:
     return read
 
 
-def _alike(mine: Publication, asked: Publication) -> bool:
+def _is_same_request(mine: Publication, asked: Publication) -> bool:
     """Return True if a part is for the requested tables: made for this object, or for an equal one."""
     return mine is asked or mine == asked

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from fitnoise.kernel.units import Neighbours
 from fitnoise.planning.plan import Plan
-from fitnoise.reporting import Kind, Section, Value
+from fitnoise.reporting import Section, Value, ValueKind
 
 ALMOST_CERTAIN_GUESS = 0.99
 """The best guess above which a warning is due: wrong less than once in 100 cases, where a coin is wrong 50 times."""
@@ -39,7 +39,7 @@ def warnings(plan: Plan) -> Iterator[Section]:
         if loss.best_guess > ALMOST_CERTAIN_GUESS:
             sentence = RECORDS if unit.neighbours is Neighbours.REPLACE_ONE else PRESENCE
             name = Value("unit", unit.name, spoken=True)
-            yield Section("", (sentence,), (name, Value("guess", loss.best_guess, Kind.CHANCE, spoken=True)))
+            yield Section("", (sentence,), (name, Value("guess", loss.best_guess, ValueKind.CHANCE, spoken=True)))
 
 
 def warning_words(plan: Plan) -> list[str]:

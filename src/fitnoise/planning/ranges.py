@@ -20,7 +20,7 @@ from fitnoise.kernel.domain import Amount, Domain, Ordered
 from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.plan import Plan
-from fitnoise.reporting import Kind, Section, Value
+from fitnoise.reporting import Section, Value, ValueKind
 from fitnoise.request.targets import z_score
 from fitnoise.request.workloads import EACH, Family, Sum, Table
 
@@ -136,9 +136,9 @@ def warnings(plan: Plan) -> Iterator[Section]:
         values = (
             Value("amount", " × ".join(kappa.terms), spoken=True),
             Value("table", f'"{name}"', spoken=True),
-            Value("largest", kappa.largest, Kind.RESULT, spoken=True),
-            Value("records", kappa.achieved, Kind.PEOPLE, spoken=True),
-            Value("share", kappa.share, Kind.CHANCE, spoken=True),
+            Value("largest", kappa.largest, ValueKind.RESULT, spoken=True),
+            Value("records", kappa.achieved, ValueKind.PEOPLE, spoken=True),
+            Value("share", kappa.share, ValueKind.CHANCE, spoken=True),
         )
         yield Section("", (SHARE if kappa.share < FEW_SHARE else RECORDS,), values)
 

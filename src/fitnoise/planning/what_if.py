@@ -24,13 +24,13 @@ from fitnoise.mechanisms.gaussian.planning import DEFAULT_GAP
 from fitnoise.planning.choosing import plan
 from fitnoise.planning.plan import Plan
 from fitnoise.request.publication import Publication
-from fitnoise.request.targets import By, BySize, Kind, Target, z_score
+from fitnoise.request.targets import ByAttribute, ByTableSize, Target, TargetKind, z_score
 from fitnoise.request.workloads import Family, Table, Workload
 
 FACTORS = tuple(2.0 ** (k / 3) for k in range(-3, 4))
 """Factors from half the margins to twice the margins in geometric steps, with 1 in the middle."""
 
-EXTREME = 1e9
+MAX_FACTOR = 1e9
 """The largest factor, and the inverse of the smallest: outside this range, squares and plans leave floating point."""
 
 Told = Callable[[int, int, int, float], None]
@@ -39,7 +39,7 @@ Told = Callable[[int, int, int, float], None]
 
 @final
 @dataclass(frozen=True)
-class Point:
+class SweepPoint:
     """The cost of a publication with the margins of one table multiplied by a factor.
 
     Attributes:
@@ -78,12 +78,12 @@ class Sweep:
     table: str
     confidence: float
     delta: float
-    current: Point
-    points: tuple[Point, ...]
+    current: SweepPoint
+    points: tuple[SweepPoint, ...]
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row for each factor, with the table's name and the fields of :class:`Point` as columns."""
-        frame = pd.DataFrame([astuple(p) for p in self.points], columns=[f.name for f in fields(Point)])
+        """Return one row for each factor, with the table's name and the fields of :class:`SweepPoint` as columns."""
+        frame = pd.DataFrame([astuple(p) for p in self.points], columns=[f.name for f in fields(SweepPoint)])
         frame.insert(0, "table", self.table)
         return frame
 
@@ -95,7 +95,7 @@ class PrivacyCurve(NamedTuple):
     epsilon: Floats
 
 
-def scaled(publication: Publication, factors: Mapping[str, float]) -> Publication:
+def scale_margins(publication: Publication, factors: Mapping[str, float]) -> Publication:
     """Return the publication with the margins of some tables multiplied by factors.
 
     The function multiplies a margin, standard error, max deviation or coefficient of variation by the factor, and a
@@ -119,7 +119,7 @@ def scaled(publication: Publication, factors: Mapping[str, float]) -> Publicatio
         if not inside:
             parts.append(part)
         elif isinstance(part, Table):
-            parts.append(replace(part, target=_times(part.target, inside[0])))
+            parts.append(replace(part, target=_scale_target(part.target, inside[0])))
         else:
             parts.append(_eased(part, w.domain, inside))
     return replace(publication, workload=Workload(w.domain, parts, w.confidence))
@@ -128,7 +128,7 @@ def scaled(publication: Publication, factors: Mapping[str, float]) -> Publicatio
 def _eased(family: Family, domain: Domain, factors: Mapping[int, float]) -> Family:
     """Return the pattern with the margins of some of its tables multiplied."""
     target = family.template.target
-    if isinstance(target.number, By):
+    if isinstance(target.number, ByAttribute):
         raise WorkloadError(
             "sweep-of-pattern",
             f"A pattern of tables has a target by {target.number.attribute!r}.",
@@ -138,7 +138,7 @@ def _eased(family: Family, domain: Domain, factors: Mapping[int, float]) -> Fami
         )
     numbers = family.targets(domain).reshape(len(family), -1)[:, 0].copy()
     for i, factor in factors.items():
-        numbers[i] *= factor**2 if target.kind is Kind.VARIANCE else factor
+        numbers[i] *= factor**2 if target.kind is TargetKind.VARIANCE else factor
     return replace(family, numbers=tuple(numbers.tolist()))
 
 
@@ -222,7 +222,7 @@ def sweeps(
         )
     names = publication.workload.tables.names if tables is None else _names(publication.workload, tables)
     wanted = _factors(factors)
-    walk = _Walk(replace(publication, cap=None, gap=gap), device, max_iterations, progress)
+    walk = _SweepPlanner(replace(publication, cap=None, gap=gap), device, max_iterations, progress)
     walk.left = len(names) * sum(f != 1 for f in wanted)
     if isinstance(what, Plan) and (gap is None or what.gap <= gap):
         current = what
@@ -265,7 +265,7 @@ def privacy_curve(plan: Plan, deltas: ArrayLike | None = None) -> PrivacyCurve:
 
 
 @dataclass
-class _Walk:
+class _SweepPlanner:
     """The maker of the plans of some sweeps, which also counts them."""
 
     publication: Publication
@@ -284,7 +284,7 @@ class _Walk:
                 self.told(number, total, iteration, gap)
 
         return plan(
-            scaled(self.publication, factors),
+            scale_margins(self.publication, factors),
             start=start,
             device=self.device,
             max_iterations=self.max_iterations,
@@ -292,7 +292,7 @@ class _Walk:
         )
 
 
-def _swept(walk: _Walk, current: Plan, name: str, factors: list[float]) -> Sweep:
+def _swept(walk: _SweepPlanner, current: Plan, name: str, factors: list[float]) -> Sweep:
     workload = walk.publication.workload
     table = workload[name]
     confidence = table.target.level(workload.confidence)
@@ -306,36 +306,36 @@ def _swept(walk: _Walk, current: Plan, name: str, factors: list[float]) -> Sweep
     return Sweep(name, confidence, walk.publication.delta, points[1.0], tuple(points[f] for f in factors))
 
 
-def _point(plan: Plan, factor: float, moe: float) -> Point:
-    return Point(factor, moe, plan.rho, plan.value / 2, plan.bound / 2, plan.gap, plan.epsilon())
+def _point(plan: Plan, factor: float, moe: float) -> SweepPoint:
+    return SweepPoint(factor, moe, plan.rho, plan.value / 2, plan.bound / 2, plan.gap, plan.epsilon())
 
 
-def _times(target: Target, factor: float) -> Target:
-    scale = factor**2 if target.kind is Kind.VARIANCE else factor
+def _scale_target(target: Target, factor: float) -> Target:
+    scale = factor**2 if target.kind is TargetKind.VARIANCE else factor
     number = target.number
-    if isinstance(number, BySize):
+    if isinstance(number, ByTableSize):
         limits = [None if x is None else x * scale for x in (number.least, number.most)]
-        return replace(target, number=BySize(number.coefficient * scale, number.power, *limits))
-    if not isinstance(number, By):
+        return replace(target, number=ByTableSize(number.coefficient * scale, number.power, *limits))
+    if not isinstance(number, ByAttribute):
         return replace(target, number=number * scale)
     default = None if number.default is None else number.default * scale
     if number.named:
         named = {v[0]: v[1] * scale for v in number.values if isinstance(v, tuple)}
-        return replace(target, number=By(number.attribute, named, default))
+        return replace(target, number=ByAttribute(number.attribute, named, default))
     plain = [v * scale for v in number.values if not isinstance(v, tuple)]
-    return replace(target, number=By(number.attribute, plain, default))
+    return replace(target, number=ByAttribute(number.attribute, plain, default))
 
 
 def _factors(given: Any) -> list[float]:
     """Return the factors as floats, increasing."""
     items = list(given) if isinstance(given, Iterable) else [given]
     for x in items:
-        if not ((is_real(x) or isinstance(x, Fraction)) and 1 / EXTREME <= x <= EXTREME):
+        if not ((is_real(x) or isinstance(x, Fraction)) and 1 / MAX_FACTOR <= x <= MAX_FACTOR):
             raise WorkloadError(
                 "factor-out-of-range",
                 f"A factor of margins is {x!r}.",
                 "",
-                f"Give positive numbers from {1 / EXTREME:g} to {EXTREME:g}.",
+                f"Give positive numbers from {1 / MAX_FACTOR:g} to {MAX_FACTOR:g}.",
                 "Nothing was planned.",
             )
     found = sorted({float(x) for x in items})

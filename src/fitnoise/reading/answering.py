@@ -11,19 +11,19 @@ import numpy as np
 from fitnoise.errors import DomainError, ReleaseError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.domain import Amount, Domain, Ordered
-from fitnoise.reading.asking import Question, names, refuse, told_cut
-from fitnoise.reading.estimates import Estimates, Ratios, Rows
-from fitnoise.reading.forms import Source
+from fitnoise.reading.asking import ReaderQuestion, names, refuse, told_cut
+from fitnoise.reading.estimates import Estimates, Ratios, RowLabels
+from fitnoise.reading.forms import AnswerSource
 from fitnoise.reading.quantiles import Quantiles
 from fitnoise.reading.refusals import UNESTIMATED, unknown_attribute
 
 
-class Answering(abc.ABC):
+class QuestionMixin(abc.ABC):
     """The questions that the noisy answers of some parts can answer: of a release, or of several releases jointly."""
 
     @property
     @abc.abstractmethod
-    def _sources(self) -> Sequence[Source]:
+    def _sources(self) -> Sequence[AnswerSource]:
         """The noisy answers of the parts."""
 
     @property
@@ -77,7 +77,7 @@ class Answering(abc.ABC):
             `release.count(status="joint", by="state") / release.count(by="state")`; `release.count(age=(0, 17))`;
             `release.count(area=["44001", "44003040100"])`
         """
-        return self._estimates(self._having(Question.of(self._domain, {**(where or {}), **columns}, by), having))
+        return self._estimates(self._having(ReaderQuestion.of(self._domain, {**(where or {}), **columns}, by), having))
 
     def quantile(
         self,
@@ -146,7 +146,7 @@ class Answering(abc.ABC):
         Example:
             `release.mean("age", by="status").frame()`
         """
-        asked = Question.of(self._domain, {**(where or {}), **columns}, by)
+        asked = ReaderQuestion.of(self._domain, {**(where or {}), **columns}, by)
         names((attribute,))
         told = asked
         found, values = self._numeric(attribute, ceiling)
@@ -211,7 +211,7 @@ class Answering(abc.ABC):
             `release.total("income", by="state").frame()`;
             `release.total(["weight", "income"]) / release.total("weight", having="income")`
         """
-        asked, found = Question.of(self._domain, {**(where or {}), **columns}, by), names(attribute)
+        asked, found = ReaderQuestion.of(self._domain, {**(where or {}), **columns}, by), names(attribute)
         if not found or len(set(found)) < len(found):
             raise ReleaseError(
                 "wrong-attributes-of-sum",
@@ -234,7 +234,7 @@ class Answering(abc.ABC):
             asked = asked.known(name).weighted(name, values).summing(_cut(name, own, ceiling))
         return self._estimates(self._having(asked, having), counts=False)
 
-    def _having(self, asked: Question, having: str | Sequence[str] | None) -> Question:
+    def _having(self, asked: ReaderQuestion, having: str | Sequence[str] | None) -> ReaderQuestion:
         """Return the question for records with a value of some attributes."""
         for name in names(having):
             if name not in self._domain:
@@ -282,7 +282,7 @@ class Answering(abc.ABC):
         columns: Mapping[str, Any],
     ) -> Estimates:
         """Return counts of records with a value of an ordered attribute, which is the last name of the breakdown."""
-        asked = Question.of(self._domain, {**(where or {}), **columns}, (*names(by), attribute))
+        asked = ReaderQuestion.of(self._domain, {**(where or {}), **columns}, (*names(by), attribute))
         if not self._domain[attribute].ordered:
             raise ReleaseError(
                 "attribute-without-order",
@@ -296,7 +296,9 @@ class Answering(abc.ABC):
         cut = _cut(attribute, found, None) if isinstance(found, Amount | Ordered) else ()
         return self._estimates(asked.known(attribute).summing(cut))
 
-    def _estimates(self, asked: Question, among: Sequence[Source] | None = None, *, counts: bool = True) -> Estimates:
+    def _estimates(
+        self, asked: ReaderQuestion, among: Sequence[AnswerSource] | None = None, *, counts: bool = True
+    ) -> Estimates:
         """Return the answers to a question from the part with the smallest errors.
 
         The errors follow from the plan, so the choice does not depend on the answers.
@@ -309,7 +311,7 @@ class Answering(abc.ABC):
             raise refuse(sources, asked)
         best = min(found, key=lambda x: float(x[1].covariances(x[1]).max())) if len(found) > 1 else found[0]
         own, forms = best
-        rows = Rows(own.labels, {name: own.home(name) for name in own.by})
+        rows = RowLabels(own.labels, {name: own.home(name) for name in own.by})
         return Estimates(forms, rows, self._confidence, own, counts=counts)
 
 

@@ -69,7 +69,7 @@ class Areas:
             names, lists = None, [wanted]
         hierarchy = domain[homes[0]]
         assert isinstance(hierarchy, Hierarchy)  # noqa: S101 - homes are of these
-        book = _Book(hierarchy)
+        book = _PlaceIndex(hierarchy)
         rows = [book.leaves(own, "" if names is None else f" of the area {names[i]!r}") for i, own in enumerate(lists)]
         data = np.ones(sum(map(len, rows)))
         ends = np.cumsum([0, *map(len, rows)])
@@ -77,7 +77,7 @@ class Areas:
         return cls(homes[0], names, found, book.depth(found))
 
 
-class _Book:
+class _PlaceIndex:
     """The places of a hierarchy by code."""
 
     def __init__(self, hierarchy: Hierarchy) -> None:

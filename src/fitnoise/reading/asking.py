@@ -19,22 +19,22 @@ import scipy.sparse as sp
 
 from fitnoise.algebra import operators as op
 from fitnoise.errors import DomainError, ReleaseError
-from fitnoise.kernel.arguments import shown
+from fitnoise.kernel.arguments import describe_value
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.kernel.domain import Attribute, Domain, Hierarchy
 from fitnoise.kernel.selections import Selection
 from fitnoise.reading.areas import AREA, Areas
-from fitnoise.reading.forms import Forms, Source
+from fitnoise.reading.forms import AnswerSource, Forms
 from fitnoise.reading.refusals import UNESTIMATED, unknown_attribute
 from fitnoise.request.coverage import ValueList, list_values
 from fitnoise.request.workloads import EACH, AtMost, Family, Table, View, Workload
 
 Mask = npt.NDArray[np.bool_]
 
-DENSE = 2**22
+MAX_MATRIX_ENTRIES = 2**22
 """The largest number of entries of a view's matrix that is solved with."""
 
-SEVERAL = "what was computed of several counts"
+MIXED_UNIVERSE_TEXT = "what was computed of several counts"
 """The universe of a result that has no single question."""
 
 _WITHOUT = " but those with "
@@ -42,7 +42,7 @@ _WITHOUT = " but those with "
 MAX_CHOSEN_PIECES = 4
 """The largest number of pieces of a list of chosen values that is printed."""
 
-CLOSE = 1e-9
+COEFFICIENT_TOLERANCE = 1e-9
 """The tolerance between a combination of a view's rows and the question."""
 
 
@@ -51,11 +51,11 @@ def told_cut(universe: str, cut: Sequence[str]) -> str:
     return f"{universe} ({'; '.join(cut)})" if cut else universe
 
 
-def whose_ratio(top: Question | None, bottom: Question | None) -> str:
+def whose_ratio(top: ReaderQuestion | None, bottom: ReaderQuestion | None) -> str:
     """Return the records of a ratio in words if some are left out or values are cut; equal ones for both only once."""
-    (a, cut), (b, other) = ((SEVERAL, ()) if x is None else (x.who, x.cut) for x in (top, bottom))
+    (a, cut), (b, other) = ((MIXED_UNIVERSE_TEXT, ()) if x is None else (x.who, x.cut) for x in (top, bottom))
     if _WITHOUT not in a + b and not cut and not other:
-        return SEVERAL
+        return MIXED_UNIVERSE_TEXT
     if cut == other:
         return told_cut(a if a == b else f"{a}, over {b}", cut)
     return f"{told_cut(a, cut)}, over {told_cut(b, other)}"
@@ -63,7 +63,7 @@ def whose_ratio(top: Question | None, bottom: Question | None) -> str:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Along:
+class AxisSelection:
     """The part of a question along one attribute, or along the levels of one hierarchy, by leaf.
 
     home: The attribute.
@@ -117,14 +117,14 @@ class Along:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Question:
+class ReaderQuestion:
     """A number, or one for each combination of values, with its part along each named attribute.
 
     cut: The cuts of values that are summed, in words.
     """
 
     domain: Domain
-    along: Mapping[str, Along]
+    along: Mapping[str, AxisSelection]
     by: tuple[str, ...]
     cut: tuple[str, ...] = ()
 
@@ -154,7 +154,7 @@ class Question:
                     UNESTIMATED,
                     place="by",
                 )
-        along: dict[str, Along] = {}
+        along: dict[str, AxisSelection] = {}
         for name in (*where, *told):
             home = domain.home(name)
             own = along.get(home, _everyone(domain, home))
@@ -180,17 +180,17 @@ class Question:
                 )
         return cls(domain, along, whole)
 
-    def weighted(self, name: str, weights: Floats) -> Question:
+    def weighted(self, name: str, weights: Floats) -> ReaderQuestion:
         """Return the question with a weight for each cell of an attribute."""
         home = self.domain.home(name)
         own = self.along.get(home, _everyone(self.domain, home))
         return replace(self, along={**self.along, home: replace(own, weights=weights[leaves(self.domain, name)])})
 
-    def summing(self, cut: tuple[str, ...]) -> Question:
+    def summing(self, cut: tuple[str, ...]) -> ReaderQuestion:
         """Return the question for values that were cut as these sentences state."""
         return replace(self, cut=(*self.cut, *cut))
 
-    def known(self, name: str) -> Question:
+    def known(self, name: str) -> ReaderQuestion:
         """Return the question for records that have a value of an attribute.
 
         Raises:
@@ -241,20 +241,20 @@ class Question:
         said = f"records with {'; '.join(chosen)}" if chosen else "all records"
         return f"{said}{_WITHOUT}{'; '.join(without)}" if without else said
 
-    def _values(self, home: str, own: Along) -> ValueList:
+    def _values(self, home: str, own: AxisSelection) -> ValueList:
         """Return the chosen values on the deepest named level."""
         attribute = self.domain[home]
         name = attribute.levels[own.depth] if isinstance(attribute, Hierarchy) else home
         cells = np.unique(leaves(self.domain, name)[own.chosen])
         return list_values(name, self.domain[name], cells.tolist(), MAX_CHOSEN_PIECES)
 
-    def within(self, other: Question) -> bool:
+    def within(self, other: ReaderQuestion) -> bool:
         """Return True if, number by number in one breakdown, the records are a subset of those of another question."""
         mine = ((self.along.get(home, _everyone(self.domain, home)), own) for home, own in other.along.items())
         inside = all(_lies(a, own) for a, own in mine)
         return inside and self.domain == other.domain and set(other.by) <= set(self.by)
 
-    def picked(self, choices: Sequence[tuple[str, list[int], bool]]) -> Question:
+    def picked(self, choices: Sequence[tuple[str, list[int], bool]]) -> ReaderQuestion:
         """Return the question for some of the numbers.
 
         choices: For each name, the chosen labels, and True if the name stays in the breakdown.
@@ -273,7 +273,7 @@ class Question:
             along[home] = own if several else replace(own, by=None, labels=(), place=None)
         return replace(self, along=along, by=tuple(name for name, _, several in choices if several))
 
-    def forms(self, source: Source) -> tuple[Question, Forms] | None:
+    def forms(self, source: AnswerSource) -> tuple[ReaderQuestion, Forms] | None:
         """Return the numbers from the smallest table of a part that shows them; None if no table does.
 
         The breakdown has missing-value categories where a table shows them, and leaves them out otherwise.
@@ -287,13 +287,13 @@ class Question:
                     return asked, found
         return None
 
-    def _by_known(self) -> Question:
+    def _by_known(self) -> ReaderQuestion:
         out = self
         for name in self.by:
             out = out.known(name) if name in self.domain and self.along[self.home(name)].chosen.all() else out
         return out
 
-    def _written(self, source: Source, number: int) -> Forms | None:
+    def _written(self, source: AnswerSource, number: int) -> Forms | None:
         """Return the forms over the rows of one table; None if the rows cannot make them."""
         domain, table = self.domain, source.part.publication.workload.tables[number]
         whole, order = sp.csr_array(np.ones((1, 1))), []
@@ -301,7 +301,7 @@ class Question:
             home = domain.home(column)
             own = self.along.get(home, _everyone(domain, home))
             rows = own.rows(_first_leaves(domain, column))
-            along = over(table.view(column), domain[column], rows)
+            along = row_coefficients(table.view(column), domain[column], rows)
             if along is None:
                 return None
             whole = sp.csr_array(sp.kron(whole, along, format="csr"))
@@ -322,7 +322,7 @@ def names(given: Any) -> tuple[str, ...]:
         if not isinstance(name, str):
             raise ReleaseError(
                 "attribute-not-named",
-                f"{shown(name)} stands where the name of an attribute belongs.",
+                f"{describe_value(name)} stands where the name of an attribute belongs.",
                 "Names are texts.",
                 "Give the name of an attribute, or a list of names.",
                 UNESTIMATED,
@@ -346,12 +346,12 @@ def _refuse_unknown(domain: Domain, asked: Iterable[str]) -> None:
             )
 
 
-def _everyone(domain: Domain, home: str) -> Along:
+def _everyone(domain: Domain, home: str) -> AxisSelection:
     n = domain[home].size
-    return Along(home, 0, np.ones(n, dtype=bool), np.ones(n))
+    return AxisSelection(home, 0, np.ones(n, dtype=bool), np.ones(n))
 
 
-def _inside(asked: Areas, own: Along) -> Along:
+def _inside(asked: Areas, own: AxisSelection) -> AxisSelection:
     """Return the part of a question along a hierarchy for areas only, broken down by the areas if they have names."""
     some = asked.leaves.sum(axis=0) > 0
     own = replace(own, depth=max(own.depth, asked.depth), chosen=own.chosen & some)
@@ -361,7 +361,7 @@ def _inside(asked: Areas, own: Along) -> Along:
     return told.without(np.zeros(len(own.chosen), dtype=bool))
 
 
-def _lies(mine: Along, other: Along) -> bool:
+def _lies(mine: AxisSelection, other: AxisSelection) -> bool:
     """Return True if the chosen records are, label by label, a subset of those of another part."""
     if not other.chosen[mine.chosen].all():
         return False
@@ -402,7 +402,7 @@ def _cells(domain: Domain, name: str, wanted: Any) -> Mask:
 # --- table and rows -------------------------------------------------------------------------------------
 
 
-def _showing(workload: Workload, along: Mapping[str, Along]) -> Iterator[int]:
+def _showing(workload: Workload, along: Mapping[str, AxisSelection]) -> Iterator[int]:
     """Yield the tables that show all attributes at the required depth, the smallest first."""
     domain, found = workload.domain, list[tuple[float, int]]()
     for start, part in zip(workload.tables.starts.tolist(), workload.tables.parts, strict=False):
@@ -414,12 +414,12 @@ def _showing(workload: Workload, along: Mapping[str, Along]) -> Iterator[int]:
     return (number for _, number in sorted(found))
 
 
-def _shows(domain: Domain, shown: Sequence[str], along: Mapping[str, Along]) -> bool:
+def _shows(domain: Domain, shown: Sequence[str], along: Mapping[str, AxisSelection]) -> bool:
     depths = {domain.home(a): domain.depth(a) for a in shown}
     return all(home in depths and depths[home] >= own.depth for home, own in along.items())
 
 
-def _in_family(domain: Domain, family: Family, along: Mapping[str, Along]) -> list[tuple[float, int]]:
+def _in_family(domain: Domain, family: Family, along: Mapping[str, AxisSelection]) -> list[tuple[float, int]]:
     """Return size and number of the smallest tables of a pattern that show all attributes."""
     beside = {domain.home(a) for a in family.template.attributes}
     if not _shows(domain, family.template.attributes, {h: x for h, x in along.items() if h in beside}):
@@ -437,7 +437,7 @@ def _in_family(domain: Domain, family: Family, along: Mapping[str, Along]) -> li
     return [(float(cells[best]), int(some[best]))]
 
 
-def over(view: View, attribute: Attribute, rows: sp.csr_array) -> sp.csr_array | None:
+def row_coefficients(view: View, attribute: Attribute, rows: sp.csr_array) -> sp.csr_array | None:
     """Return coefficients of a column's rows and of their sum for a question about its cells, or None."""
     n = rows.shape[1]
     if view is EACH:
@@ -498,14 +498,14 @@ def _sets(operator: op.Operator) -> Iterator[tuple[int, ...]]:
 def _solved(operator: op.Operator, rows: sp.csr_array) -> sp.csr_array | None:
     """Return the coefficients by least squares; None if the question is not in the span."""
     m, n = operator.shape
-    if m * n > DENSE:
+    if m * n > MAX_MATRIX_ENTRIES:
         return None
     wanted = rows.toarray().T
     matrix = operator.rmv(np.eye(m))
     found = np.linalg.lstsq(matrix, wanted, rcond=None)[0]
     whole = np.rint(found)
-    found = np.asarray(np.where(np.abs(found - whole) < CLOSE, whole, found))
-    if not (np.abs(matrix @ found - wanted) <= CLOSE * np.abs(wanted).max()).all():
+    found = np.asarray(np.where(np.abs(found - whole) < COEFFICIENT_TOLERANCE, whole, found))
+    if not (np.abs(matrix @ found - wanted) <= COEFFICIENT_TOLERANCE * np.abs(wanted).max()).all():
         return None
     return sp.csr_array(found.T)
 
@@ -513,7 +513,7 @@ def _solved(operator: op.Operator, rows: sp.csr_array) -> sp.csr_array | None:
 # --- refusals -------------------------------------------------------------------------------------------
 
 
-def refuse(sources: Sequence[Source], asked: Question) -> ReleaseError:
+def refuse(sources: Sequence[AnswerSource], asked: ReaderQuestion) -> ReleaseError:
     """Return the error with the reason why no table has the numbers of a question."""
     workloads = [s.part.publication.workload for s in sources]
 

@@ -13,7 +13,7 @@ sector by sector, and generalised least squares is
     M_S = Σ_r L_rᵀ V_r⁻¹ L_r,   θ̂_S = M_S⁻¹ Σ_r L_rᵀ V_r⁻¹ t_r,   cov θ̂_S = (⊗ (I − J/n_a)) ⊗ M_S⁻¹.
 
 The result is rebuilt, queried and shown like the sectors of one release. For noise that is not normal, intervals use
-every single noise (`Combined.traced`).
+every single noise (`CombinedSource.traced`).
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ from fitnoise.kernel.domain import Attribute, Domain
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms._base import Place
 from fitnoise.mechanisms.documents import parse
-from fitnoise.mechanisms.gaussian.estimate import covariance, moved
-from fitnoise.mechanisms.numbers import Numbers, Weighted, by_sector, sums_by_sector
-from fitnoise.mechanisms.rebuilding import Rebuilt
-from fitnoise.reading.answering import Answering
-from fitnoise.reading.estimates import Estimate, Estimates, Rows, added
+from fitnoise.mechanisms.gaussian.estimate import apply_covariance, covariance
+from fitnoise.mechanisms.numbers import TableNumbers, WeightedSums, by_sector, sums_by_sector
+from fitnoise.mechanisms.rebuilding import RebuiltTables
+from fitnoise.reading.answering import QuestionMixin
+from fitnoise.reading.estimates import Estimate, Estimates, RowLabels, added
 from fitnoise.reading.files import csv_text, label_frame, number_columns, read_text
-from fitnoise.reading.forms import Forms, Source, apart
+from fitnoise.reading.forms import AnswerSource, Forms, refuse_shared_noise
 from fitnoise.reading.means import file_labels, mean_columns
 from fitnoise.reading.refusals import UNREAD, no_means
 from fitnoise.reading.release import Release
-from fitnoise.reading.tables import Made, Texts
+from fitnoise.reading.tables import DerivedTables, Texts
 from fitnoise.request.publication import Publication
-from fitnoise.request.targets import By
+from fitnoise.request.targets import ByAttribute
 from fitnoise.request.workloads import Table, Workload, slug, some
 from fitnoise.solving.sectors import Decomposition, decompose
 
@@ -70,19 +70,19 @@ MOST_ROWS = 1_500
 The covariances of all pairs of these rows are computed.
 """
 
-ROUNDED = 1.1e-6
+FILE_ROUNDING = 1.1e-6
 """The absolute tolerance between numbers in a file and recomputed ones: one unit of the last of six decimals."""
 
-GAP = 1e-9
-"""The relative tolerance in addition to `ROUNDED`."""
+RELATIVE_ROUNDING = 1e-9
+"""The relative tolerance in addition to `FILE_ROUNDING`."""
 
-DEPENDENT = 1e-9
+DEPENDENCE_TOLERANCE = 1e-9
 """The part of the largest residual up to which a row counts as a combination of other rows."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Piece:
+class SectorInformation:
     """The information in one release about a sector: t = L θ + noise of covariance V.
 
     source: The release, or a part of it.
@@ -90,14 +90,14 @@ class Piece:
     `pulled`: V⁻¹ L, (rows, k).
     """
 
-    source: Source
+    source: AnswerSource
     rows: Sequence[tuple[int, int]]
     pulled: Floats
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Shown:
+class TableUnion:
     """The tables of several releases as one set.
 
     where: For each source and table of the union that it has, the table's index in the source.
@@ -105,7 +105,7 @@ class Shown:
 
     workload: Workload
     decomposition: Decomposition
-    where: Mapping[tuple[Source, int], int]
+    where: Mapping[tuple[AnswerSource, int], int]
 
     def axes(self, table: int) -> list[int]:
         """Return the exchangeable axes of a table."""
@@ -116,16 +116,16 @@ class Shown:
         """Return the number of values of each exchangeable axis."""
         return [self.decomposition.sizes[a] for a in self.axes(table)]
 
-    def name(self, source: Source, table: int) -> str:
+    def name(self, source: AnswerSource, table: int) -> str:
         """Return the name of a table in a source."""
         return source.part.publication.workload.tables[self.where[source, table]].name
 
-    def along(self, source: Source, table: int) -> Floats:
+    def along(self, source: AnswerSource, table: int) -> Floats:
         """Return a source's estimates of a table, (axes…, rows)."""
         group, _ = self.decomposition.place(table)
         return group.along(source.rebuilt.table(self.name(source, table)), self.sizes(table))
 
-    def forms(self, source: Source, sector: Sequence[int], rows: Sequence[tuple[int, int]]) -> Forms:
+    def forms(self, source: AnswerSource, sector: Sequence[int], rows: Sequence[tuple[int, int]]) -> Forms:
         """Return forms for the parts of rows of tables that vary along a sector, at e₀ − e₁ of its attributes."""
         found: dict[int, list[tuple[int, Indices, Floats]]] = {}
         for j, (table, row) in enumerate(rows):
@@ -192,12 +192,12 @@ class JointEstimation:
 
     def moved(self, f: Mapping[Place, Floats]) -> dict[Place, Floats]:
         """Return cov(θ) f: the covariance of each sector's estimate with the combination f."""
-        return moved(self.whiteners, f)
+        return apply_covariance(self.whiteners, f)
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Joint:
+class JointTables:
     """The tables of several releases, with their joint estimation."""
 
     publication: Publication
@@ -207,7 +207,7 @@ class Joint:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Combined(Source):
+class CombinedSource(AnswerSource):
     """The noisy answers of several parts as one source of numbers.
 
     shown: The tables of the parts.
@@ -215,12 +215,12 @@ class Combined(Source):
     pieces: Their information about every sector.
     """
 
-    shown: Shown
-    of: tuple[Source, ...]
-    pieces: Mapping[Place, Sequence[Piece]]
+    shown: TableUnion
+    of: tuple[AnswerSource, ...]
+    pieces: Mapping[Place, Sequence[SectorInformation]]
 
     @property
-    def parts(self) -> tuple[Source, ...]:
+    def parts(self) -> tuple[AnswerSource, ...]:
         """The parts that are combined."""
         return self.of
 
@@ -229,19 +229,19 @@ class Combined(Source):
         """True if the noise of all parts is treated as normal."""
         return all(s.normal for s in self.of)
 
-    def between(self, one: Numbers, other: Numbers) -> Floats:
+    def between(self, one: TableNumbers, other: TableNumbers) -> Floats:
         """Return the covariances of pairs of its numbers, (P,), in people²: sector by sector."""
         return by_sector(one, other)
 
-    def sums(self, one: Weighted, other: Weighted, length: int) -> Floats | None:
+    def sums(self, one: WeightedSums, other: WeightedSums, length: int) -> Floats | None:
         """Return the covariances of sums of many numbers, one by one, (J,), in people²; None to use pairs."""
         return sums_by_sector(one, other, length)
 
-    def traced(self, tensors: Mapping[str, Floats]) -> dict[Source, dict[str, Floats]]:
+    def traced(self, tensors: Mapping[str, Floats]) -> dict[AnswerSource, dict[str, Floats]]:
         """Return a combination of its numbers as combinations of its parts: by table a coefficient for each number."""
         d, shown = self.part.decomposition, self.shown
-        along: dict[tuple[Source, int], Floats] = {}
-        for (group, s), factors in rebuilding.pulled(self.part, tensors).items():
+        along: dict[tuple[AnswerSource, int], Floats] = {}
+        for (group, s), factors in rebuilding.adjoint(self.part, tensors).items():
             sector, whitener = d.groups[group].attributes[s].tolist(), self.part.estimation.whiteners[group][s]
             for piece in self.pieces[group, s]:
                 own = factors @ whitener @ whitener.T @ piece.pulled.T
@@ -250,7 +250,7 @@ class Combined(Source):
                     if key not in along:
                         along[key] = np.zeros((*shown.sizes(table), math.prod(d.place(table)[0].inner_shape)))
                     along[key][..., row] += _spread(own[..., j], sector, axes)
-        out: dict[Source, dict[str, Floats]] = {}
+        out: dict[AnswerSource, dict[str, Floats]] = {}
         for (source, table), found in along.items():
             layout, _ = d.place(table)
             numbers = found.reshape(1, *shown.sizes(table), *layout.inner_shape)
@@ -277,18 +277,20 @@ def _varying(x: Floats, sector: Sequence[int], axes: Sequence[int]) -> Floats:
 # --- sector by sector -----------------------------------------------------------------------------------
 
 
-def _joined(shown: Shown, sources: Sequence[Source]) -> tuple[JointEstimation, dict[Place, list[Piece]]]:
+def _joined(
+    shown: TableUnion, sources: Sequence[AnswerSource]
+) -> tuple[JointEstimation, dict[Place, list[SectorInformation]]]:
     d = shown.decomposition
     whiteners = [np.empty((len(g), len(g.basis), len(g.basis))) for g in d.groups]
     thetas: dict[Place, Floats] = {}
-    pieces: dict[Place, list[Piece]] = {}
+    pieces: dict[Place, list[SectorInformation]] = {}
     values = {key: shown.along(*key) for key in shown.where}
     for (group, s), lifts in _reached(d):
-        sector, own = d.groups[group].attributes[s].tolist(), list[Piece]()
+        sector, own = d.groups[group].attributes[s].tolist(), list[SectorInformation]()
         information, seen = np.zeros(()), np.zeros(())
         for source in sources:
             if known := [(t, lift) for t, lift in lifts if (source, t) in shown.where]:
-                piece, lift = _told(shown, source, sector, known)
+                piece, lift = _information(shown, source, sector, known)
                 varying = {t: _varying(values[source, t], sector, shown.axes(t)) for t, _ in known}
                 told = np.stack([varying[t][..., row] for t, row in piece.rows], axis=-1)
                 information, seen = information + lift.T @ piece.pulled, seen + told @ piece.pulled
@@ -314,7 +316,9 @@ def _reached(d: Decomposition) -> Iterator[tuple[Place, _Lifts]]:
             yield (number, s), [(int(d.tables[m.tables].tables[t]), lift) for m, lift, here in reaching for t in here]
 
 
-def _told(shown: Shown, source: Source, sector: Sequence[int], lifts: _Lifts) -> tuple[Piece, Floats]:
+def _information(
+    shown: TableUnion, source: AnswerSource, sector: Sequence[int], lifts: _Lifts
+) -> tuple[SectorInformation, Floats]:
     """Return the information of a source about a sector, and L."""
     rows = [(t, j) for t, lift in lifts for j in range(len(lift))]
     every = np.concatenate([lift for _, lift in lifts])
@@ -333,7 +337,7 @@ def _told(shown: Shown, source: Source, sector: Sequence[int], lifts: _Lifts) ->
     noise[i, j] = noise[j, i] = forms.take(i).covariances(forms.take(j)) / 2 ** len(sector)
     sizes = np.sqrt(noise.diagonal())
     factor = sl.cho_factor(noise / np.multiply.outer(sizes, sizes))
-    return Piece(source, kept, sl.cho_solve(factor, lift / sizes[:, None]) / sizes[:, None]), lift
+    return SectorInformation(source, kept, sl.cho_solve(factor, lift / sizes[:, None]) / sizes[:, None]), lift
 
 
 def _independent(rows: Floats) -> Indices:
@@ -341,13 +345,13 @@ def _independent(rows: Floats) -> Indices:
     sizes = np.sqrt((rows * rows).sum(axis=1))
     triangle, order = sl.qr((rows / np.where(sizes > 0, sizes, 1.0)[:, None]).T, mode="r", pivoting=True)
     left = np.abs(np.diagonal(triangle))
-    return np.asarray(order[: int((left > DEPENDENT * left[0]).sum())])
+    return np.asarray(order[: int((left > DEPENDENCE_TOLERANCE * left[0]).sum())])
 
 
 # --- the union of tables --------------------------------------------------------------------------------
 
 
-def _together(releases: Sequence[Release]) -> tuple[Publication, Shown]:
+def _union_of_tables(releases: Sequence[Release]) -> tuple[Publication, TableUnion]:
     """Return all tables of some releases, with those that show the same statistics once."""
     first = releases[0].plan.publication
     sources = [s for r in releases for s in r._sources]
@@ -355,7 +359,7 @@ def _together(releases: Sequence[Release]) -> tuple[Publication, Shown]:
     domain = _domain([p.workload.domain for p in asked])
     number: dict[object, int] = {}
     tables: list[Table] = []
-    where: dict[tuple[Source, int], int] = {}
+    where: dict[tuple[AnswerSource, int], int] = {}
     names: set[str] = set()
     for source, publication in zip(sources, asked, strict=True):
         for i, t in enumerate(publication.workload.tables):
@@ -376,7 +380,7 @@ def _together(releases: Sequence[Release]) -> tuple[Publication, Shown]:
                 tables.append(replace(t, name=name))
             where.setdefault((source, number[key]), i)
     numbers = (t.target.number for p in asked for t in p.workload.tables)
-    apart = {x.attribute for x in numbers if isinstance(x, By)} | {a for p in asked for a in p.apart}
+    apart = {x.attribute for x in numbers if isinstance(x, ByAttribute)} | {a for p in asked for a in p.apart}
     try:
         workload = Workload(domain, tables, first.confidence)
         decomposition = decompose(workload, apart=sorted(apart))
@@ -389,7 +393,7 @@ def _together(releases: Sequence[Release]) -> tuple[Publication, Shown]:
             UNCOMBINED,
         ) from None
     publication = Publication(workload, first.unit, first.source, first.delta, title=first.title)
-    return publication, Shown(workload, decomposition, where)
+    return publication, TableUnion(workload, decomposition, where)
 
 
 def _domain(domains: Sequence[Domain]) -> Domain:
@@ -454,7 +458,7 @@ def _stated(one: Publication, other: Publication) -> Iterator[tuple[str, object,
 
 
 @final
-class Combination(Made, Answering):
+class Combination(DerivedTables, QuestionMixin):
     """Several releases of the same records as one: consistent tables by name, and answers to questions about them.
 
     :func:`combine` makes it. It answers the questions that a release answers: `count`, `total`, `mean`, `quantile`,
@@ -478,16 +482,16 @@ class Combination(Made, Answering):
     def __init__(self, releases: Sequence[Release]) -> None:
         _check_records(releases)
         sources = tuple(s for r in releases for s in r._sources)
-        publication, shown = _together(releases)
+        publication, shown = _union_of_tables(releases)
         estimation, pieces = _joined(shown, sources)
         named = "\n".join(f"{s.digest} {s.place}" for s in sources)
-        joint = Joint(publication, shown.decomposition, estimation)
+        joint = JointTables(publication, shown.decomposition, estimation)
         digest = hashlib.sha256(named.encode("ascii")).hexdigest()
         self.releases = tuple(releases)
-        self._combined = Combined(digest, 0, Rebuilt(joint, ()), shown, sources, pieces)
+        self._combined = CombinedSource(digest, 0, RebuiltTables(joint, ()), shown, sources, pieces)
 
     @property
-    def _sources(self) -> Sequence[Source]:
+    def _sources(self) -> Sequence[AnswerSource]:
         return (self._combined,)
 
     @property
@@ -530,7 +534,7 @@ class Combination(Made, Answering):
         ((key, row),) = own.pieces.items()
         n = row.nnz
         each = sp.csr_array((np.ones(n), (np.arange(n), row.indices)), shape=(n, row.shape[1]))
-        found = Estimates(Forms(n, {key: each}), Rows({"": tuple(range(n))}, {"": ""}), self._confidence)
+        found = Estimates(Forms(n, {key: each}), RowLabels({"": tuple(range(n))}, {"": ""}), self._confidence)
         frame = label_frame(labels)
         frame["value"], frame["std_error"] = found.value, found.std_error
         frame["moe"] = found.moe(table.target.level(self._confidence))
@@ -677,7 +681,7 @@ def combine(first: Release, *others: Release, same_records: bool = False) -> Com
             "Give each release once.",
             UNCOMBINED,
         )
-    apart(sources)
+    refuse_shared_noise(sources)
     return Combination(releases)
 
 
@@ -750,7 +754,10 @@ def check_tables(found: Combination, directory: Path) -> str | None:
         for column in set(own.columns).intersection(number_columns(own)):
             at = list(own.columns).index(column)
             stated = np.array([float(line[at]) for line in lines[1:]])
-            if len(stated) == len(own) and (np.abs(stated - own[column]) <= ROUNDED + GAP * np.abs(own[column])).all():
+            if (
+                len(stated) == len(own)
+                and (np.abs(stated - own[column]) <= FILE_ROUNDING + RELATIVE_ROUNDING * np.abs(own[column])).all()
+            ):
                 own[column] = stated
         return csv_text(own)
 

@@ -27,18 +27,18 @@ import numpy.typing as npt
 import pandas as pd
 
 from fitnoise.errors import ReleaseError
-from fitnoise.kernel.arguments import shown
+from fitnoise.kernel.arguments import describe_value
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.kernel.checks import is_real, is_whole
-from fitnoise.reading.asking import SEVERAL
+from fitnoise.reading.asking import MIXED_UNIVERSE_TEXT
 from fitnoise.reading.laws import law, level
 from fitnoise.reading.refusals import UNCOMPUTED
-from fitnoise.reading.similar import SPARED, difference, product, quotient, ranges
-from fitnoise.reporting import Column, Displayed, Kind, Table, aligned, heading_beside
+from fitnoise.reading.similar import BOX_ERROR_SHARE, difference, product, quotient, ranges
+from fitnoise.reporting import HtmlDisplay, ReportColumn, ReportTable, ValueKind, aligned, heading_beside
 from fitnoise.request.targets import checked_confidence, z_score
 
 if TYPE_CHECKING:
-    from fitnoise.reading.estimates import Ratios, Rows
+    from fitnoise.reading.estimates import Ratios, RowLabels
 
 
 ROWS_PRINTED = 20
@@ -62,7 +62,7 @@ def number(x: Any) -> float:
     if not is_real(x) or not math.isfinite(x):
         raise ReleaseError(
             "factor-not-finite",
-            f"An estimate is to be computed with {shown(x) if is_whole(x) else x}.",
+            f"An estimate is to be computed with {describe_value(x) if is_whole(x) else x}.",
             "Estimates are computed with finite numbers.",
             "Use a finite number.",
             UNCOMPUTED,
@@ -87,14 +87,14 @@ OF_VALUES_AS_READ = "for the exact number of the records as they were read, with
 """The quantity that intervals are for."""
 
 
-class Told(Displayed, abc.ABC):
+class LabelledNumbers(HtmlDisplay, abc.ABC):
     """Numbers that are broken down by names."""
 
     __array_ufunc__ = None  # NumPy numbers leave their multiplication to these classes
     confidence: float
-    _rows: Rows
+    _rows: RowLabels
     _called: tuple[str, str] = ("number", "")
-    _kind: Kind = Kind.NUMBER
+    _kind: ValueKind = ValueKind.NUMBER
 
     @abc.abstractmethod
     def frame(self, confidence: float | None = None, *, simultaneous: bool = False) -> pd.DataFrame:
@@ -126,19 +126,19 @@ class Told(Displayed, abc.ABC):
         (one, more), by = self._called, f" by {', '.join(self.labels)}" if self.labels else ""
         return f"{len(self)} {one}{'s' * (len(self) != 1)}{more}{by}"
 
-    def table(self, frame: pd.DataFrame) -> Table:
+    def table(self, frame: pd.DataFrame) -> ReportTable:
         """Return the rows of a frame of these numbers as a table for people and programs, with None for an open end."""
-        kinds = {"value": self._kind, "std_error": Kind.PEOPLE, "moe": Kind.PEOPLE} | dict.fromkeys(
-            ("low", "high"), Kind.NUMBER
+        kinds = {"value": self._kind, "std_error": ValueKind.PEOPLE, "moe": ValueKind.PEOPLE} | dict.fromkeys(
+            ("low", "high"), ValueKind.NUMBER
         )
         headings = {"value": "value", "std_error": "standard error", "moe": "margin ±", "low": "from", "high": "to"}
         labels = [*self._rows.labels]
-        columns = [Column(name, name) for name in labels]
+        columns = [ReportColumn(name, name) for name in labels]
         for name in frame.columns.drop(labels):
             heading = heading_beside(headings[name], labels) if name in headings else None
-            columns.append(Column(name, heading, kinds.get(name, Kind.TEXT)))
+            columns.append(ReportColumn(name, heading, kinds.get(name, ValueKind.TEXT)))
         rows = ({k: None if _open(x) else x for k, x in row.items()} for row in frame.to_dict("records"))
-        return Table.of("rows", columns, rows)
+        return ReportTable.of("rows", columns, rows)
 
     def __repr__(self) -> str:
         """Return the numbers with their margins or intervals at the confidence of the release; of many, the first."""
@@ -148,7 +148,7 @@ class Told(Displayed, abc.ABC):
             frame = self.frame()
         except ReleaseError as error:  # a combination with a release in it has no interval
             return f"<{self.summary}: {error}>"
-        level = Kind.LEVEL.words(self.confidence)
+        level = ValueKind.LEVEL.words(self.confidence)
         table = self.table(frame.head(ROWS_PRINTED))
         if not self._rows.labels:
             texts = {column.name: column.kind.words(x) for column, x in table.cells[0]}
@@ -168,7 +168,7 @@ class Told(Displayed, abc.ABC):
         )
 
 
-class Movable(Told):
+class RatioExpression(LabelledNumbers):
     """Ratios and results of arithmetic with them: 1000 * x, x - 1, x / y, (x + y) * z."""
 
     @abc.abstractmethod
@@ -185,7 +185,7 @@ class Movable(Told):
         """Return the range of the result where each of its ratios is in its interval at a confidence."""
 
     @abc.abstractmethod
-    def _taken(self, rows: Rows, where: Indices) -> Self:
+    def _taken(self, rows: RowLabels, where: Indices) -> Self:
         """Return the numbers at these indices, in any order and with repetition."""
 
     @property
@@ -218,10 +218,10 @@ class Movable(Told):
 
     def _with(self, other: object, sign: str) -> Any:
         """Return the result with another operand, by one of + - * /."""
-        if isinstance(other, Movable):
+        if isinstance(other, RatioExpression):
             rows, mine, theirs = self._rows.beside(other._rows)
             return CombinedRatios(self._taken(rows, mine), other._taken(rows, theirs), rows, sign)
-        if isinstance(other, Told):
+        if isinstance(other, LabelledNumbers):
             raise ReleaseError(
                 "ratio-with-counts",
                 f"A ratio and counts are given for the sign {sign}.",
@@ -268,7 +268,7 @@ class Movable(Told):
 
 
 @final
-class ComparedRatios(Movable):
+class ComparedRatios(RatioExpression):
     """Differences or ratios of two ratios each. A difference or quotient of `Ratios` makes them.
 
     **Guarantees**
@@ -285,7 +285,7 @@ class ComparedRatios(Movable):
     """
 
     def __init__(
-        self, one: Ratios, other: Ratios, rows: Rows, *, divided: bool, line: tuple[float, float] = (1.0, 0.0)
+        self, one: Ratios, other: Ratios, rows: RowLabels, *, divided: bool, line: tuple[float, float] = (1.0, 0.0)
     ) -> None:
         self._one, self._other, self._rows, self._divided = one, other, rows, divided
         self._factor, self._shift = line
@@ -295,7 +295,13 @@ class ComparedRatios(Movable):
     def universe(self) -> str:
         """The records of the numbers, if both ratios state them."""
         one, other = self._one.universe, self._other.universe
-        return one if one == other else SEVERAL if SEVERAL in (one, other) else f"{one}, and {other}"
+        return (
+            one
+            if one == other
+            else MIXED_UNIVERSE_TEXT
+            if MIXED_UNIVERSE_TEXT in (one, other)
+            else f"{one}, and {other}"
+        )
 
     @property
     def value(self) -> Any:
@@ -330,7 +336,7 @@ class ComparedRatios(Movable):
 
     def _at_once(self, confidence: float) -> tuple[Floats, Floats]:
         """Return intervals for normal noise: one test of both ratios, where both are in their own intervals."""
-        spared = SPARED * (1 - confidence)
+        spared = BOX_ERROR_SHARE * (1 - confidence)
         own = [np.ravel(x) for ratio in (self._one, self._other) for x in ratio.interval((1 - spared) ** 0.5)]
         (forms, values), (others, their_values) = self._one.moved, self._other.moved
         found = ranges(
@@ -354,13 +360,13 @@ class ComparedRatios(Movable):
         found = (quotient if self._divided else difference)(*self._one.interval(each), *self._other.interval(each))
         return _on_line(found, self._factor, self._shift)
 
-    def _taken(self, rows: Rows, where: Indices) -> ComparedRatios:
+    def _taken(self, rows: RowLabels, where: Indices) -> ComparedRatios:
         one, other = (x._taken(rows, where) for x in (self._one, self._other))
         return ComparedRatios(one, other, rows, divided=self._divided, line=(self._factor, self._shift))
 
 
 @final
-class CombinedRatios(Movable):
+class CombinedRatios(RatioExpression):
     """Sums, differences, products and ratios of several ratios: an index, a share times a rate. Made by + - * /.
 
     **Guarantees**
@@ -375,7 +381,12 @@ class CombinedRatios(Movable):
     """
 
     def __init__(
-        self, one: Movable, other: Movable, rows: Rows, sign: str, line: tuple[float, float] = (1.0, 0.0)
+        self,
+        one: RatioExpression,
+        other: RatioExpression,
+        rows: RowLabels,
+        sign: str,
+        line: tuple[float, float] = (1.0, 0.0),
     ) -> None:
         self._one, self._other, self._rows, self._sign = one, other, rows, sign
         self._factor, self._shift = line
@@ -384,7 +395,7 @@ class CombinedRatios(Movable):
     @property
     def universe(self) -> str:
         """The records of the numbers: for several ratios, each has its own."""
-        return SEVERAL
+        return MIXED_UNIVERSE_TEXT
 
     @property
     def value(self) -> Any:
@@ -424,7 +435,7 @@ class CombinedRatios(Movable):
         by = {"+": _sum, "-": difference, "*": product, "/": quotient}[self._sign]
         return _on_line(by(*one, *other), self._factor, self._shift)
 
-    def _taken(self, rows: Rows, where: Indices) -> CombinedRatios:
+    def _taken(self, rows: RowLabels, where: Indices) -> CombinedRatios:
         one, other = (x._taken(rows, where) for x in (self._one, self._other))
         return CombinedRatios(one, other, rows, self._sign, (self._factor, self._shift))
 

@@ -9,11 +9,11 @@ from importlib import metadata
 from typing import Any, Self, final
 
 from fitnoise.errors import ReleaseError
-from fitnoise.kernel.arguments import shown
-from fitnoise.kernel.designs.questions import Question
+from fitnoise.kernel.arguments import describe_value
+from fitnoise.kernel.designs.questions import QuestionKind
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.losses import Loss, rounded_up
-from fitnoise.kernel.units import UNSAID, PrivacyUnit
+from fitnoise.kernel.units import UNKNOWN_LEFT_OUT_TEXT, PrivacyUnit
 from fitnoise.mechanisms.summaries import FiniteSummary
 from fitnoise.planning.plan import Plan
 from fitnoise.planning.protection import warning_words
@@ -25,8 +25,8 @@ from fitnoise.request.workloads import (
     Average,
     Change,
     Family,
-    Known,
     Mean,
+    NonMissing,
     Ranges,
     Recode,
     Sum,
@@ -79,7 +79,7 @@ class EntryReference:
         """
         number = stated.get("fitnoise_release") if isinstance(stated, dict) else None
         if type(number) is not int or number != FORMAT:
-            given = "names no format" if number is None else f"is of format {shown(number)}"
+            given = "names no format" if number is None else f"is of format {describe_value(number)}"
             raise ReleaseError(
                 "unknown-release-format",
                 f"release.json {given}.",
@@ -113,7 +113,7 @@ def describe(plan: Plan, written: Sequence[str], entry: EntryReference | None = 
         "fitnoise_release": FORMAT,
         "title": publication.title,
         "plan": plan.hash,
-        **_said(plan, [p.mechanism.describe(p) for p in plan.groups], "mechanism"),
+        **_by_part(plan, [p.mechanism.describe(p) for p in plan.groups], "mechanism"),
         "charge": {
             "rho": str(rho),
             "rho_decimal": rounded_up(rho),
@@ -141,13 +141,13 @@ def describe(plan: Plan, written: Sequence[str], entry: EntryReference | None = 
                 "confidence": s.confidence,
                 "achieved_moe": s.achieved_moe,
                 **universe(part, publication.workload.domain),
-                "universe": stated(plan, part),
+                "universe": universe_text(plan, part),
             }
             for s, part in zip(
                 plan.summaries, (x for p in plan.groups for x in p.publication.workload.tables.parts), strict=True
             )
         ],
-        **counted(plan),
+        **condition_texts(plan),
         **left_out(plan),
         **shares(plan),
         **({} if unit.parts == 1 else {"answers_per_record": unit.parts}),
@@ -157,7 +157,7 @@ def describe(plan: Plan, written: Sequence[str], entry: EntryReference | None = 
             else {}
         ),
         "written": "all" if every else list(written),
-        **_said(plan, [p.mechanism.words(p) for p in plan.groups], "values"),
+        **_by_part(plan, [p.mechanism.words(p) for p in plan.groups], "values"),
         **_so_far(plan),
         "spec": Spec.of((plan.whole or plan).publication).document(),
         "versions": {name: metadata.version(name) for name in ("fitnoise", "numpy", "duckdb")},
@@ -224,13 +224,13 @@ def _statistic(part: Table | Family, domain: Domain) -> str:
     return statistic(part if isinstance(part, Table) else part.template, domain)
 
 
-def stated(plan: Plan, part: Table | Family) -> list[str]:
+def universe_text(plan: Plan, part: Table | Family) -> list[str]:
     """Return the universe of a table in words: its records and units, its left-out records, its coding of values."""
     unit, source = plan.publication.unit, plan.publication.source
     told = universe(part, plan.publication.workload.domain)
     dropped = left_out(plan).get("left_out")
     every = "" if "not_counted" in told or dropped or unit.bound is not None else "all "
-    own = [*shares(plan).values(), *counted(plan).get("counted", [])] or [f"{every}records of {source.name}"]
+    own = [*shares(plan).values(), *condition_texts(plan).get("counted", [])] or [f"{every}records of {source.name}"]
     if unit.bound is not None and unit.bound.most is not None:
         plural = "record" if unit.max_records == 1 else "records"
         own.append(f"at most {unit.max_records} {plural} of each {unit.name}{unit.pattern.words}")
@@ -243,7 +243,7 @@ def stated(plan: Plan, part: Table | Family) -> list[str]:
     ]
 
 
-def counted(plan: Plan) -> dict[str, list[str]]:
+def condition_texts(plan: Plan) -> dict[str, list[str]]:
     """Return the conditions that counted records meet, in words; empty without conditions."""
     conditions = plan.publication.source.conditions
     return {"counted": [c.words for c in conditions]} if conditions else {}
@@ -261,23 +261,23 @@ def shares(plan: Plan) -> dict[str, str]:
     return {} if unit.parts == 1 else {"shares": f"each {unit.name} counts one, by equal shares of all records of one"}
 
 
-def kept(plan: Plan, unit: PrivacyUnit) -> str | None:
+def enforcement_text(plan: Plan, unit: PrivacyUnit) -> str | None:
     """Return how the bound on the records of a unit is kept, and for a series the assumption between its draws.
 
     None if the unit is a record, and the plan is released at once.
     """
-    asked = [f"{q.name!r}" for q in plan.publication.finite if q.question is Question.LEFT_OUT]
+    asked = [f"{q.name!r}" for q in plan.publication.finite if q.question is QuestionKind.LEFT_OUT]
     said = unit.kept
     if said is not None and unit.id is not None and asked:
-        said = said.replace(UNSAID, f"of how many some are left out, tells {asked[0]}")
+        said = said.replace(UNKNOWN_LEFT_OUT_TEXT, f"of how many some are left out, tells {asked[0]}")
     if plan.publication.series is None:
         return said
     return unit.between_draws if said is None else f"{said}; {unit.between_draws}"
 
 
 def _kept(plan: Plan, unit: PrivacyUnit) -> dict[str, str]:
-    """Return the sentence of :func:`kept` as an entry of release.json; empty without a sentence."""
-    sentence = kept(plan, unit)
+    """Return the sentence of :func:`enforcement_text` as an entry of release.json; empty without a sentence."""
+    sentence = enforcement_text(plan, unit)
     return {} if sentence is None else {"records": sentence}
 
 
@@ -315,11 +315,11 @@ def _question_universes(publication: Publication) -> dict[str, dict[str, Any]]:
     for query in publication.finite:
         lists = [{x.name: x.items for x in own} for own in uncounted_by_question(query, publication.domain)]
         if any(lists):
-            found[query.name] = {"not_counted": lists if query.question is Question.COUNTS else lists[0]}
+            found[query.name] = {"not_counted": lists if query.question is QuestionKind.COUNTS else lists[0]}
     return found
 
 
-def _said(plan: Plan, each: list[Any], key: str) -> dict[str, Any]:
+def _by_part(plan: Plan, each: list[Any], key: str) -> dict[str, Any]:
     """Return a statement about all tables if they are in one part, else one for each part; empty without tables."""
     if not each:
         return {}
@@ -333,7 +333,7 @@ _COLUMNS: dict[type[View], str] = {
     Change: "how many more records than with the value {n} before it, which may be negative",
     Average: "records, on average over this value and those before it, {n} in all",
     ToDate: "counts records from the beginning of its season, of {n} values, up to this one",
-    Known: "counts records with a value of it, and none in the cells for missing ones",
+    NonMissing: "counts records with a value of it, and none in the cells for missing ones",
     Sum: "the sum of it over the records, in its own units",
     Mean: "in the file of counts: how many records at each end of its range make the same number of records, and mean",
 }

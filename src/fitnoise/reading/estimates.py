@@ -33,24 +33,24 @@ import scipy.sparse as sp
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Floats, Indices
-from fitnoise.reading.asking import SEVERAL, Question, whose_ratio
-from fitnoise.reading.comparisons import ComparedRatios, Movable, Told, divisor, is_number, number
+from fitnoise.reading.asking import MIXED_UNIVERSE_TEXT, ReaderQuestion, whose_ratio
+from fitnoise.reading.comparisons import ComparedRatios, LabelledNumbers, RatioExpression, divisor, is_number, number
 from fitnoise.reading.files import label_frame
 from fitnoise.reading.forms import Forms
 from fitnoise.reading.laws import Law, law, level
 from fitnoise.reading.refusals import UNCOMPUTED
 from fitnoise.reading.similar import difference
-from fitnoise.reporting import Kind
+from fitnoise.reporting import ValueKind
 from fitnoise.request.targets import checked_confidence, z_score
 from fitnoise.request.workloads import Table
 
 MOST_COVARIANCES = 2_000
 """The largest number of estimates whose covariances are written as a matrix."""
 
-MOST = 1_000_000
+MAX_NUMBERS = 1_000_000
 """The largest number of estimates that one combination of two breakdowns can make."""
 
-STEPS = 16
+BISECTION_STEPS = 16
 """The number of steps towards an end of an interval."""
 
 Range = tuple[Floats, Floats]
@@ -128,7 +128,7 @@ def _plain(other: Any) -> Any:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Rows:
+class RowLabels:
     """The names that break numbers down, with their labels, and the attribute or hierarchy of each name."""
 
     labels: Mapping[str, tuple[Any, ...]]
@@ -149,7 +149,7 @@ class Rows:
             frame[name] = x.ravel()
         return frame
 
-    def chosen(self, key: Any) -> tuple[Rows, Indices, list[tuple[str, list[int], bool]]]:
+    def chosen(self, key: Any) -> tuple[RowLabels, Indices, list[tuple[str, list[int], bool]]]:
         """Return some rows: the remaining labels, the indices of the rows, and the choice for each name.
 
         Raises:
@@ -170,9 +170,9 @@ class Rows:
             picked.append((name, [_place(name, labels, x) for x in (wanted if several else [wanted])], several))
         where = np.arange(math.prod(self.shape)).reshape(self.shape)[np.ix_(*(own for _, own, _ in picked))].ravel()
         left = {name: tuple(self.labels[name][i] for i in own) for name, own, several in picked if several}
-        return Rows(left, {name: self.homes[name] for name in left}), where, picked
+        return RowLabels(left, {name: self.homes[name] for name in left}), where, picked
 
-    def beside(self, other: Rows) -> tuple[Rows, Indices, Indices]:
+    def beside(self, other: RowLabels) -> tuple[RowLabels, Indices, Indices]:
         """Return the rows broken down by the names of both, and for each of them the row of this and of the other.
 
         Raises:
@@ -198,12 +198,12 @@ class Rows:
                 "Break both down by one level.",
                 UNCOMPUTED,
             )
-        both = Rows(labels, homes)
-        if math.prod(both.shape) > max(MOST, math.prod(self.shape), math.prod(other.shape)):
+        both = RowLabels(labels, homes)
+        if math.prod(both.shape) > max(MAX_NUMBERS, math.prod(self.shape), math.prod(other.shape)):
             raise ReleaseError(
                 "too-many-combinations",
                 f"The numbers broken down by {list(labels)} are {math.prod(both.shape):,}.",
-                f"At most {MOST:,} numbers are made by one comparison.",
+                f"At most {MAX_NUMBERS:,} numbers are made by one comparison.",
                 "Choose fewer labels.",
                 UNCOMPUTED,
             )
@@ -235,7 +235,7 @@ def _place(name: str, labels: Sequence[Any], wanted: Any) -> int:
     )
 
 
-def _spread(own: Rows, both: Rows) -> Indices:
+def _spread(own: RowLabels, both: RowLabels) -> Indices:
     where = np.arange(math.prod(own.shape)).reshape(own.shape)
     names = [name for name in both.labels if name in own.labels]
     ordered = where.transpose([list(own.labels).index(name) for name in names])
@@ -244,7 +244,7 @@ def _spread(own: Rows, both: Rows) -> Indices:
 
 
 @final
-class Estimates(Told):
+class Estimates(LabelledNumbers):
     """Unbiased estimates of linear statistics of a release, one or many: counts, and their sums and differences.
 
     `Release.count` makes them. They can be added, subtracted, and multiplied or divided by numbers; their quotients are
@@ -258,10 +258,16 @@ class Estimates(Told):
     """
 
     _called = ("estimate", "")
-    _kind = Kind.ESTIMATE
+    _kind = ValueKind.ESTIMATE
 
     def __init__(
-        self, forms: Forms, rows: Rows, confidence: float, asked: Question | None = None, *, counts: bool = False
+        self,
+        forms: Forms,
+        rows: RowLabels,
+        confidence: float,
+        asked: ReaderQuestion | None = None,
+        *,
+        counts: bool = False,
     ) -> None:
         self._forms, self._rows, self._asked, self._counts = forms, rows, asked, counts
         self.confidence = confidence
@@ -269,7 +275,7 @@ class Estimates(Told):
     @property
     def universe(self) -> str:
         """The counted records, if one question states them."""
-        return SEVERAL if self._asked is None else self._asked.universe
+        return MIXED_UNIVERSE_TEXT if self._asked is None else self._asked.universe
 
     @cached_property
     def _law(self) -> Law:
@@ -431,11 +437,11 @@ class Estimates(Told):
         """
         n, _ = self._steps(along, 1, less=0)
         _, k = self._steps(along, n if season is None else min(season, n) if type(season) is int else season, less=0)
-        if n * k > MOST:
+        if n * k > MAX_NUMBERS:
             raise ReleaseError(
                 "too-many-sums",
                 f"{n:,} sums of up to {k:,} numbers are to be computed.",
-                f"At most {MOST:,} numbers are added up.",
+                f"At most {MAX_NUMBERS:,} numbers are added up.",
                 "Choose fewer labels, or a shorter season.",
                 UNCOMPUTED,
             )
@@ -474,13 +480,13 @@ class Estimates(Told):
         ]
         whole = sp.csr_array(sp.kron(sp.kron(sides[0], matrix), sides[1]))
         labels = {x: own[first:] if x == along else own for x, own in self._rows.labels.items()}
-        rows = Rows(labels, self._rows.homes)
+        rows = RowLabels(labels, self._rows.homes)
         return Estimates(self._forms.combined(whole), rows, self.confidence, counts=counts)
 
     def _scaled(self, factor: float) -> Estimates:
         return Estimates(self._forms.times(factor), self._rows, self.confidence, counts=self._counts and factor >= 0)
 
-    def _beside(self, other: Estimates) -> tuple[Rows, Forms, Forms]:
+    def _beside(self, other: Estimates) -> tuple[RowLabels, Forms, Forms]:
         rows, mine, theirs = self._rows.beside(other._rows)
         return rows, self._forms.take(mine), other._forms.take(theirs)
 
@@ -508,7 +514,7 @@ class Estimates(Told):
     def _unlike(self, other: object) -> Any:
         if is_number(other):
             raise _number_added()
-        if isinstance(other, Told):
+        if isinstance(other, LabelledNumbers):
             raise ReleaseError(
                 "ratio-added-to-estimate",
                 "An estimate and a ratio are to be added or subtracted.",
@@ -537,7 +543,7 @@ class Estimates(Told):
     def __mul__(self, factor: Any) -> Any:
         if is_number(factor):
             return self._scaled(number(factor))
-        if isinstance(factor, Told):
+        if isinstance(factor, LabelledNumbers):
             raise ReleaseError(
                 "product-of-estimates",
                 "Two estimates are to be multiplied.",
@@ -553,7 +559,7 @@ class Estimates(Told):
     def __truediv__(self, other: Any) -> Any:
         if isinstance(other, Estimates):
             return Ratios.of(self, other)
-        if isinstance(other, Told):
+        if isinstance(other, LabelledNumbers):
             raise ReleaseError(
                 "estimate-divided-by-ratio",
                 "An estimate is to be divided by a ratio.",
@@ -576,7 +582,7 @@ class Estimates(Told):
 
 
 @final
-class Ratios(Movable):
+class Ratios(RatioExpression):
     """Ratios a/b of two estimates each: shares, rates, growth, means. A quotient of `Estimates` makes them.
 
     `universe` states their records, if one question does. Ratios can be multiplied or divided by numbers, and numbers
@@ -602,11 +608,11 @@ class Ratios(Movable):
     def __init__(
         self,
         parts: tuple[Forms, Forms],
-        rows: Rows,
+        rows: RowLabels,
         confidence: float,
         possible: Range,
         line: tuple[float, float],
-        universe: str = SEVERAL,
+        universe: str = MIXED_UNIVERSE_TEXT,
     ) -> None:
         self._parts, self._rows, self.confidence, self._universe = parts, rows, confidence, universe
         self._possible, (self._factor, self._shift) = possible, line
@@ -735,7 +741,7 @@ class Ratios(Movable):
         line = (self._factor * factor, self._shift * factor + shift)
         return Ratios(self._parts, self._rows, self.confidence, self._possible, line, self.universe)
 
-    def _taken(self, rows: Rows, where: Indices) -> Ratios:
+    def _taken(self, rows: RowLabels, where: Indices) -> Ratios:
         """Return the ratios at these indices, in any order and with repetition."""
         a, b = (f.take(where) for f in self._parts)
         low, high = (x[where] for x in self._possible)
@@ -881,7 +887,7 @@ def added(parts: Iterable[tuple[Forms, Table, npt.ArrayLike]], confidence: float
     for form, table, coefficients in parts:
         whole = whole.plus(form)
         counts &= table.counts and bool((np.asarray(coefficients) >= 0).all())
-    return Estimates(whole, Rows({}, {}), confidence, counts=counts)
+    return Estimates(whole, RowLabels({}, {}), confidence, counts=counts)
 
 
 def _crossing(beyond: Callable[[Floats], Floats], one: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> Floats:
@@ -891,7 +897,7 @@ def _crossing(beyond: Callable[[Floats], Floats], one: tuple[Floats, Floats], ot
     """
     (out, above), (inner, below) = one, other
     last = np.zeros(len(out))
-    for _ in range(STEPS):
+    for _ in range(BISECTION_STEPS):
         with np.errstate(all="ignore"):
             share = above / (above - below)
         half = out + np.clip(np.where(np.isfinite(share), share, 0.5), 0.001, 0.999) * (inner - out)

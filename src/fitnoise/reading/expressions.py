@@ -31,22 +31,22 @@ if TYPE_CHECKING:
     from fitnoise.reading.quantiles import Quantiles
     from fitnoise.reading.release import Release
 
-LONGEST = 10_000
+MAX_CHARACTERS = 10_000
 """The largest number of letters of an expression."""
 
-DEEPEST = 50
+MAX_DEPTH = 50
 """The largest depth of nested nodes."""
 
-SHOWN = 60
+MAX_CHARACTERS_SHOWN = 60
 """The largest number of letters of a refused text that an error quotes."""
 
 CALLS = {"count": 0, "quantile": 2, "mean": 1, "total": 1}
 """The functions of a question: methods of `Release`, and the number of literals that come first."""
 
-ALONG = {"change": (1, 2), "average": (2, 2), "to_date": (1, 2)}
+SEQUENCE_METHODS = {"change": (1, 2), "average": (2, 2), "to_date": (1, 2)}
 """The functions of numbers that follow one another: methods of `Estimates`."""
 
-OTHER = "other"
+SECOND_RELEASE_NAME = "other"
 """The name of a second release."""
 
 _STEPS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -78,7 +78,7 @@ def ask(
         ReleaseError: The text has other parts than calls, numbers and the four operations. Or it is longer or deeper
             than allowed, or a method refuses the call.
     """
-    releases = {"": release, **({} if other is None else {OTHER: other})}
+    releases = {"": release, **({} if other is None else {SECOND_RELEASE_NAME: other})}
     if areas is not None and any(AREA in own._domain for own in releases.values()):
         raise ReleaseError(
             "area-is-an-attribute",
@@ -106,7 +106,7 @@ def ask(
 def _cut(text: ast.AST | str) -> str:
     """Return an expression in quotes, cut to the length of a line."""
     whole = text if isinstance(text, str) else ast.unparse(text)
-    return repr(whole if len(whole) <= SHOWN else whole[:SHOWN] + "…")
+    return repr(whole if len(whole) <= MAX_CHARACTERS_SHOWN else whole[:MAX_CHARACTERS_SHOWN] + "…")
 
 
 _FILTERING = threading.Lock()
@@ -118,11 +118,11 @@ _DIGITS = re.compile(r"[0-9.]+(e[+-]?[0-9]+)?", re.ASCII | re.IGNORECASE)
 
 
 def _parsed(text: str) -> ast.expr:
-    if len(text) > LONGEST:
+    if len(text) > MAX_CHARACTERS:
         raise ReleaseError(
             "expression-too-long",
             f"{_cut(text)} has {len(text):,} letters.",
-            f"An expression has at most {LONGEST:,}.",
+            f"An expression has at most {MAX_CHARACTERS:,}.",
             "Write a shorter expression.",
             UNESTIMATED,
         )
@@ -135,12 +135,12 @@ def _parsed(text: str) -> ast.expr:
     except (ValueError, RecursionError, MemoryError):
         raise _no_expression(text, "") from None
     row: list[ast.AST] = [tree]
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         row = [inner for node in row for inner in ast.iter_child_nodes(node)]
     if row:
         raise ReleaseError(
             "expression-too-deep",
-            f"{_cut(text)} has more than {DEEPEST} levels of brackets and signs.",
+            f"{_cut(text)} has more than {MAX_DEPTH} levels of brackets and signs.",
             "",
             "Write a simpler expression.",
             UNESTIMATED,
@@ -181,8 +181,10 @@ def _computed(node: ast.expr, releases: Mapping[str, Release], common: Mapping[s
             return _finite(node, lambda: _STEPS[type(step)](a, b))
         case ast.Call(func=ast.Name(id=name)) if name in CALLS:
             return _called(node, releases[""], name, common)
-        case ast.Call(func=ast.Attribute(value=ast.Name(id=whose), attr=name)) if name in CALLS and whose == OTHER:
-            if OTHER not in releases:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=whose), attr=name)) if (
+            name in CALLS and whose == SECOND_RELEASE_NAME
+        ):
+            if SECOND_RELEASE_NAME not in releases:
                 raise ReleaseError(
                     "other-release-missing",
                     f"{_cut(node.func)} is of another release, and none is given.",
@@ -190,8 +192,8 @@ def _computed(node: ast.expr, releases: Mapping[str, Release], common: Mapping[s
                     "Name its directory (--also; in Python other=…).",
                     UNESTIMATED,
                 )
-            return _called(node, releases[OTHER], name, common)
-        case ast.Call(func=ast.Name(id=name), args=[inner, *steps], keywords=[]) if name in ALONG and steps:
+            return _called(node, releases[SECOND_RELEASE_NAME], name, common)
+        case ast.Call(func=ast.Name(id=name), args=[inner, *steps], keywords=[]) if name in SEQUENCE_METHODS and steps:
             found = getattr(_computed(inner, releases, common), name, None)
             if found is None:
                 raise ReleaseError(
@@ -201,7 +203,7 @@ def _computed(node: ast.expr, releases: Mapping[str, Release], common: Mapping[s
                     f"Give {name}(…) a count or a sum.",
                     UNESTIMATED,
                 )
-            needed, most = ALONG[name]
+            needed, most = SEQUENCE_METHODS[name]
             if not needed <= len(steps) <= most:
                 raise ReleaseError(
                     "wrong-arguments-of-steps",
@@ -215,7 +217,8 @@ def _computed(node: ast.expr, releases: Mapping[str, Release], common: Mapping[s
     raise ReleaseError(
         "unknown-part-of-expression",
         f"{_cut(node)} is not a known part of an expression.",
-        f"Parts are {calls}, {OTHER}.count(…), numbers, + - * /, and {', '.join(ALONG)} along a name.",
+        f"Parts are {calls}, {SECOND_RELEASE_NAME}.count(…), numbers, + - * /, and {', '.join(SEQUENCE_METHODS)} "
+        f"along a name.",
         'Write them as in change(count(), "month", 12) or count() / count().',
         UNESTIMATED,
     )

@@ -23,7 +23,7 @@ from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Exact
 from fitnoise.kernel.domain import RESERVED
 from fitnoise.kernel.files import hold, lock, sync_names
-from fitnoise.mechanisms.documents import LARGEST
+from fitnoise.mechanisms.documents import MAX_DOCUMENT_BYTES
 from fitnoise.reading.parquet import pieces
 from fitnoise.reading.parquet import read as read_columns
 from fitnoise.reading.refusals import UNWRITTEN, existing_place, unreadable_file, unwritable_place
@@ -40,7 +40,7 @@ _UNFINISHED = r"\.{}\.unfinished-[0-9a-z_]{{8}}"
 DECIMALS = 6
 """Decimals of a person in CSV files; Parquet files hold the full numbers."""
 
-ROWS = 2**14
+CSV_ROWS_PER_WRITE = 2**14
 """The number of rows of a CSV file that are written at once."""
 
 
@@ -129,7 +129,7 @@ def _stage(directory: Path, paid: Callable[[], bool]) -> Iterator[Path]:
                 raise existing_place(directory.name, UNWRITTEN)
             directory.parent.mkdir(parents=True, exist_ok=True)
             if directory.exists():  # empty; a mount point cannot be replaced: better known now than after the charge
-                stage = _beside(directory)
+                stage = _unfinished_path(directory)
                 stage.mkdir()
                 stage.rename(directory)
             stage, held = _fresh(directory)
@@ -189,14 +189,14 @@ def write_texts(directory: Path, texts: Iterable[tuple[str, str]], notice: Calla
     return directory
 
 
-def _beside(directory: Path) -> Path:
+def _unfinished_path(directory: Path) -> Path:
     return directory.parent / f".{directory.name}.unfinished-{secrets.token_hex(4)}"
 
 
 def _fresh(place: Path, make: Callable[[Path], None] = Path.mkdir) -> tuple[Path, int | None]:
     """Return a new folder (or another new thing) next to a place, and the lock on it; None without locks."""
     while True:
-        stage = _beside(place)
+        stage = _unfinished_path(place)
         make(stage)
         try:
             held = hold(stage)
@@ -241,16 +241,16 @@ def clear_leftovers(directory: Path, *, release: bool = True, digest: str | None
         * where folders cannot be locked, all of them are left as they are.
     """
     directory = directory.resolve()
-    left = _left(directory.parent, re.escape(directory.name))
+    left = _leftovers(directory.parent, re.escape(directory.name))
     return [_cleared(stage, directory, digest, release=release) for stage in left if stage.is_dir()]
 
 
 def leftovers(folder: Path) -> list[str]:
     """Return the names of unfinished releases, files and ledgers that killed processes left in a folder."""
-    return [stage.name for stage in _left(folder, ".+")]
+    return [stage.name for stage in _leftovers(folder, ".+")]
 
 
-def _left(folder: Path, name: str) -> Iterator[Path]:
+def _leftovers(folder: Path, name: str) -> Iterator[Path]:
     """Yield the leftovers of dead processes in a folder with names of a pattern, each held until the next is taken."""
     pattern = re.compile(_UNFINISHED.format(name), re.DOTALL)
     try:
@@ -279,7 +279,7 @@ def replace_file(path: Path, content: bytes, mode: int = 0o666) -> None:
     stage: Path | None = None
     held: int | None = None
     try:
-        for left in filter(Path.is_file, _left(path.parent, re.escape(path.name))):
+        for left in filter(Path.is_file, _leftovers(path.parent, re.escape(path.name))):
             left.unlink()
         stage, held = _fresh(path, lambda p: p.touch(mode, exist_ok=False))
         stage.write_bytes(content)
@@ -300,7 +300,7 @@ def new_file(path: Path, content: bytes) -> None:
         FileExistsError: Something is there, which stays as it was.
         OSError: The file cannot be written.
     """
-    for left in filter(Path.is_file, _left(path.parent, re.escape(path.name))):
+    for left in filter(Path.is_file, _leftovers(path.parent, re.escape(path.name))):
         left.unlink()
     stage, held = _fresh(path, lambda p: p.touch(exist_ok=False))
     try:
@@ -429,14 +429,14 @@ def csv_pieces(table: Columns | pd.DataFrame, *, fixed: Collection[str] | None =
     fixed = number_columns(given) if fixed is None else fixed
     yield ",".join(field(name) for name in given) + "\n"
     rows = len(next(iter(given.values()))) if given else 0
-    for start in range(0, rows, ROWS):
+    for start in range(0, rows, CSV_ROWS_PER_WRITE):
         row, columns = [], []
         for name, whole in given.items():
-            x = whole[start : start + ROWS]
+            x = whole[start : start + CSV_ROWS_PER_WRITE]
             how, shown = _fixed(x) if name in fixed else _fields(x.tolist())
             row.append(how)
             columns += [shown] if shown is not None else []
-        many = min(ROWS, rows - start)
+        many = min(CSV_ROWS_PER_WRITE, rows - start)
         yield (",".join(row) + "\n") * many % tuple(itertools.chain.from_iterable(zip(*columns, strict=True)))
 
 
@@ -478,11 +478,11 @@ def read_text(path: Path) -> str:
     try:
         if not path.is_file():  # a pipe would wait
             raise OSError
-        if path.stat().st_size > LARGEST:
+        if path.stat().st_size > MAX_DOCUMENT_BYTES:
             raise ReleaseError(
                 "file-too-large",
                 f"{path.name!r} is larger than any plan or release.json.",
-                f"This fitnoise reads at most {LARGEST:,} bytes.",
+                f"This fitnoise reads at most {MAX_DOCUMENT_BYTES:,} bytes.",
                 "Check the path.",
                 "The file was not read.",
             )
@@ -531,7 +531,7 @@ def write_parquet(table: Columns | pd.DataFrame, path: Path, **metadata: str) ->
         file.writelines(pieces(_arrays(table), metadata))
 
 
-def settle(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Flush all files below a folder to the disk after all are written: a flush for each file takes many times longer.
 
     Raises:

@@ -18,29 +18,29 @@ import scipy.sparse as sp
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.mechanisms import rebuilding
-from fitnoise.mechanisms._base import Sectored
-from fitnoise.mechanisms.numbers import Numbers, Weighted, with_sums
-from fitnoise.mechanisms.rebuilding import Rebuilt
+from fitnoise.mechanisms._base import SectorTablesPart
+from fitnoise.mechanisms.numbers import TableNumbers, WeightedSums, with_sums
+from fitnoise.mechanisms.rebuilding import RebuiltTables
 from fitnoise.reading.refusals import UNCOMPUTED
 
 if TYPE_CHECKING:
     from fitnoise.mechanisms.tables import TablePart
 
-MANY = 2**6
+MAX_PAIRS_DIRECT = 2**6
 """The number of pairs of coefficients of two forms above which shared noise is summed, if it is known."""
 
-HEAVY = 2**12
+MAX_PAIRS_SPARSE = 2**12
 """The number of pairs of coefficients of two forms above which all numbers of their tables are used instead."""
 
-HELD = 2**21
+NUMBERS_PER_BATCH = 2**21
 """The largest number of numbers, or of pairs of them, held at once."""
 
-TALL = 2**26
+MAX_ROWS_TIMES_CELLS = 2**26
 """The number of structured rows times cells of a table above which they are not computed one by one."""
 
 
 @dataclass(frozen=True)
-class Source:
+class AnswerSource:
     """The noisy answers of one part of a release: those of equal digests are one noise, others are independent.
 
     digest: The digest of all answers of the release. `place`: The index of the part. rebuilt: Its tables.
@@ -50,16 +50,16 @@ class Source:
 
     digest: str
     place: int
-    rebuilt: Rebuilt
+    rebuilt: RebuiltTables
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Source) and (self.digest, self.place) == (other.digest, other.place)
+        return isinstance(other, AnswerSource) and (self.digest, self.place) == (other.digest, other.place)
 
     def __hash__(self) -> int:
         return hash((self.digest, self.place))
 
     @property
-    def part(self) -> Sectored:
+    def part(self) -> SectorTablesPart:
         """The tables, with their estimation."""
         return self.rebuilt.part
 
@@ -74,19 +74,19 @@ class Source:
         return self.measured.mechanism.normal
 
     @property
-    def parts(self) -> tuple[Source, ...]:
+    def parts(self) -> tuple[AnswerSource, ...]:
         """The sources of the single noises in its numbers: itself, or the sources from which it is combined."""
         return (self,)
 
-    def between(self, one: Numbers, other: Numbers) -> Floats:
+    def between(self, one: TableNumbers, other: TableNumbers) -> Floats:
         """Return the covariances of pairs of its numbers, (P,), in people²."""
         return self.measured.mechanism.between(one, other)
 
-    def sums(self, one: Weighted, other: Weighted, length: int) -> Floats | None:
+    def sums(self, one: WeightedSums, other: WeightedSums, length: int) -> Floats | None:
         """Return the covariances of sums of many numbers, one by one, (J,); None to use pairs or all numbers."""
         return self.measured.mechanism.sums(one, other, length)
 
-    def traced(self, tensors: Mapping[str, Floats]) -> dict[Source, dict[str, Floats]]:
+    def traced(self, tensors: Mapping[str, Floats]) -> dict[AnswerSource, dict[str, Floats]]:
         """Return a combination of its numbers as combinations of its parts: by table a coefficient for each number."""
         return {self: dict(tensors)}
 
@@ -119,19 +119,19 @@ class Source:
         return Forms(1, {(self, number): sp.csr_array(wide.reshape(1, -1))})
 
 
-Pieces = Mapping[tuple[Source, int], sp.csr_array]
+Pieces = Mapping[tuple[AnswerSource, int], sp.csr_array]
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Forms:
-    """Linear forms, one a row, (J,): by source and table, sparse coefficients of the numbers (`Source.shape`)."""
+    """Linear forms, one a row, (J,): by source and table, sparse coefficients of the numbers (`AnswerSource.shape`)."""
 
     length: int
     pieces: Pieces
 
     @property
-    def sources(self) -> tuple[Source, ...]:
+    def sources(self) -> tuple[AnswerSource, ...]:
         """The sources whose noise is in the forms."""
         return tuple(dict.fromkeys(source for source, _ in self.pieces))
 
@@ -177,7 +177,7 @@ class Forms:
 
         They are exact for Gaussian noise, and at least those of the discrete noise.
         """
-        apart({*self.sources, *other.sources})
+        refuse_shared_noise({*self.sources, *other.sources})
         out = np.zeros(self.length)
         for (source, table), x in self.pieces.items():
             for (theirs, beside), y in other.pieces.items():
@@ -185,7 +185,7 @@ class Forms:
                     out += _covariances(source, (table, x), (beside, y))
         return out
 
-    def entries(self, row: int) -> Iterator[tuple[Source, int, Indices, Floats]]:
+    def entries(self, row: int) -> Iterator[tuple[AnswerSource, int, Indices, Floats]]:
         """Yield the content of a form: source, table, indices of its numbers along columns, and coefficients."""
         for (source, table), x in self.pieces.items():
             some = slice(x.indptr[row], x.indptr[row + 1])
@@ -193,16 +193,16 @@ class Forms:
                 at = _unfolded(source, table, x.indices[some])
                 yield source, table, at, x.data[some]
 
-    def tensors(self, row: int) -> dict[Source, dict[str, Floats]]:
+    def tensors(self, row: int) -> dict[AnswerSource, dict[str, Floats]]:
         """Return one form: by measured part and table's name, the coefficients of the table's numbers, in its shape."""
-        own: dict[Source, dict[str, Floats]] = {}
+        own: dict[AnswerSource, dict[str, Floats]] = {}
         for (source, table), x in self.pieces.items():
             if x.indptr[row] < x.indptr[row + 1]:
                 own.setdefault(source, {})[_name(source, table)] = _tensor(source, table, x, row)
         return {part: found for source, given in own.items() for part, found in source.traced(given).items()}
 
 
-def apart(sources: Collection[Source]) -> None:
+def refuse_shared_noise(sources: Collection[AnswerSource]) -> None:
     """Raise ReleaseError if two of the sources share noise, or are periods of one series."""
     parts = [part for source in sources for part in source.parts]
     if len(set(parts)) < len(parts):
@@ -225,8 +225,8 @@ def apart(sources: Collection[Source]) -> None:
         )
 
 
-def _unfolded(source: Source, table: int, flat: npt.NDArray[np.integer[Any]]) -> Indices:
-    """Return the row along each column, or ALL, of numbers in the order of `Source.shape`, (columns, P)."""
+def _unfolded(source: AnswerSource, table: int, flat: npt.NDArray[np.integer[Any]]) -> Indices:
+    """Return the row along each column, or ALL, of numbers in the order of `AnswerSource.shape`, (columns, P)."""
     shape = source.shape(table)
     if not shape:
         return np.zeros((0, len(flat)), dtype=np.intp)
@@ -234,7 +234,7 @@ def _unfolded(source: Source, table: int, flat: npt.NDArray[np.integer[Any]]) ->
     return np.where(at == np.array(shape)[:, None] - 1, -1, at)
 
 
-def _tensor(source: Source, table: int, x: sp.csr_array, row: int) -> Floats:
+def _tensor(source: AnswerSource, table: int, x: sp.csr_array, row: int) -> Floats:
     """Return the coefficients of one row for a table's numbers; a coefficient of a sum goes to all its numbers."""
     out = x[[row]].toarray().reshape(source.shape(table))
     for axis in range(out.ndim):
@@ -243,21 +243,21 @@ def _tensor(source: Source, table: int, x: sp.csr_array, row: int) -> Floats:
     return np.asarray(out)
 
 
-def _covariances(source: Source, mine: tuple[int, sp.csr_array], theirs: tuple[int, sp.csr_array]) -> Floats:
+def _covariances(source: AnswerSource, mine: tuple[int, sp.csr_array], theirs: tuple[int, sp.csr_array]) -> Floats:
     (table, x), (beside, y) = mine, theirs
     long, short = np.diff(x.indptr).astype(np.int64), np.diff(y.indptr).astype(np.int64)
     pairs, out = long * short, np.zeros(len(long))
     tall = any(_tall(source.part, t) for t in (table, beside))
-    for many in _pieces(np.flatnonzero(pairs > MANY), long + short):
+    for many in _pieces(np.flatnonzero(pairs > MAX_PAIRS_DIRECT), long + short):
         these, those = (
-            Weighted.of(source.part, t, _unfolded(source, t, z.indices), z)
+            WeightedSums.of(source.part, t, _unfolded(source, t, z.indices), z)
             for t, z in ((table, x[many]), (beside, y[many]))
         )
         added = source.sums(these, those, len(many))
         if added is None:
             break
         out[many], pairs[many] = added, 0
-    heavy = pairs > (0 if tall else HEAVY)
+    heavy = pairs > (0 if tall else MAX_PAIRS_SPARSE)
     for row in np.flatnonzero(heavy).tolist():
         f, h = ({_name(source, t): _tensor(source, t, z, row)} for t, z in ((table, x), (beside, y)))
         out[row] = rebuilding.covariance(source.part, f, h)
@@ -266,35 +266,35 @@ def _covariances(source: Source, mine: tuple[int, sp.csr_array], theirs: tuple[i
         which = np.repeat(rows, pairs[rows])
         first, second = np.divmod(inside, short[which])
         i, j = x.indptr[which] + first, y.indptr[which] + second
-        one = Numbers(source.part, table, _unfolded(source, table, x.indices[i]))
-        other = Numbers(source.part, beside, _unfolded(source, beside, y.indices[j]))
+        one = TableNumbers(source.part, table, _unfolded(source, table, x.indices[i]))
+        other = TableNumbers(source.part, beside, _unfolded(source, beside, y.indices[j]))
         found = source.between(one, other) * x.data[i] * y.data[j]
         out += np.bincount(which, found, minlength=len(out))
     return out
 
 
 def _pieces(rows: Indices, held: Indices) -> Iterator[Indices]:
-    """Yield rows in order, in groups that hold at most `HELD` numbers.
+    """Yield rows in order, in groups that hold at most `NUMBERS_PER_BATCH` numbers.
 
     `held`: The numbers held for each of all rows.
     """
     ends, start = np.cumsum(held[rows]), 0
     while start < len(rows):
         done = ends[start - 1] if start else 0
-        stop = max(start + 1, int(np.searchsorted(ends, done + HELD, side="right")))
+        stop = max(start + 1, int(np.searchsorted(ends, done + NUMBERS_PER_BATCH, side="right")))
         yield rows[start:stop]
         start = stop
 
 
-def _name(source: Source, table: int) -> str:
+def _name(source: AnswerSource, table: int) -> str:
     return source.part.publication.workload.tables[table].name
 
 
-def _tall(part: Sectored, table: int) -> bool:
+def _tall(part: SectorTablesPart, table: int) -> bool:
     """Return True if a table has too many structured rows to write the cells of each."""
     group, _ = part.decomposition.place(table)
     rows = np.prod([n + 1.0 for n in group.inner_shape])
-    return bool(rows * part.decomposition.cells > TALL)
+    return bool(rows * part.decomposition.cells > MAX_ROWS_TIMES_CELLS)
 
 
 def joined(forms: Sequence[Forms]) -> Forms:

@@ -15,8 +15,8 @@ import numpy as np
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms.laplace import laplace_sums
-from fitnoise.mechanisms.numbers import Numbers
-from fitnoise.reading.forms import Forms, Source, apart
+from fitnoise.mechanisms.numbers import TableNumbers
+from fitnoise.reading.forms import AnswerSource, Forms, refuse_shared_noise
 from fitnoise.request.targets import checked_confidence, z_score
 
 
@@ -46,7 +46,7 @@ def law(*forms: Forms) -> Law:
         ReleaseError: Some forms are from a combination of releases, and others from a release in it.
     """
     sources = {s for f in forms for s in f.sources}
-    apart(sources)
+    refuse_shared_noise(sources)
     return Normal(forms) if all(s.normal for s in sources) else LaplaceSums(forms)
 
 
@@ -94,7 +94,7 @@ class Normal:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Alike:
+class IdenticalNoiseLaw:
     """Rows whose forms have equal noise, except for an exchange of values.
 
     rows: The indices of the rows. normal: The covariances of the normal noise in the forms, (q, q). sums: For each pure
@@ -124,7 +124,7 @@ class LaplaceSums:
     @property
     def slack(self) -> float:
         """The slack of `laplace_sums.half_width`."""
-        return laplace_sums.TOLERANCE + laplace_sums.LATTICE / min(self._scales)
+        return laplace_sums.HALF_WIDTH_TOLERANCE + laplace_sums.LATTICE / min(self._scales)
 
     @cached_property
     def covariances(self) -> Floats:
@@ -132,7 +132,7 @@ class LaplaceSums:
         return _covariances(self.forms)
 
     @cached_property
-    def _origins(self) -> tuple[list[Source], list[Source]]:
+    def _origins(self) -> tuple[list[AnswerSource], list[AnswerSource]]:
         """The sources of normal noise, and the other sources."""
         found = dict.fromkeys(s for f in self.forms for own in f.sources for s in own.parts)
         return [s for s in found if s.normal], [s for s in found if not s.normal]
@@ -142,13 +142,13 @@ class LaplaceSums:
         return [single_noises(s, {})[1] for s in self._origins[1]]
 
     @cached_property
-    def _alike(self) -> list[Alike]:
+    def _alike(self) -> list[IdenticalNoiseLaw]:
         kinds: dict[object, list[int]] = {}
         for row in range(self.forms[0].length):
             kinds.setdefault(self._kind(row), []).append(row)
         return [self._of(np.array(rows)) for rows in kinds.values()]
 
-    def _of(self, rows: Indices) -> Alike:
+    def _of(self, rows: Indices) -> IdenticalNoiseLaw:
         own, (normal, pure) = [form.tensors(int(rows[0])) for form in self.forms], self._origins
         varied = np.zeros((len(own), len(own)))
         for s in normal:
@@ -158,15 +158,15 @@ class LaplaceSums:
             noises = np.stack([single_noises(s, f.get(s, {}))[0] for f in own])
             columns, counts = np.unique(noises, axis=1, return_counts=True)
             sums.append((columns, counts.astype(np.float64)))
-        return Alike(rows, varied, sums)
+        return IdenticalNoiseLaw(rows, varied, sums)
 
     def _kind(self, row: int) -> object:
         """Return a key that is equal for rows with equal noise: it numbers exchangeable values by appearance."""
-        named: dict[tuple[Source, int, int], int] = {}
+        named: dict[tuple[AnswerSource, int, int], int] = {}
         out: list[object] = []
         for k, form in enumerate(self.forms):
             for source, table, at, factors in form.entries(row):
-                own = Numbers(source.part, table, at)
+                own = TableNumbers(source.part, table, at)
                 axes = {a: v.tolist() for a, v in own.axes.items()}
                 for i, (inner, factor) in enumerate(zip(own.inner.tolist(), factors.tolist(), strict=True)):
                     seen = ((source, a, v[i]) for a, v in axes.items())
@@ -187,9 +187,9 @@ class LaplaceSums:
         return out
 
 
-def single_noises(source: Source, tensors: Mapping[str, Floats]) -> tuple[Floats, float]:
+def single_noises(source: AnswerSource, tensors: Mapping[str, Floats]) -> tuple[Floats, float]:
     """Return the coefficients of a pure part's single noises in a combination of its numbers, and their scale."""
     part = source.measured
-    found = part.mechanism.single(part, rebuilding.pulled(part, tensors))
+    found = part.mechanism.single(part, rebuilding.adjoint(part, tensors))
     assert found is not None  # noqa: S101 - the noise is not normal
     return found

@@ -25,17 +25,17 @@ from fitnoise.kernel.domain import Amount, Attribute, Categorical, Domain, Order
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.combining import Combination
 from fitnoise.reading.description import counted_as
-from fitnoise.reading.forms import Forms, Source
+from fitnoise.reading.forms import AnswerSource, Forms
 from fitnoise.reading.laws import law
 from fitnoise.reading.means import means
 from fitnoise.reading.refusals import unknown_table
 from fitnoise.reading.release import Release
-from fitnoise.reading.tables import Made
-from fitnoise.reading.whole import Whole, possible
+from fitnoise.reading.tables import DerivedTables
+from fitnoise.reading.whole import IntegerTables, possible
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import EACH, AtMost, Average, Change, Table, ToDate
 
-ACROSS = 8
+MAX_VALUES_ACROSS = 8
 """The largest number of values that are shown across: those of the last column that has at most this number."""
 
 
@@ -69,7 +69,7 @@ class Heading:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Layout:
+class TableLayout:
     """A table with its layout.
 
     Attributes:
@@ -148,21 +148,21 @@ def decimals(margins: Floats) -> int:
     return max(0, 1 - math.floor(math.log10(least.min()))) if least.size else 0
 
 
-Tabled = Release | Made
+Tabled = Release | DerivedTables
 """An object with tables: a release, integer tables, or a combination."""
 
 
 def releases(of: Tabled) -> tuple[Release, ...]:
     """Return the releases from which it is made."""
-    return of.releases if isinstance(of, Made) else (of,)
+    return of.releases if isinstance(of, DerivedTables) else (of,)
 
 
 def publication_of(of: Tabled, name: str) -> Publication:
     """Return the publication of one of its tables."""
-    return of.publication(name) if isinstance(of, Made) else of.plan.group(name).publication
+    return of.publication(name) if isinstance(of, DerivedTables) else of.plan.group(name).publication
 
 
-def layout(of: Tabled, name: str, *, totals: bool = False, bands: Bands | None = None) -> Layout:
+def layout(of: Tabled, name: str, *, totals: bool = False, bands: Bands | None = None) -> TableLayout:
     """Return the layout of one table of a release, or of tables made from releases.
 
     Args:
@@ -178,7 +178,7 @@ def layout(of: Tabled, name: str, *, totals: bool = False, bands: Bands | None =
         raise unknown_table(name, list(of), "Nothing was written.")
     publication = publication_of(of, name)
     table, domain, held = publication.workload[name], publication.domain, None
-    if isinstance(of, Whole):
+    if isinstance(of, IntegerTables):
         (values, margins), held = of.unbiased(name), of[name]["value"].to_numpy()
         source: Release | Combination = of.release
         biased, several = False, "biased_value" not in source[name]
@@ -217,14 +217,14 @@ def layout(of: Tabled, name: str, *, totals: bool = False, bands: Bands | None =
         margins = np.maximum(ends[1] - values, values - ends[0])
     gone = [i for i, a in enumerate(shown) if a == averaged or a in table.summed]
     kept = [i for i in range(len(shown)) if i not in gone]
-    small = [i for i in kept if shape[i] <= ACROSS and not headings[i].periods]
+    small = [i for i in kept if shape[i] <= MAX_VALUES_ACROSS and not headings[i].periods]
     axis = small[-1] if len(kept) > 1 and small else None
     columns = (Label(None),) if axis is None else tuple(labels[axis])
     down = [i for i in kept if i != axis]
     rows = tuple(itertools.product(*(labels[i] for i in down)))
     order = [*down, *([] if axis is None else [axis]), *gone]
     values, margins, *ends = (x.transpose(order).reshape(len(rows), len(columns)) for x in (values, margins, *ends))
-    return Layout(
+    return TableLayout(
         name=name,
         stubs=tuple(headings[i] for i in down),
         across=None if axis is None else headings[axis],
@@ -277,7 +277,7 @@ def _label(table: Table, attribute: Attribute | None, name: str, shown: str | in
     return Label(str(shown), "" if code == str(shown) else code)
 
 
-def _place(of: Release | Combination, name: str) -> tuple[Source, int]:
+def _place(of: Release | Combination, name: str) -> tuple[AnswerSource, int]:
     """Return the source of a table's noise, and the number of the table there."""
     source = next(s for s in of._sources if name in s.part.publication.workload.tables.numbered)
     return source, source.part.publication.workload.number(name)

@@ -17,7 +17,7 @@ from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.domain import Domain
 from fitnoise.reading.estimates import inverted
 from fitnoise.reading.files import MEAN_COLUMNS, Columns, label_columns
-from fitnoise.reading.forms import Forms, Source
+from fitnoise.reading.forms import AnswerSource, Forms
 from fitnoise.reading.laws import law
 from fitnoise.request.workloads import Table, slug
 
@@ -38,7 +38,7 @@ def file_labels(table: Table, domain: Domain) -> dict[str, dict[str, tuple[str |
     return {own: {a: x for a, x in labels.items() if a != table.averaged[0]}, f"{own}-{COUNTS_AT_ENDS}": labels}
 
 
-def mean_columns(source: Source, number: int) -> Columns:
+def mean_columns(source: AnswerSource, number: int) -> Columns:
     """Return a table of means as columns: the other attributes, value, low, high, in units of the amount.
 
     Args:
@@ -58,7 +58,7 @@ def mean_columns(source: Source, number: int) -> Columns:
     return {**label_columns(labels), **dict(zip(MEAN_COLUMNS, map(np.ravel, (value, low, high)), strict=True))}
 
 
-def means(source: Source, number: int, sums: Sequence[bool], confidence: float) -> tuple[Floats, Floats, Floats]:
+def means(source: AnswerSource, number: int, sums: Sequence[bool], confidence: float) -> tuple[Floats, Floats, Floats]:
     """Return means and the ends of their intervals, in the shape of the table, of length 1 along the amount.
 
     Args:

@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 from fitnoise.errors import ReleaseError
 from fitnoise.reading.refusals import unreadable_file
 
-LEAST = 2**16
+MIN_ALLOWED_BYTES = 2**16
 """Bytes that a footer, or the pages of a column, may have however few rows there are."""
 
 COLUMNS = 1_000
@@ -168,7 +168,7 @@ def read(path: Path, rows: int, longest: int) -> tuple[dict[str, NDArray[Any]], 
 
 def room(rows: int, longest: int) -> int:
     """Return the number of bytes that the pages of a column may take."""
-    return LEAST + rows * (NUMBER_BYTES + longest)
+    return MIN_ALLOWED_BYTES + rows * (NUMBER_BYTES + longest)
 
 
 # --- pages --------------------------------------------------------------------------------------------------------
@@ -307,7 +307,7 @@ def _varint(number: int) -> bytes:
 
 @final
 @dataclass
-class _Thrift:
+class _ThriftReader:
     """A reader of bytes.
 
     It raises ValueError or LookupError if they break the protocol, or announce more than there is.
@@ -375,10 +375,10 @@ def _footer(file: BinaryIO, rows: int, longest: int) -> tuple[dict[str, int], di
     size = file.seek(0, os.SEEK_END)
     file.seek(max(size - 8, 0))
     length = int.from_bytes(file.read(4), "little")
-    if length > min(LEAST + rows, size - 12):
+    if length > min(MIN_ALLOWED_BYTES + rows, size - 12):
         raise ValueError
     file.seek(size - 8 - length)
-    footer = _Thrift(memoryview(file.read(length))).struct()
+    footer = _ThriftReader(memoryview(file.read(length))).struct()
     leaves = {_text(leaf[4]): leaf[1] for leaf in footer[2][1:]}
     if len(leaves) > COLUMNS or size > length + len(leaves) * room(rows, longest):
         raise ValueError
@@ -390,7 +390,7 @@ def _columns(raw: memoryview, leaves: Mapping[str, int], rows: int, longest: int
 
     Its pages need not be those of :func:`pieces`, because the caller checks this later.
     """
-    pages = _Thrift(raw, len(_MAGIC))
+    pages = _ThriftReader(raw, len(_MAGIC))
     parts: dict[str, list[NDArray[Any]]] = {name: [np.empty(0, dtype=_FORMATS[kind])] for name, kind in leaves.items()}
     for start in range(0, rows, GROUP_ROWS):
         for name, kind in leaves.items():
@@ -398,7 +398,7 @@ def _columns(raw: memoryview, leaves: Mapping[str, int], rows: int, longest: int
     return {name: np.concatenate(chunks) for name, chunks in parts.items()}
 
 
-def _values(pages: _Thrift, kind: int, rows: int, longest: int) -> NDArray[Any]:
+def _values(pages: _ThriftReader, kind: int, rows: int, longest: int) -> NDArray[Any]:
     """Return the values of a column in one row group."""
     head = pages.struct()
     listed: NDArray[Any] | None = None
@@ -411,7 +411,7 @@ def _values(pages: _Thrift, kind: int, rows: int, longest: int) -> NDArray[Any]:
     raw = pages.skip(head[3])
     if listed is None:
         return _unpacked(raw, rows, 1)[0].astype(np.bool_) if kind == _BOOLEAN else _numbers(raw, kind, rows)
-    run = _Thrift(raw)
+    run = _ThriftReader(raw)
     width = run.byte()
     run.varint()
     if width != _bits(len(listed)):
@@ -435,7 +435,7 @@ def _unpacked(raw: memoryview, rows: int, width: int) -> NDArray[np.uint8]:
 
 def _listed(raw: memoryview, number: int, longest: int) -> NDArray[Any]:
     """Return the texts of a dictionary."""
-    texts, listed = _Thrift(raw), np.empty(number, dtype=object)
+    texts, listed = _ThriftReader(raw), np.empty(number, dtype=object)
     for i in range(number):
         size = int.from_bytes(texts.skip(4), "little")
         if size > longest:

@@ -24,18 +24,18 @@ from scipy.optimize import isotonic_regression
 
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Floats, Indices
-from fitnoise.reading.comparisons import Told
-from fitnoise.reading.estimates import Estimates, Rows
+from fitnoise.reading.comparisons import LabelledNumbers
+from fitnoise.reading.estimates import Estimates, RowLabels
 from fitnoise.reading.forms import Forms
 from fitnoise.reading.laws import Law, law, level
 from fitnoise.reading.refusals import UNCOMPUTED
 
-LARGEST = 2**25
+MAX_CUMULATED_NUMBERS = 2**25
 """The largest product of numbers and values of the attribute that is cumulated."""
 
 
 @final
-class Quantiles(Told):
+class Quantiles(LabelledNumbers):
     """Values below which a part of the records lies. `Release.quantile` makes them.
 
     **Guarantees**
@@ -64,11 +64,11 @@ class Quantiles(Told):
             )
         labels = counts.labels
         values = labels.pop(name)
-        if len(counts) * len(values) > LARGEST:
+        if len(counts) * len(values) > MAX_CUMULATED_NUMBERS:
             raise ReleaseError(
                 "too-many-cumulated",
                 f"{len(counts):,} numbers are to be cumulated along {len(values):,} values of {name!r}.",
-                f"At most {LARGEST:,} pairs are cumulated.",
+                f"At most {MAX_CUMULATED_NUMBERS:,} pairs are cumulated.",
                 "Ask for fewer numbers, or for fewer values.",
                 UNCOMPUTED,
                 place=name,
@@ -76,7 +76,7 @@ class Quantiles(Told):
         self._counts, self._q, self.confidence = counts, float(q), counts.confidence
         self._called = "quantile", f" at {self._q:g}"
         self._shown = np.array(values, dtype=np.int64 if isinstance(values[0], int) else object)
-        self._rows = Rows(labels, {own: counts._rows.homes[own] for own in labels})
+        self._rows = RowLabels(labels, {own: counts._rows.homes[own] for own in labels})
 
     @property
     def universe(self) -> str:
@@ -104,8 +104,8 @@ class Quantiles(Told):
         # one-sided tests of many forms: Šidák's inequality does not cover them
         own, shape = level(gamma, len(self), normal=False, simultaneous=simultaneous), (len(self), len(self._shown))
         widths = self._law.half_widths(np.ones((len(self._counts), 1)), own).reshape(shape)
-        low, high = kept(self._tested.values().reshape(shape), widths)
-        return np.clip(first(np.ravel(self._counts.value).reshape(shape), self._q), low, high), low, high
+        low, high = confidence_set(self._tested.values().reshape(shape), widths)
+        return np.clip(find_first(np.ravel(self._counts.value).reshape(shape), self._q), low, high), low, high
 
     def _values(self, place: Indices) -> Any:
         return self._shown[place].reshape(self._rows.shape)[()]
@@ -143,7 +143,7 @@ class Quantiles(Told):
         return self._framed(columns, confidence)
 
 
-def kept(tested: Floats, half_widths: Floats) -> tuple[Indices, Indices]:
+def confidence_set(tested: Floats, half_widths: Floats) -> tuple[Indices, Indices]:
     """Return the first and the last accepted value, (J,) each.
 
     Args:
@@ -157,7 +157,7 @@ def kept(tested: Floats, half_widths: Floats) -> tuple[Indices, Indices]:
     return enough.argmax(axis=1), n - 1 - below[:, ::-1].argmax(axis=1)
 
 
-def first(counts: Floats, q: float) -> Indices:
+def find_first(counts: Floats, q: float) -> Indices:
     """Return the first value that reaches q of all counts, or the last value.
 
     The counts are cumulated, and made non-decreasing by least squares.

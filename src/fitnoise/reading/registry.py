@@ -23,7 +23,7 @@ from fitnoise.reading.description import describe
 from fitnoise.reading.release import Release
 from fitnoise.request.record import RecordSpec
 
-SHORT = 60
+MAX_FRACTION_DIGITS = 60
 """The largest number of digits of a fraction that is written out."""
 
 
@@ -132,7 +132,7 @@ def _parameters(charge: dict[str, Any]) -> dict[str, float]:
 def _details(charge: dict[str, Any]) -> Iterator[str]:
     pure = "pure_epsilon" in charge
     name, exact = ("epsilon", charge["pure_epsilon"]) if pure else ("rho", charge["rho"])
-    fraction = f"{exact}, a fraction" if len(exact) <= SHORT else "a fraction, here rounded up"
+    fraction = f"{exact}, a fraction" if len(exact) <= MAX_FRACTION_DIGITS else "a fraction, here rounded up"
     yield f"{name} is exact: {fraction}, computed from the integers that were measured"
     if not pure:
         yield (

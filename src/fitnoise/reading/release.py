@@ -46,20 +46,20 @@ import pandas as pd
 from fitnoise.errors import DomainError, ReleaseError
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Exact, Floats, answers_digest
-from fitnoise.kernel.codings import plain
-from fitnoise.kernel.domain import Attribute, Domain, Hierarchy, Level
+from fitnoise.kernel.codings import as_python
+from fitnoise.kernel.domain import Attribute, Domain, Hierarchy, HierarchyLevel
 from fitnoise.kernel.files import sync_names
 from fitnoise.kernel.selections import Selection
 from fitnoise.mechanisms import rebuilding
-from fitnoise.mechanisms._base import Biased
-from fitnoise.mechanisms.documents import DIGITS, parse
+from fitnoise.mechanisms._base import BiasedTables
+from fitnoise.mechanisms.documents import MAX_NUMBER_DIGITS, parse
 from fitnoise.mechanisms.finite.accuracy import accuracy
 from fitnoise.mechanisms.finite.priors import uniform
 from fitnoise.mechanisms.gaussian.series import parted
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.plan import Plan
-from fitnoise.reading.answering import Answering
-from fitnoise.reading.description import EntryReference, describe, stated, statistic
+from fitnoise.reading.answering import QuestionMixin
+from fitnoise.reading.description import EntryReference, describe, statistic, universe_text
 from fitnoise.reading.estimates import Estimate, added
 from fitnoise.reading.files import (
     DECIMALS,
@@ -76,17 +76,17 @@ from fitnoise.reading.files import (
     label_frame,
     read_parquet,
     read_text,
-    settle,
     staged,
+    sync_folder,
     to_json,
     unfinished,
     write_parquet,
 )
-from fitnoise.reading.forms import Source
+from fitnoise.reading.forms import AnswerSource
 from fitnoise.reading.laws import level
 from fitnoise.reading.means import file_labels, mean_columns
 from fitnoise.reading.refusals import no_means, repeated_table, unknown_table, unwritable_place
-from fitnoise.reporting import Displayed
+from fitnoise.reporting import HtmlDisplay
 from fitnoise.request.workloads import EACH, Ranges, Recode, View, Workload, some
 from fitnoise.request.workloads import table as ask
 
@@ -165,7 +165,7 @@ class Charge(Protocol):
 
 
 @final
-class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
+class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
     """Consistent tables by name, and answers to further linear questions about them.
 
     Args:
@@ -222,20 +222,20 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         return tuple(self.answers[i:j] for i, j in zip([0, *ends], ends, strict=False))
 
     @cached_property
-    def _rebuilt(self) -> tuple[rebuilding.Rebuilt, ...]:
-        return tuple(rebuilding.Rebuilt(p, y) for p, y in zip(self.plan.groups, self._own, strict=True))
+    def _rebuilt(self) -> tuple[rebuilding.RebuiltTables, ...]:
+        return tuple(rebuilding.RebuiltTables(p, y) for p, y in zip(self.plan.groups, self._own, strict=True))
 
     @property
-    def _sources(self) -> tuple[Source, ...]:
+    def _sources(self) -> tuple[AnswerSource, ...]:
         return self._measured
 
     @cached_property
-    def _measured(self) -> tuple[Source, ...]:
+    def _measured(self) -> tuple[AnswerSource, ...]:
         digest = answers_digest(self.answers)
-        return tuple(Source(digest, i, x) for i, x in enumerate(self._rebuilt))
+        return tuple(AnswerSource(digest, i, x) for i, x in enumerate(self._rebuilt))
 
     @cached_property
-    def biased(self) -> tuple[Biased | None, ...]:
+    def biased(self) -> tuple[BiasedTables | None, ...]:
         """For each part for tables, its biased values if it is for a small database, and otherwise None."""
         pairs = enumerate(zip(self.plan.groups, self._own, strict=True))
         return tuple(p.mechanism.biased(p, y, self._histograms.get(i)) for i, (p, y) in pairs)
@@ -314,7 +314,7 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
         frame.attrs = {
             "statistic": statistic(asked, workload.domain),
             "confidence": asked.target.level(workload.confidence),
-            "universe": stated(self.plan, asked),
+            "universe": universe_text(self.plan, asked),
         }
         return frame
 
@@ -633,7 +633,7 @@ class Release(Mapping[str, pd.DataFrame], Answering, Displayed):
             entry = EntryReference(1, "0" * 64) if rehearsal else self.entry
             draft, text = stage / f"{DESCRIPTION}.draft", to_json(describe(self.plan, written, entry))
             _write(draft, " " * len(text) if rehearsal else text)
-            settle(stage)
+            sync_folder(stage)
             if not rehearsal:
                 draft.rename(stage / DESCRIPTION)
                 sync_names(stage)
@@ -721,7 +721,7 @@ def as_drawn(plan: Plan, document: str) -> Plan:
 
 def _read_answers(plan: Plan, folder: Path) -> list[Exact]:
     """Return the noisy answers of the tables, as they were written."""
-    frame, words = read_parquet(folder / MEASUREMENTS, plan.answers, DIGITS)
+    frame, words = read_parquet(folder / MEASUREMENTS, plan.answers, MAX_NUMBER_DIGITS)
     sector, row = _places(plan)
     if list(frame.columns) != ["sector", "row", "answer"] or not frame[["sector", "row"]].equals(
         pd.DataFrame({"sector": sector, "row": row})
@@ -888,7 +888,7 @@ def _above(workload: Workload, table: str, level: str, wanted: Any) -> tuple[str
     for a in t.attributes if level in domain else ():
         above, depth = domain[level], domain.depth(a)
         alike = domain.home(a) == domain.home(level) and t.view(a) is EACH
-        if alike and isinstance(above, Level) and above.depth < depth:
+        if alike and isinstance(above, HierarchyLevel) and above.depth < depth:
             return a, _choose(above.values, wanted)[above.of.tree.above(above.depth, depth)]
     raise ReleaseError(
         "unknown-column",
@@ -962,7 +962,7 @@ def finite_csv(release: Release) -> str:
 
 def _plain_label(label: Any) -> Any:
     """Return NumPy scalars in labels as plain values."""
-    return tuple(plain(x) for x in label) if isinstance(label, tuple) else plain(label)
+    return tuple(as_python(x) for x in label) if isinstance(label, tuple) else as_python(label)
 
 
 def _places(plan: Plan) -> tuple[Exact, Exact]:

@@ -23,16 +23,16 @@ from fitnoise.algebra import rules
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Indices
 from fitnoise.kernel.domain import Attribute, Domain
-from fitnoise.reading.asking import leaves, over
+from fitnoise.reading.asking import leaves, row_coefficients
 from fitnoise.reading.refusals import UNMADE
 from fitnoise.request.workloads import EACH, AtMost, Average, Change, Mean, Sum, Table, View
 
-CLOSE = 1e-9
+ATOM_TOLERANCE = 1e-9
 """The rounding allowed in the integers that make atoms of rows."""
 
 
 @final
-class Parts:
+class LeafPartition:
     """Disjoint groups of the leaves of an attribute, compared by their leaves only.
 
     `place`: The group of every leaf, −1 without a group, numbered in the order of their first leaves, (leaves,).
@@ -48,7 +48,9 @@ class Parts:
         self._hash = hash(self.place.tobytes())
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Parts) and self._hash == other._hash and np.array_equal(self.place, other.place)
+        return (
+            isinstance(other, LeafPartition) and self._hash == other._hash and np.array_equal(self.place, other.place)
+        )
 
     def __hash__(self) -> int:
         return self._hash
@@ -68,19 +70,19 @@ class Parts:
         there = place >= 0
         return out if np.array_equal(out[place[there]], self.place[there]) else None
 
-    def common(self, other: Parts) -> Parts:
+    def common(self, other: LeafPartition) -> LeafPartition:
         """Return the smallest unions of groups of both."""
         n, out = self.size + other.size, self.size + other.size
         mine = np.where(self.place < 0, out, self.place)
         theirs = np.where(other.place < 0, out, self.size + other.place)
         graph = sp.coo_array((np.ones(len(mine)), (mine, theirs)), shape=(n + 1, n + 1))
         _, label = connected_components(graph, directed=False)
-        return Parts(np.where(label[mine] == label[out], -1, label[mine]))
+        return LeafPartition(np.where(label[mine] == label[out], -1, label[mine]))
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Column:
+class CountColumn:
     """A column of a table of counts.
 
     home: The attribute of the column.
@@ -99,11 +101,11 @@ class Column:
     shown: sp.csr_array | None = None
 
     @cached_property
-    def parts(self) -> Parts:
+    def parts(self) -> LeafPartition:
         """The atoms as groups, without their order."""
-        return Parts(self.place)
+        return LeafPartition(self.place)
 
-    def summed(self, to: Parts | None) -> sp.csr_array:
+    def summed(self, to: LeafPartition | None) -> sp.csr_array:
         """Return the matrix from rows to sums of atoms: to groups, or to the sum of all."""
         sums = _merged(self.place, self.atoms, to)
         return sums if self.made is None else sp.csr_array(sums @ self.made)
@@ -114,7 +116,7 @@ _COUNTS = "Integer tables are made of tables of counts."
 _NAME = "Name only tables that can be made integer tables."
 
 
-def _column(domain: Domain, table: Table, name: str, view: View) -> Column:
+def _column(domain: Domain, table: Table, name: str, view: View) -> CountColumn:
     home, attribute, place = domain.home(name), domain[name], leaves(domain, name)
     if isinstance(view, (Sum, Mean)):
         raise ReleaseError(
@@ -144,13 +146,13 @@ def _column(domain: Domain, table: Table, name: str, view: View) -> Column:
             place=table.name,
         )
     if view is EACH:
-        return Column(home, place, attribute.size, attribute.size)
+        return CountColumn(home, place, attribute.size, attribute.size)
     cells = _atoms(view, attribute)
     atoms, rows = int(cells.max()) + 1, len(view.labels(attribute))
     inside = np.flatnonzero(cells >= 0)
     sums = sp.csr_array((np.ones(len(inside)), (cells[inside], inside)), shape=(atoms, attribute.size))
-    made = over(view, attribute, sums)
-    if made is None or np.abs(made.data - np.rint(made.data)).max() > CLOSE:
+    made = row_coefficients(view, attribute, sums)
+    if made is None or np.abs(made.data - np.rint(made.data)).max() > ATOM_TOLERANCE:
         raise ReleaseError(
             "integer-table-of-overlaps",
             f"Table {table.name!r} does not show the overlap of the groups of {name!r}.",
@@ -164,7 +166,7 @@ def _column(domain: Domain, table: Table, name: str, view: View) -> Column:
     shown = None
     if rows > atoms:
         shown = sp.csr_array(rules.dense(view.operator(attribute))[:, inside[first]].astype(np.float64))
-    return Column(home, cells[place], atoms, rows, made, shown)
+    return CountColumn(home, cells[place], atoms, rows, made, shown)
 
 
 def _atoms(view: View, attribute: Attribute) -> Indices:
@@ -175,35 +177,35 @@ def _atoms(view: View, attribute: Attribute) -> Indices:
         return out
     asked = rules.dense(view.operator(attribute))
     which = np.unique(asked, axis=1, return_inverse=True)[1].ravel()
-    return Parts(np.where(asked.any(axis=0), which, -1)).place
+    return LeafPartition(np.where(asked.any(axis=0), which, -1)).place
 
 
 # --- shared sums ----------------------------------------------------------------------------------------
 
-Sums = frozenset[tuple[str, Parts]]
+Sums = frozenset[tuple[str, LeafPartition]]
 """Sums over all attributes that are not named; for each named attribute, the groups that they distinguish."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Shared:
+class TableOverlap:
     """The shared sums of some tables of counts.
 
     tables: The columns of each table. having: For all sums that tables show, the tables with each sum, finest sums
     first.
     """
 
-    tables: Sequence[tuple[Column, ...]]
+    tables: Sequence[tuple[CountColumn, ...]]
     having: dict[Sums, list[int]]
 
     @classmethod
-    def of(cls, domain: Domain, asked: Sequence[Table]) -> Shared:
+    def of(cls, domain: Domain, asked: Sequence[Table]) -> TableOverlap:
         """Return the shared sums of some tables.
 
         Raises:
             ReleaseError: A table shows another statistic than counts, or counts without known atoms.
         """
-        made: dict[tuple[str, View], Column] = {}
+        made: dict[tuple[str, View], CountColumn] = {}
         for table in asked:
             if table.matrix is not None:
                 raise ReleaseError(
@@ -218,7 +220,7 @@ class Shared:
                 if (name, table.view(name)) not in made:
                     made[name, table.view(name)] = _column(domain, table, name, table.view(name))
         tables = [tuple(made[name, t.view(name)] for name in t.attributes) for t in asked]
-        known: dict[str, list[Parts]] = {}
+        known: dict[str, list[LeafPartition]] = {}
         for own in tables:
             for column in own:
                 known.setdefault(column.home, []).append(column.parts)
@@ -228,7 +230,7 @@ class Shared:
         for i, own in enumerate(tables):
             choices = []
             for column in own:
-                told: list[Parts | None] = [p for p in coarser(column.home, column.parts) if _tells(p)]
+                told: list[LeafPartition | None] = [p for p in coarser(column.home, column.parts) if _tells(p)]
                 choices.append([None, *told] if column.parts.covers else told)
             for choice in itertools.product(*choices):
                 key = frozenset((c.home, p) for c, p in zip(own, choice, strict=True) if p is not None)
@@ -308,7 +310,7 @@ class Shared:
                 yield _product(factors)
 
 
-def _merged(place: Indices, size: int, to: Parts | None) -> sp.csr_array:
+def _merged(place: Indices, size: int, to: LeafPartition | None) -> sp.csr_array:
     """Return the matrix from groups of leaves to unions of them, or to the sum of all."""
     of = np.zeros(size, dtype=np.intp) if to is None else to.of(place)
     assert of is not None  # noqa: S101 - callers request only unions of these groups
@@ -322,12 +324,12 @@ def _product(factors: Iterable[sp.sparray]) -> sp.csr_array:
     return sp.csr_array(functools.reduce(lambda x, y: sp.kron(x, y, format="csr"), rest, sp.csr_array(first)))
 
 
-def _tells(parts: Parts) -> bool:
+def _tells(parts: LeafPartition) -> bool:
     """Return True if groups distinguish more than the sum of all."""
     return parts.size > 1 or (parts.size == 1 and not parts.covers)
 
 
-def _closed(found: dict[Parts, None]) -> list[Parts]:
+def _closed(found: dict[LeafPartition, None]) -> list[LeafPartition]:
     """Return groups, with all their common unions."""
     out = list(found)
     for i, one in enumerate(out):

@@ -27,25 +27,25 @@ from scipy.special import comb
 
 from fitnoise.kernel.arrays import Floats, Indices
 
-SPARED = 1 / 50
+BOX_ERROR_SHARE = 1 / 50
 """The part of the allowed error that is for both ratios being in their own intervals."""
 
 DEGREES = (12, 6)
 """The degrees of f in p (or r) and in g."""
 
-OUTWARD = 1 / 500
+END_TOLERANCE = 1 / 500
 """The part of its distance from the estimate by which an end may be too far."""
 
-HALVINGS = 80
+MAX_HALVINGS = 80
 """The number of halvings after which a remaining rectangle counts as accepted."""
 
 ROUNDING = 1e-8
 """The size of f, relative to its terms, up to which it is not distinguished from 0."""
 
-MOST = 3_000
+MAX_RECTANGLES = 3_000
 """The number of rectangles of one problem after which remaining ones count as accepted."""
 
-TOGETHER = 500
+PROBLEMS_PER_BATCH = 500
 """The number of ranges that are computed at once."""
 
 Box = tuple[Floats, Floats, Floats, Floats]
@@ -112,15 +112,15 @@ def ranges(values: Floats, covariances: Floats, boxes: Box, z: float, *, divided
         divided: True for p/r.
     """
     low, high = (np.empty(len(values)) for _ in range(2))
-    for start in range(0, len(values), TOGETHER):
-        own = slice(start, start + TOGETHER)
+    for start in range(0, len(values), PROBLEMS_PER_BATCH):
+        own = slice(start, start + PROBLEMS_PER_BATCH)
         a, b, c, d = (x[own] for x in boxes)
-        low[own], high[own] = _Problems(values[own], covariances[own], (a, b, c, d), z, divided).found()
+        low[own], high[own] = _RangeProblems(values[own], covariances[own], (a, b, c, d), z, divided).found()
     return low, high
 
 
 @final
-class _Problems:
+class _RangeProblems:
     """Ranges that are computed at once, for p and r in units of those of p."""
 
     def __init__(self, values: Floats, covariances: Floats, boxes: Box, z: float, divided: bool) -> None:
@@ -145,7 +145,7 @@ class _Problems:
         told = np.isfinite(inner).all(axis=0) & (inner[0] == inner[1])
         middle, inner = np.where(told, inner[0], 0.0), np.where(told, inner, [[math.inf], [-math.inf]])
         outer, left = inner.copy(), self._started()
-        for _ in range(HALVINGS):
+        for _ in range(MAX_HALVINGS):
             others = self._others(left, left.along(0), left.along(1))
             left = left.only(self._inside(left, others, wholly=False))
             coefficients, size = self._coefficients(left)
@@ -153,10 +153,10 @@ class _Problems:
             left, coefficients = left.only(open_ones), coefficients[open_ones]
             self._accept(inner, left, coefficients)
             apart = np.abs(inner - middle)
-            spare = np.where(np.isfinite(apart), OUTWARD * apart, 0.0)
+            spare = np.where(np.isfinite(apart), END_TOLERANCE * apart, 0.0)
             low, high = left.along(1)
             more = (low < (inner[0] - spare[0])[left.row]) | (high > (inner[1] + spare[1])[left.row])
-            more &= np.bincount(left.row, minlength=len(p))[left.row] <= MOST
+            more &= np.bincount(left.row, minlength=len(p))[left.row] <= MAX_RECTANGLES
             _widen(outer, left.only(~more))
             left, coefficients = left.only(more), coefficients[more]
             if not len(left.row):

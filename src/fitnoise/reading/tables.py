@@ -14,18 +14,18 @@ import pandas as pd
 
 from fitnoise.reading.files import links, says, to_json, write_texts
 from fitnoise.reading.release import Release
-from fitnoise.reporting import Displayed
+from fitnoise.reporting import HtmlDisplay
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import slug
 
 Texts = dict[str, Callable[[], str]]
 """For each file name, a function that makes its text."""
 
-TOLD = 20
+MAX_FILES_IN_MESSAGE = 20
 """The largest number of extra files that an error names."""
 
 
-class Made(Mapping[str, pd.DataFrame], Displayed, abc.ABC):
+class DerivedTables(Mapping[str, pd.DataFrame], HtmlDisplay, abc.ABC):
     """Tables by name, made from the published numbers of releases. They cost nothing.
 
     Attributes:
@@ -97,7 +97,7 @@ class Made(Mapping[str, pd.DataFrame], Displayed, abc.ABC):
         texts = self._texts()
         if about is not None:
             texts |= {file: text for name in self for file, text in about(name).items()}
-        some = list(itertools.islice(folder.iterdir(), len(texts) + TOLD))
+        some = list(itertools.islice(folder.iterdir(), len(texts) + MAX_FILES_IN_MESSAGE))
         if problem := links(folder, some):
             return problem
         there = {p.name for p in some}

@@ -24,13 +24,13 @@ from typing import Any, Protocol, final
 import numpy as np
 
 from fitnoise.errors import FitnoiseError, ReleaseError
-from fitnoise.kernel.arguments import checked, shown
+from fitnoise.kernel.arguments import checked, describe_value
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.kernel.units import Account
 from fitnoise.mechanisms.documents import ROUNDING, disagreements, parse
 from fitnoise.mechanisms.tables import TablePart
-from fitnoise.planning.accounting import Line, Priced
+from fitnoise.planning.accounting import LedgerLine, UnitPrice
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.combining import Combination, check_tables, read_combination
 from fitnoise.reading.description import EntryReference, describe
@@ -63,13 +63,13 @@ from fitnoise.reading.release import (
     period_digests,
     to_write,
 )
-from fitnoise.reading.tables import TOLD
-from fitnoise.reading.whole import Whole, read_whole
+from fitnoise.reading.tables import MAX_FILES_IN_MESSAGE
+from fitnoise.reading.whole import IntegerTables, read_whole
 from fitnoise.request.publication import Goal
 
 _UNVERIFIED = "Nothing was verified."
 
-ITERATED = 1e-6
+ITERATIVE_TOLERANCE = 1e-6
 """Allowed difference of a biased value, as part of its standard error."""
 
 SIMULATED = 0.01
@@ -120,18 +120,18 @@ UNCHECKED = (CHARGE, DERIVED, REPORT, EXPORT, RECORD)
 """Things that the checks of a release directory do not cover, each with the option that checks it."""
 
 
-class Entry(Charge, Line, Protocol):
+class VerifiableEntry(Charge, LedgerLine, Protocol):
     """An entry of a ledger, with the fields that are compared with a release."""
 
     @property
-    def prices(self) -> Mapping[Account, Priced]:
+    def prices(self) -> Mapping[Account, UnitPrice]:
         """The cost for every account that the entry names, its own account first."""
 
 
-class Entries(Protocol):
+class VerifiableLedger(Protocol):
     """A ledger with the methods that are used here, such as :class:`fitnoise.Ledger`."""
 
-    def entries(self) -> Sequence[Entry]:
+    def entries(self) -> Sequence[VerifiableEntry]:
         """Return every entry, oldest first, after the ledger has verified them."""
 
 
@@ -139,7 +139,7 @@ class Entries(Protocol):
 def verify(
     path: str | os.PathLike[str],
     *,
-    ledger: Entries | str | os.PathLike[str] | None = None,
+    ledger: VerifiableLedger | str | os.PathLike[str] | None = None,
     whole: str | os.PathLike[str] | None = None,
     combination: str | os.PathLike[str] | None = None,
     also: Sequence[str | os.PathLike[str]] = (),
@@ -150,7 +150,8 @@ def verify(
         path: The path of plan.json, or of a release directory.
         ledger: The ledger with the charge of the release: an open :class:`fitnoise.Ledger`, or its file, which
             `fitnoise.verify` opens.
-        whole: A folder of integer tables made from the release (:func:`fitnoise.whole`), checked after it.
+        whole: A folder of integer tables made from the release (:func:`fitnoise.make_integer_tables`), checked after
+            it.
         combination: A folder of tables made from the release and others (:func:`fitnoise.combine`).
         also: The directories of these other releases, which are verified in the same way, but without the ledger.
 
@@ -200,7 +201,7 @@ def verify(
     if not all(isinstance(x, str | os.PathLike) for x in others):
         raise ReleaseError(
             "wrong-other-releases",
-            f"The argument also is {shown(also)}.",
+            f"The argument also is {describe_value(also)}.",
             "It must be a list of release directories.",
             "Give a list of paths.",
             _UNVERIFIED,
@@ -370,7 +371,7 @@ def _sha256(text: str) -> str:
 # --- releases -------------------------------------------------------------------------------------------
 
 
-def _verify_release(folder: Path, entries: Sequence[Entry] | None) -> Verification:
+def _verify_release(folder: Path, entries: Sequence[VerifiableEntry] | None) -> Verification:
     if problem := unfinished(folder):
         return Verification((Check("the release is finished", False, problem.reason),))
     try:
@@ -397,7 +398,7 @@ def _verify_release(folder: Path, entries: Sequence[Entry] | None) -> Verificati
     written: list[tuple[str, ...]] = []
     log.add(
         "release.json names the tables that have files",
-        lambda: written.append(_written(plan, folder)),
+        lambda: written.append(_written_tables(plan, folder)),
         lambda: f"{len(written[0])} of {sum(len(p.workload.tables) for p in plan.publication.groups)} tables",
     )
     names = [name for found in written for name in found]
@@ -458,7 +459,7 @@ def _verify_release(folder: Path, entries: Sequence[Entry] | None) -> Verificati
 
 def _verify_whole(release: Release, folder: Path) -> Verification:
     """Return the claims of integer tables."""
-    log, read = _Checklist(), list[Whole]()
+    log, read = _Checklist(), list[IntegerTables]()
     if log.add(
         "the whole tables are of this release",
         lambda: read.append(read_whole(release, folder)),
@@ -507,7 +508,7 @@ def _verify_combined(first: Verification, folders: Sequence[Path], folder: Path)
 
 def _check_files(plan: Plan, folder: Path, bases: Iterable[Path]) -> str | None:
     expected = _expected(plan, bases)
-    some = list(itertools.islice(folder.rglob("*"), len(expected) + TOLD))
+    some = list(itertools.islice(folder.rglob("*"), len(expected) + MAX_FILES_IN_MESSAGE))
     there = {p.relative_to(folder).as_posix() for p in some}
     if problem := links(folder, some):
         return problem
@@ -523,7 +524,7 @@ def _expected(plan: Plan, bases: Iterable[Path]) -> set[str]:
     return expected | {f"tables/{base.name}.{end}" for base in bases for end in ("csv", "parquet")}
 
 
-def _written(plan: Plan, folder: Path) -> tuple[str, ...]:
+def _written_tables(plan: Plan, folder: Path) -> tuple[str, ...]:
     """Return the tables that have files, from release.json."""
     said = parse(read_text(folder / DESCRIPTION))["written"]
     if said == "all":
@@ -553,7 +554,9 @@ def check_description(plan: Plan, text: str, document: str, written: Sequence[st
     return None if to_json(stated) == document else "release.json is not in the form in which releases are written"
 
 
-def _check_charge(plan: Plan, document: str, entries: Sequence[Entry], tell: Callable[[str], None]) -> str | None:
+def _check_charge(
+    plan: Plan, document: str, entries: Sequence[VerifiableEntry], tell: Callable[[str], None]
+) -> str | None:
     """Return the fault of the charge of a release, from the text of its release.json; report a correct one."""
     named = EntryReference.parse(parse(document))
     if named is None:
@@ -566,14 +569,14 @@ def _check_charge(plan: Plan, document: str, entries: Sequence[Entry], tell: Cal
     if plan.whole is None:
         tell(f"entry {entry.sequence}, rho = {float(entry.rho):.9g}")
         return _other_charge(plan, entry)
-    first = next((e for e in entries if _begins(plan, e)), None)
+    first = next((e for e in entries if _is_series_charge(plan, e)), None)
     if first is None or first.sequence > entry.sequence:
         return f"no entry of the ledger before entry {entry.sequence} is the charge of this series"
     tell(f"entry {entry.sequence}; charged whole by entry {first.sequence}, rho = {float(first.rho):.9g}")
     return _other_charge(plan.whole, first) or _other_period(plan, entry)
 
 
-def _check_answers(release: Release, entries: Sequence[Entry]) -> str | None:
+def _check_answers(release: Release, entries: Sequence[VerifiableEntry]) -> str | None:
     """Return why the answers of a release are not those that a ledger names for its charge; None if they are.
 
     Every period of a series has a charge, or an entry that states its draw. A period that was drawn again has several.
@@ -591,13 +594,13 @@ def _check_answers(release: Release, entries: Sequence[Entry]) -> str | None:
     return None
 
 
-def _begins(plan: Plan, entry: Entry) -> bool:
+def _is_series_charge(plan: Plan, entry: VerifiableEntry) -> bool:
     """Return True if an entry is the charge of a series, which charges all its periods."""
     own = entry.kind == "charge" and entry.detail.get("plan") == plan.hash and entry.account == plan.order.account
     return own and entry.detail.get("series", {}).get("period") == 1
 
 
-def _other_period(plan: Plan, entry: Entry) -> str | None:
+def _other_period(plan: Plan, entry: VerifiableEntry) -> str | None:
     """Return why an entry does not state the draw of the last period of a series; None if it does."""
     said = entry.detail.get("plan"), entry.account, entry.detail.get("series", {}).get("period")
     if entry.kind not in ("charge", "period") or said != (plan.hash, plan.order.account, len(plan.periods)):
@@ -605,7 +608,7 @@ def _other_period(plan: Plan, entry: Entry) -> str | None:
     return None
 
 
-def _other_charge(plan: Plan, entry: Entry) -> str | None:
+def _other_charge(plan: Plan, entry: VerifiableEntry) -> str | None:
     """Return why an entry is not the charge of a release of this plan; None if it is."""
     which = f"entry {entry.sequence} of the ledger"
     if entry.kind != "charge":
@@ -676,7 +679,7 @@ def _difference(read: Columns, made: Columns) -> str | None:
             if not same:
                 return f"column {column!r} has other labels"
         elif column in ("simulated_rmse", "biased_value"):  # iterations can end differently on another machine
-            allowed = SIMULATED * b if column == "simulated_rmse" else ITERATED * made["std_error"]
+            allowed = SIMULATED * b if column == "simulated_rmse" else ITERATIVE_TOLERANCE * made["std_error"]
             if not (np.abs(a - b) <= allowed).all():
                 return f"column {column!r} differs by up to {np.abs(a - b).max():.3g}"
         elif not (np.abs(a - b) <= ROUNDING * (np.abs(b) + _width(made))).all():

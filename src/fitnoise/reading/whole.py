@@ -32,22 +32,22 @@ from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Floats, Integers, answers_digest
 from fitnoise.kernel.checks import is_whole
-from fitnoise.kernel.designs._base import Door
+from fitnoise.kernel.designs._base import NoiseSource
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms._base import Place
 from fitnoise.mechanisms.documents import parse
-from fitnoise.mechanisms.rebuilding import Rebuilt, Told
+from fitnoise.mechanisms.rebuilding import RebuiltTables, SectorTables
 from fitnoise.mechanisms.tables import TablePart
-from fitnoise.reading.estimates import Rows
+from fitnoise.reading.estimates import RowLabels
 from fitnoise.reading.files import csv_text, read_text
 from fitnoise.reading.refusals import UNMADE, UNREAD, repeated_table, unknown_table
 from fitnoise.reading.release import Release
-from fitnoise.reading.shared import Parts, Shared
-from fitnoise.reading.tables import Made
+from fitnoise.reading.shared import LeafPartition, TableOverlap
+from fitnoise.reading.tables import DerivedTables
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import some
-from fitnoise.solving.adjacent import REACH, Common, Sums, adjacent, check_adjacent
-from fitnoise.solving.fixed import Fixed
+from fitnoise.solving.adjacent import MAX_DISTANCE, SharedSums, SumConstraints, adjacent, check_adjacent
+from fitnoise.solving.fixed import FixedGenerator
 from fitnoise.solving.nonnegative import nearest
 
 FORMAT = 1
@@ -61,7 +61,7 @@ SIMULATIONS = 200
 FEW_SIMULATIONS = 20
 """The default number of simulations for many numbers."""
 
-MANY = 20_000
+MANY_NUMBERS = 20_000
 """The largest count of numbers that is few."""
 
 MOST_SIMULATIONS = 10_000
@@ -73,13 +73,13 @@ MOST_TABLES = 5_000
 TOLERANCE = 1e-10
 """The largest residual of the proof, in standard errors."""
 
-PROVEN = 1e-9
+PROOF_TOLERANCE = 1e-9
 """The largest residual when another machine checks the proof, in standard errors."""
 
-ROUGHLY = 1e-3
+SIMULATION_TOLERANCE = 1e-3
 """The largest residual for simulated tables, in standard errors."""
 
-AGAIN = 0.01
+RESIMULATION_TOLERANCE = 0.01
 """Allowed difference of two simulations of one error, in records and relative: iterations can end differently."""
 
 DENSE = 2_000
@@ -88,18 +88,18 @@ DENSE = 2_000
 STEPS = 20_000
 """The largest number of multiplications by the covariance."""
 
-SECONDS = 300.0
+MAX_SECONDS_PER_PART = 300.0
 """The time limit of the search for integers, for each part of a release."""
 
 SIMULATED = ("simulated_bias", "simulated_rmse")
 
 
 @final
-class _Simulating:
+class _SimulatedNoise:
     """Reproducible noise for simulations, with the laws of a release's noise. It protects no one."""
 
     def __init__(self, number: int) -> None:
-        self._fixed = Fixed(number << 40)
+        self._fixed = FixedGenerator(number << 40)
 
     def discrete_gaussians(self, scales: Floats, sizes: Integers) -> Integers:
         """Return rounded normal numbers."""
@@ -118,18 +118,18 @@ Tables = dict[int, Floats]
 
 
 @final
-class _Space:
+class _TableSpace:
     """Some tables of a part of a release, with their shared sums.
 
     Raises:
         ReleaseError: Some tables do not show counts.
     """
 
-    def __init__(self, part: TablePart, rebuilt: Rebuilt, names: Sequence[str]) -> None:
+    def __init__(self, part: TablePart, rebuilt: RebuiltTables, names: Sequence[str]) -> None:
         workload = part.publication.workload
         self.part, self.names, self.noisy = part, tuple(names), rebuilt
         self.numbers = [workload.number(name) for name in names]
-        self.shared = Shared.of(workload.domain, [workload[name] for name in names])
+        self.shared = TableOverlap.of(workload.domain, [workload[name] for name in names])
         self.largest = [self.numbers[i] for i in self.shared.largest]
         self._made = {self.numbers[i]: self.shared.atoms(i) for i in self.shared.largest}
         self._shapes = {n: workload[name].shape(workload.domain) for n, name in zip(self.numbers, names, strict=True)}
@@ -138,15 +138,15 @@ class _Space:
         self._ends = np.cumsum([len(x) for x in own])[:-1]
         self._errors = np.sqrt(np.concatenate(own))
         self._known: rebuilding.Known = {}
-        self._sums: dict[tuple[int, frozenset[tuple[str, Parts]]], sp.csr_array] = {}
-        self._stacks = [which for which, _ in Told(part, {}).stacks(self.largest)]
+        self._sums: dict[tuple[int, frozenset[tuple[str, LeafPartition]]], sp.csr_array] = {}
+        self._stacks = [which for which, _ in SectorTables(part, {}).stacks(self.largest)]
 
     @cached_property
     def estimates(self) -> Tables:
         """The unbiased tables."""
         return self.tables(self.noisy)
 
-    def tables(self, rebuilt: Rebuilt) -> Tables:
+    def tables(self, rebuilt: RebuiltTables) -> Tables:
         """Return all tables, from the estimates of sectors."""
         return _tables(rebuilt, self.numbers)
 
@@ -168,8 +168,8 @@ class _Space:
         stacks = ((which, np.stack([pulled[n] for n in which.tolist()])) for which in self._stacks)
         return self.part.estimation.moved(rebuilding.gathered(self.part, stacks, self._known))
 
-    def _told(self, multipliers: Floats) -> Told:
-        return Told(self.part, self.moved(multipliers), self._known)
+    def _told(self, multipliers: Floats) -> SectorTables:
+        return SectorTables(self.part, self.moved(multipliers), self._known)
 
     def times(self, multipliers: Floats) -> Floats:
         """Return D V Dᵀλ."""
@@ -203,26 +203,28 @@ class _Space:
     # --- integers -----------------------------------------------------------------------------------
 
     @cached_property
-    def sums(self) -> Sums:
+    def sums(self) -> SumConstraints:
         """The sums that integer tables must preserve."""
         zero: list[dict[int, sp.csr_array]] = []
         for key, i, j in self.shared.links():
             zero.append({i: self._summed(i, key), j: -self._summed(j, key)})
         within = [{i: x} for i in range(len(self.numbers)) for x in self.shared.repeated(i)]
         atoms = ((i, self.shared.atoms(i)) for i in range(len(self.numbers)))
-        few = len(self.flat(self.estimates)) <= MANY  # one row over all numbers would make one problem of all tables
+        few = (
+            len(self.flat(self.estimates)) <= MANY_NUMBERS
+        )  # one row over all numbers would make one problem of all tables
         everyone = [i for i in self.shared.having.get(frozenset(), []) if i in self.shared.largest][: int(few)]
         near = [{i: self.shared.summed(i, frozenset())} for i in everyone]
         least = [{i: x} for i, x in atoms if x is not None]
         kept, at_least, close, alone = (self._rows(x) for x in ([*zero, *within], least, near, within))
-        return Sums(kept, at_least, close, lambda: self._common(alone))
+        return SumConstraints(kept, at_least, close, lambda: self._common(alone))
 
-    def _summed(self, i: int, key: frozenset[tuple[str, Parts]]) -> sp.csr_array:
+    def _summed(self, i: int, key: frozenset[tuple[str, LeafPartition]]) -> sp.csr_array:
         if (i, key) not in self._sums:
             self._sums[i, key] = self.shared.summed(i, key)
         return self._sums[i, key]
 
-    def _common(self, within: sp.csr_array) -> Common:
+    def _common(self, within: sp.csr_array) -> SharedSums:
         """Return the shared sums of tables, as sums of each table's numbers."""
         having = [(key, self.shared.having[key]) for key in self.shared.common]
         one = [{tables[0]: self._summed(tables[0], key)} for key, tables in having]
@@ -232,7 +234,7 @@ class _Space:
         which = [np.arange(n) + start for n, start, own in zip(sizes, starts, having, strict=False) for _ in own[1]]
         nested = [{i: merged, j: sp.csr_array(-sp.eye_array(sizes[j]))} for i, j, merged in self.shared.nested()]
         at = np.concatenate([np.zeros(0, dtype=np.intp), *which])
-        return Common(self._rows(one), _blocks(nested, sizes), self._rows(every), at, within)
+        return SharedSums(self._rows(one), _blocks(nested, sizes), self._rows(every), at, within)
 
     def _rows(self, blocks: Sequence[Mapping[int, sp.csr_array]]) -> sp.csr_array:
         return _blocks(blocks, [math.prod(self._shapes[n]) for n in self.numbers])
@@ -270,9 +272,9 @@ class _Space:
         strategy = self.part.strategy if parts == 1 else self.part.strategy.in_parts(parts)
         for number in range(simulations):
             silent = tuple(np.zeros(n, dtype=np.int64) for n in self.part.estimation.lengths)
-            noise = Rebuilt(self.part, strategy.draw(silent, cast(Door, _Simulating(number))))
+            noise = RebuiltTables(self.part, strategy.draw(silent, cast(NoiseSource, _SimulatedNoise(number))))
             off = self.tables(noise)
-            found = nearest(times, point + self.atoms(off), ROUGHLY, STEPS)
+            found = nearest(times, point + self.atoms(off), SIMULATION_TOLERANCE, STEPS)
             step = self.tables(self._told(found.values))
             error = self.flat({n: x + step[n] for n, x in off.items()})
             total, squares = total + error, squares + error**2
@@ -295,14 +297,14 @@ def _blocks(blocks: Sequence[Mapping[int, sp.csr_array]], widths: Sequence[int])
     return sp.csr_array(entries, shape=(height, int(starts[-1])))
 
 
-def _tables(rebuilt: Rebuilt, among: Sequence[int]) -> Tables:
+def _tables(rebuilt: RebuiltTables, among: Sequence[int]) -> Tables:
     stacks = rebuilt.stacks(among)
     return {n: x for which, stack in stacks for n, x in zip(which.tolist(), stack, strict=True)}
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Made:
+class _IntegerPart:
     """The integer tables of one part: all numbers, table by table.
 
     multipliers: λ ≥ 0, in standard errors.
@@ -311,7 +313,7 @@ class _Made:
     bias, rmse: The simulated errors, or empty arrays.
     """
 
-    space: _Space
+    space: _TableSpace
     multipliers: Floats
     nearest: Floats
     whole: Integers
@@ -320,8 +322,8 @@ class _Made:
 
 
 @final
-class Whole(Made):
-    """Consistent tables of nonnegative integers, by name. :func:`whole` makes them.
+class IntegerTables(DerivedTables):
+    """Consistent tables of nonnegative integers, by name. :func:`make_integer_tables` makes them.
 
     A table has the columns of its labels, and the columns
 
@@ -349,7 +351,7 @@ class Whole(Made):
     description = DESCRIPTION
     called = "the whole tables"
 
-    def __init__(self, release: Release, made: Sequence[_Made], simulations: int) -> None:
+    def __init__(self, release: Release, made: Sequence[_IntegerPart], simulations: int) -> None:
         self.releases, self._made, self.simulations = (release,), tuple(made), simulations
         self._place = {name: m for m in made for name in m.space.names}
 
@@ -403,16 +405,16 @@ class Whole(Made):
 
     def check(self) -> str | None:
         """Return the first guarantee that these tables break; None if they keep all."""
-        if not self.residual <= PROVEN:
+        if not self.residual <= PROOF_TOLERANCE:
             return f"the multipliers prove nothing: they are off by {self.residual:.1e} standard errors"
         if not all(m.space.kept(m.whole) for m in self._made):
             return "a number is negative, or tables do not add up"
-        return None if self.reach <= REACH else f"a number is {self.reach:.3g} away from the nearest tables"
+        return None if self.reach <= MAX_DISTANCE else f"a number is {self.reach:.3g} away from the nearest tables"
 
     def check_rounded(self) -> str | None:
         """Return the fault of integers that are not the defined rounding, or None; the solver runs again."""
         for made in self._made:
-            problem = check_adjacent(made.nearest, made.whole, made.space.sums, SECONDS)
+            problem = check_adjacent(made.nearest, made.whole, made.space.sums, MAX_SECONDS_PER_PART)
             if problem is not None:
                 return problem
         return None
@@ -423,7 +425,7 @@ class Whole(Made):
             near = made.space.at(made.multipliers)
             for stated, found in zip((made.bias, made.rmse), made.space.simulated(near, self.simulations), strict=True):
                 off = np.abs(stated - found)
-                if not (off <= AGAIN * (1 + made.rmse)).all():
+                if not (off <= RESIMULATION_TOLERANCE * (1 + made.rmse)).all():
                     return f"simulated anew, an error differs by {off.max():.3g} records"
         return None
 
@@ -438,7 +440,9 @@ class Whole(Made):
         if self.simulations:
             shown |= {column: self._split(name, x) for column, x in zip(SIMULATED, ("bias", "rmse"), strict=True)}
         labels = workload[name].labels(workload.domain)
-        return Rows(labels, {}).frame(shown) if labels else pd.DataFrame({k: np.ravel(x) for k, x in shown.items()})
+        return (
+            RowLabels(labels, {}).frame(shown) if labels else pd.DataFrame({k: np.ravel(x) for k, x in shown.items()})
+        )
 
     def __iter__(self) -> Iterator[str]:
         return (name for name in self.release if name in self._place)
@@ -460,7 +464,7 @@ class Whole(Made):
         return csv_text(self[name], fixed=SIMULATED)
 
     def document(self) -> dict[str, Any]:
-        """Return the content of `whole.json`: the release, and the proof of the tables."""
+        """Return the content of `make_integer_tables.json`: the release, and the proof of the tables."""
         tables = []
         for name in self:
             made = self._place[name]
@@ -489,7 +493,9 @@ def possible(value: Floats, moe: Floats, held: Integers, *, whole: bool) -> tupl
 
 
 @checked(ReleaseError, "Nothing was computed.")
-def whole(release: Release, tables: str | Iterable[str] | None = None, *, simulations: int | None = None) -> Whole:
+def make_integer_tables(
+    release: Release, tables: str | Iterable[str] | None = None, *, simulations: int | None = None
+) -> IntegerTables:
     """Make consistent tables of nonnegative integers from the tables of a release. Costs no privacy.
 
     Args:
@@ -504,10 +510,11 @@ def whole(release: Release, tables: str | Iterable[str] | None = None, *, simula
             simulations is wrong. Or the solver found no integers in five minutes.
 
     **Guarantees**
-        The result keeps the guarantees of :class:`Whole`.
+        The result keeps the guarantees of :class:`IntegerTables`.
 
     Example:
-        `fn.whole(release)["state by status"]`; `fn.whole(release).write("whole")`
+        `fn.make_integer_tables(release)["state by status"]`;
+        `fn.make_integer_tables(release).write("make_integer_tables")`
     """
     if simulations is not None and not 0 <= simulations <= MOST_SIMULATIONS:
         raise ReleaseError(
@@ -519,16 +526,16 @@ def whole(release: Release, tables: str | Iterable[str] | None = None, *, simula
             place="simulations",
         )
     spaces = _spaces(release, _named(release, tables))
-    few = sum(len(s.flat(s.estimates)) for s in spaces) <= MANY
+    few = sum(len(s.flat(s.estimates)) for s in spaces) <= MANY_NUMBERS
     often = simulations if simulations is not None else SIMULATIONS if few else FEW_SIMULATIONS
-    return Whole(release, [_made(s, int(often)) for s in spaces], int(often))
+    return IntegerTables(release, [_make_part(s, int(often)) for s in spaces], int(often))
 
 
-def _made(space: _Space, simulations: int) -> _Made:
+def _make_part(space: _TableSpace, simulations: int) -> _IntegerPart:
     found = nearest(space.times, space.atoms(space.estimates), TOLERANCE, STEPS)
     tables = space.at(found.values)
     near = space.flat(tables)
-    if not space.residual(found.values, tables) <= PROVEN:
+    if not space.residual(found.values, tables) <= PROOF_TOLERANCE:
         raise ReleaseError(
             "nearest-tables-not-found",
             f"The nearest tables were not found in {STEPS:,} steps.",
@@ -536,16 +543,16 @@ def _made(space: _Space, simulations: int) -> _Made:
             "Name fewer tables.",
             UNMADE,
         )
-    numbers = adjacent(near, space.sums, SECONDS)
+    numbers = adjacent(near, space.sums, MAX_SECONDS_PER_PART)
     if numbers is None:
         raise ReleaseError(
             "integers-not-found",
-            f"No whole numbers that add up were found in {SECONDS:.0f} seconds.",
-            f"They must be next to the nearest tables, or up to {REACH} from them.",
+            f"No whole numbers that add up were found in {MAX_SECONDS_PER_PART:.0f} seconds.",
+            f"They must be next to the nearest tables, or up to {MAX_DISTANCE} from them.",
             "Name fewer tables.",
             UNMADE,
         )
-    return _Made(space, found.values, near, numbers, *space.simulated(tables, simulations))
+    return _IntegerPart(space, found.values, near, numbers, *space.simulated(tables, simulations))
 
 
 def _named(release: Release, tables: str | Iterable[str] | None) -> list[str]:
@@ -575,21 +582,21 @@ def _named(release: Release, tables: str | Iterable[str] | None) -> list[str]:
     return names
 
 
-def _spaces(release: Release, names: Sequence[str]) -> list[_Space]:
+def _spaces(release: Release, names: Sequence[str]) -> list[_TableSpace]:
     """Return the tables, part by part of the release."""
     out = []
     for source in release._sources:
         own = [n for n in names if n in source.part.publication.workload.tables.numbered]
         if own:
-            out.append(_Space(source.measured, source.rebuilt, own))
+            out.append(_TableSpace(source.measured, source.rebuilt, own))
     return out
 
 
 # --- checked by anyone ----------------------------------------------------------------------------------
 
 
-def read_whole(release: Release, directory: str | os.PathLike[str]) -> Whole:
-    """Read the tables that :meth:`Whole.write` wrote, as stated there, without solving.
+def read_whole(release: Release, directory: str | os.PathLike[str]) -> IntegerTables:
+    """Read the tables that :meth:`IntegerTables.write` wrote, as stated there, without solving.
 
     Raises:
         ReleaseError: There are no such tables, or they are of another release, or are not of this form.
@@ -608,7 +615,7 @@ def read_whole(release: Release, directory: str | os.PathLike[str]) -> Whole:
         ) from None
 
 
-def _parsed(release: Release, stated: Any) -> Whole:
+def _parsed(release: Release, stated: Any) -> IntegerTables:
     of = {"fitnoise_whole": FORMAT, "plan": release.plan.hash, "answers": answers_digest(release.answers)}
     if any(stated[key] != value for key, value in of.items()):
         raise ReleaseError(
@@ -634,8 +641,8 @@ def _parsed(release: Release, stated: Any) -> Whole:
             raise ValueError("numbers of tables")
         nothing = np.zeros(0)
         bias, rmse = own[1:] or (nothing, nothing)
-        made.append(_Made(space, multipliers, near, own[0], bias, rmse))
-    return Whole(release, made, int(simulations))
+        made.append(_IntegerPart(space, multipliers, near, own[0], bias, rmse))
+    return IntegerTables(release, made, int(simulations))
 
 
 def _numbers(stated: Any, kind: type) -> Any:

@@ -10,21 +10,21 @@ from pydantic import Field, model_validator
 
 from fitnoise.errors import SpecError
 from fitnoise.kernel.domain import Amount, Attribute, Binned, Categorical, Hierarchy, Ordered
-from fitnoise.request.parts import BACKSLASH, Part
-from fitnoise.request.targets import By
+from fitnoise.request.parts import BACKSLASH, SpecSection
+from fitnoise.request.targets import ByAttribute
 
 _Code = bool | int | str
 
 _Pair = Annotated[list[_Code], Field(min_length=2, max_length=2)]
 
 
-class AgeSpec(Part):
+class AgeSpec(SpecSection):
     """An age in completed years, computed from a date of birth."""
 
     age_on: str | date = Field(description="The day on which the age is computed, such as 2024-12-31.")
 
 
-class _WithMissing(Part):
+class _WithMissing(SpecSection):
     """Keys for missing values and for dates, which most kinds of attributes share."""
 
     missing: dict[str, list[_Code]] | None = Field(
@@ -158,7 +158,7 @@ class BinnedSpec(_WithMissing):
         return Binned(self.cuts, column=self.column, **self._beside)
 
 
-class BySpec(Part):
+class BySpec(SpecSection):
     """A number for each value of an attribute: as a target, of an attribute of the table; as a range, of the domain."""
 
     by: str = Field(description="The attribute whose values have the numbers.")
@@ -169,9 +169,9 @@ class BySpec(Part):
         None, description="The number for values that are not named. If absent, every value needs a number."
     )
 
-    def build(self) -> By:
+    def build(self) -> ByAttribute:
         """Return the rule."""
-        return By(self.by, self.values, self.default)
+        return ByAttribute(self.by, self.values, self.default)
 
 
 class AmountSpec(_WithMissing):

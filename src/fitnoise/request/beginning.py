@@ -8,7 +8,7 @@ import tomli_w
 
 from fitnoise.kernel.domain import Domain, Ordered
 
-MARK = "fill in: "
+FILL_IN_MARK = "fill in: "
 """The mark behind a key that the publisher has to state."""
 
 _TOP = """\
@@ -44,7 +44,7 @@ KINDS = {
     "categorical": (
         "values without an order; other kinds are ordered, binned, amount and hierarchy",
         {
-            "codes": ('["a", "b"]', MARK + "every code there may be, as it stands in the data"),
+            "codes": ('["a", "b"]', FILL_IN_MARK + "every code there may be, as it stands in the data"),
             "labels": ('["first", "second"]', "what tables show instead, one for each code"),
             "missing": ('{ unknown = ["9"] }', _APART),
         },
@@ -52,8 +52,8 @@ KINDS = {
     "ordered": (
         "whole numbers, of which tables may show prefixes and ranges",
         {
-            "low": ("0", MARK + "the least there may be"),
-            "high": ("99", MARK + "the largest"),
+            "low": ("0", FILL_IN_MARK + "the least there may be"),
+            "high": ("99", FILL_IN_MARK + "the largest"),
             "clip": ("true", "count smaller and larger ones at the ends"),
             "missing": ("{ unknown = [-1] }", _APART),
         },
@@ -61,15 +61,18 @@ KINDS = {
     "binned": (
         "numbers in bins, the lower end of each included",
         {
-            "cuts": ("[20, 40, 65]", MARK + "where a bin ends and the next begins; those at the ends are open"),
+            "cuts": ("[20, 40, 65]", FILL_IN_MARK + "where a bin ends and the next begins; those at the ends are open"),
             "missing": ("{ unknown = [-1] }", _APART),
         },
     ),
     "amount": (
         "numbers to be added up, such as incomes: tables show sums and means of them",
         {
-            "low": ("0", MARK + "smaller ones count as this"),
-            "high": ("200_000", MARK + "larger ones count as this: the sum of one record is what privacy is paid for"),
+            "low": ("0", FILL_IN_MARK + "smaller ones count as this"),
+            "high": (
+                "200_000",
+                FILL_IN_MARK + "larger ones count as this: the sum of one record is what privacy is paid for",
+            ),
             "step": ("100", "in which they are read; it divides the range"),
             "missing": ("{ unknown = [-9] }", _APART),
         },
@@ -77,10 +80,13 @@ KINDS = {
     "hierarchy": (
         "nested places",
         {
-            "levels": ('["state", "county", "tract"]', MARK + "from the top down; a table names one as its attribute"),
+            "levels": (
+                '["state", "county", "tract"]',
+                FILL_IN_MARK + "from the top down; a table names one as its attribute",
+            ),
             "file": (
                 '"places.csv"',
-                MARK
+                FILL_IN_MARK
                 + "a row for each place of the last level, a column for each level; or say children = [51, 62, 27]",
             ),
         },
@@ -89,10 +95,10 @@ KINDS = {
 """For each type of attribute, its meaning, and keys with an example and a comment each."""
 
 _TARGET = {
-    "margin": ("15", MARK + "every number is to be within 15 of the truth, as often as the confidence says"),
+    "margin": ("15", FILL_IN_MARK + "every number is to be within 15 of the truth, as often as the confidence says"),
 }
 
-_SUM = {"margin": ("5_000_000", MARK + "in units of the amount")}
+_SUM = {"margin": ("5_000_000", FILL_IN_MARK + "in units of the amount")}
 
 _QUESTION = """\
 # [[finite]]  # beside the tables or alone: one answer of finitely many, for an epsilon of its own
@@ -118,17 +124,22 @@ def begun(attributes: Mapping[str, str]) -> str:
     Domain({name: Ordered(0, 1) for name in attributes})
     lines = [_TOP]
     for table, keys in _UNIT.items():
-        lines += [f"[{table}]", *_told(keys), ""]
+        lines += [f"[{table}]", *_key_lines(keys), ""]
     lines += ["[accuracy]", "confidence = 0.95  # of every margin", ""]
     for name, kind in attributes.items():
         what, keys = KINDS[kind]
         header = tomli_w.dumps({"domain": {name: {}}}).strip()
-        lines += [header, f'type = "{kind}"  # {what}', *_told(keys | _COLUMN), ""]
+        lines += [header, f'type = "{kind}"  # {what}', *_key_lines(keys | _COLUMN), ""]
     shown = [_quoted(name) for name, kind in attributes.items() if kind != "amount"]
     if shown:
-        lines += ["[[tables]]", 'all = "singles"  # a table for each attribute', *_told(_TARGET), ""]
+        lines += ["[[tables]]", 'all = "singles"  # a table for each attribute', *_key_lines(_TARGET), ""]
     for name in (name for name, kind in attributes.items() if kind == "amount"):
-        lines += ["[[tables]]", f"sum = {_quoted(name)}  # of all records; of groups with attributes", *_told(_SUM), ""]
+        lines += [
+            "[[tables]]",
+            f"sum = {_quoted(name)}  # of all records; of groups with attributes",
+            *_key_lines(_SUM),
+            "",
+        ]
     if len(shown) > 1:
         lines += ["# [[tables]]", f"# attributes = [{', '.join(shown[:2])}]", "# margin = 30", ""]
     lines.append(_QUESTION)
@@ -139,7 +150,7 @@ def _quoted(name: str) -> str:
     return tomli_w.dumps({"x": name}).removeprefix("x = ").strip()
 
 
-def _told(keys: Mapping[str, tuple[str, str]]) -> list[str]:
+def _key_lines(keys: Mapping[str, tuple[str, str]]) -> list[str]:
     """Return lines of keys with their examples, commented out, and their meaning."""
     said = {f"# {key} = {value}": word for key, (value, word) in keys.items()}
     width = max(map(len, said))

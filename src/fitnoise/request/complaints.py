@@ -17,7 +17,7 @@ from fitnoise.request.parts import BACKSLASH
 MAX_LISTED = 10
 """The largest number of problems whose sentences one error repeats; all are in its `problems`."""
 
-_WANTED = {
+_EXPECTED_KINDS = {
     "float_type": "a number",
     "int_type": "a whole number",
     "string_type": "a text",
@@ -134,11 +134,13 @@ def complaints(errors: Sequence[ErrorDetails], document: Any) -> list[SpecError]
     found: list[SpecError] = []
     wanted: dict[tuple[str | int, ...], tuple[Any, list[str]]] = {}
     for place, e in placed:
-        if e["type"] not in _WANTED:
+        if e["type"] not in _EXPECTED_KINDS:
             found.append(_explained(place, e))
-        elif not any(p[: len(place)] == place and (len(p) > len(place) or o["type"] not in _WANTED) for p, o in placed):
+        elif not any(
+            p[: len(place)] == place and (len(p) > len(place) or o["type"] not in _EXPECTED_KINDS) for p, o in placed
+        ):
             kinds = wanted.setdefault(place, (e["input"], []))[1]
-            kinds.append(_WANTED[e["type"]].format(**e.get("ctx", {})))
+            kinds.append(_EXPECTED_KINDS[e["type"]].format(**e.get("ctx", {})))
     for place, (given, kinds) in wanted.items():
         one_of = " or ".join(dict.fromkeys(kinds))
         advice = f"Write {one_of}."

@@ -27,12 +27,12 @@ from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 from fitnoise.algebra import operators as op
 from fitnoise.errors import FitnoiseError, SpecError
 from fitnoise.kernel.arguments import checked
-from fitnoise.kernel.designs.questions import Aim, FiniteQuery, Question
+from fitnoise.kernel.designs.questions import Aim, FiniteQuery, QuestionKind
 from fitnoise.kernel.domain import Attribute, Domain
 from fitnoise.kernel.selections import Selection
 from fitnoise.kernel.units import (
     MAX_RECORDS,
-    Counted,
+    CountBasis,
     DataSource,
     Neighbours,
     OutsideDomain,
@@ -50,7 +50,7 @@ from fitnoise.request.complaints import (
     several_problems,
     unreadable_file,
 )
-from fitnoise.request.parts import Part
+from fitnoise.request.parts import SpecSection
 from fitnoise.request.publication import (
     Budget,
     CellBudgets,
@@ -62,7 +62,7 @@ from fitnoise.request.publication import (
     Variant,
 )
 from fitnoise.request.record import RecordSpec
-from fitnoise.request.targets import By, BySize, Kind, PublicTotal, checked_confidence
+from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal, TargetKind, checked_confidence
 from fitnoise.request.workloads import Family, Table, Workload, all_tables, table
 from fitnoise.request.written import (
     ORDERS,
@@ -82,7 +82,7 @@ MAX_PROBLEMS = 200
 # --- the document -----------------------------------------------------------------------------------
 
 
-class ByFileSpec(Part):
+class ByFileSpec(SpecSection):
     """A number for each value of an attribute, from a CSV file with a column named like the attribute."""
 
     by: str = Field(
@@ -97,12 +97,14 @@ class ByFileSpec(Part):
         None, description="The number for values without one in the file. If absent, every value needs a number."
     )
 
-    def build(self, folder: Path | None) -> By:
+    def build(self, folder: Path | None) -> ByAttribute:
         """Return the rule. Raise SpecError if the folder of its file is not known."""
-        return By.from_file(file_beside(folder, "file", self.file), self.by, self.column, self.values, self.default)
+        return ByAttribute.from_file(
+            file_beside(folder, "file", self.file), self.by, self.column, self.values, self.default
+        )
 
 
-class BySizeSpec(Part):
+class BySizeSpec(SpecSection):
     """A target that depends on the size of the table: coefficient · k^power for a table of k numbers, within limits."""
 
     coefficient: float = Field(description="The factor before k^power; a positive number.")
@@ -111,20 +113,20 @@ class BySizeSpec(Part):
     most: float | None = Field(None, description="The largest target. If absent, there is no such limit.")
 
 
-class PublicTotalSpec(Part):
+class PublicTotalSpec(SpecSection):
     """A public number of records, spread over the table: each of its k numbers is total/k on average."""
 
     total: float = Field(description="The public number of records.")
 
 
-class SpanSpec(Part):
+class SpanSpec(SpecSection):
     """A range of values, both ends included."""
 
     first: int | float | str = Field(description="The first value.")
     last: int | float | str = Field(description="The last value.")
 
 
-class ValuesSpec(Part):
+class ValuesSpec(SpecSection):
     """Single values."""
 
     values: list[bool | int | float | str] = Field(min_length=1, description="The values.")
@@ -174,7 +176,7 @@ _Rule = Annotated[
 _Number = float | _Rule | Annotated[list[float], Field(min_length=1)]
 
 
-class TableSpec(Part):
+class TableSpec(SpecSection):
     """A table to publish, or all tables of a pattern.
 
     It has exactly one target: margin, std_error, variance, max_deviation or cv.
@@ -284,7 +286,7 @@ class TableSpec(Part):
 
     def build(self, domain: Domain, folder: Path | None = None) -> Table | Family:
         """Return the table, or the pattern."""
-        numbers = {kind.value: self._target(getattr(self, kind.value), folder) for kind in Kind}
+        numbers = {kind.value: self._target(getattr(self, kind.value), folder) for kind in TargetKind}
         reference = PublicTotal(self.reference.total) if isinstance(self.reference, PublicTotalSpec) else self.reference
         if self.all is None and self.among is not None:
             raise SpecError(
@@ -323,7 +325,7 @@ class TableSpec(Part):
         beside = {*self.attributes}
         for named in views.values():
             beside |= {named} if isinstance(named, str) else {*(named or ())}
-        among = _others(domain, beside) if self.among is None else self.among
+        among = _unnamed_attributes(domain, beside) if self.among is None else self.among
         if not among:
             raise SpecError(
                 "pattern-left-empty",
@@ -344,7 +346,7 @@ class TableSpec(Part):
         if isinstance(x, ByFileSpec):
             return x.build(folder)
         if isinstance(x, BySizeSpec):
-            return BySize(x.coefficient, x.power, x.least, x.most)
+            return ByTableSize(x.coefficient, x.power, x.least, x.most)
         if isinstance(x, list) and self.all is None:
             raise SpecError(
                 "target-list-needs-pattern",
@@ -356,7 +358,7 @@ class TableSpec(Part):
         return x
 
 
-def _others(domain: Domain, beside: Iterable[str]) -> list[str]:
+def _unnamed_attributes(domain: Domain, beside: Iterable[str]) -> list[str]:
     """Return all attributes except amounts, `beside`, and the hierarchies of which these are levels."""
     named = {domain.home(a) for a in beside if a in domain}
     return [a for a in domain if a not in named and a not in domain.steps]
@@ -364,7 +366,7 @@ def _others(domain: Domain, beside: Iterable[str]) -> list[str]:
 
 def _selection(values: Any) -> Selection:
     """Read values as they were written."""
-    return Selection.parse(values.model_dump() if isinstance(values, Part) else values)
+    return Selection.parse(values.model_dump() if isinstance(values, SpecSection) else values)
 
 
 def _matrix(rows: list[list[int | float]]) -> np.ndarray[Any, Any]:
@@ -393,7 +395,7 @@ def _matrix(rows: list[list[int | float]]) -> np.ndarray[Any, Any]:
         ) from None
 
 
-class CostSpec(Part):
+class CostSpec(SpecSection):
     """A privacy cost, stated as exactly one of rho, mu and epsilon."""
 
     rho: float | str | None = Field(
@@ -461,7 +463,7 @@ def _exact(key: str, given: float | str) -> Fraction:
 _Bound = int | float | date | str
 
 
-class BoundsSpec(Part):
+class BoundsSpec(SpecSection):
     """Bounds of the values of a column, or its allowed values."""
 
     values: list[bool | int | float | str] | None = Field(
@@ -477,7 +479,7 @@ class BoundsSpec(Part):
     )
 
 
-class DataSpec(Part):
+class DataSpec(SpecSection):
     """Public facts about the data."""
 
     elsewhere: ClassVar[Mapping[str, str]] = {
@@ -519,7 +521,7 @@ class DataSpec(Part):
         return {**self.where, **bounds}
 
 
-class CellBudgetsSpec(Part):
+class CellBudgetsSpec(SpecSection):
     """Relative privacy budgets of records, from 0 to 1, by the values of some attributes."""
 
     attributes: list[str] = Field(description="The attributes whose values decide.")
@@ -579,7 +581,7 @@ class CellBudgetsSpec(Part):
         return CellBudgets((name,), tuple(self.values.get(v, rest) for v in labels))
 
 
-class UnitSpec(Part):
+class UnitSpec(SpecSection):
     """A further unit of protection: the plan states its privacy cost, and the ledger charges an account for it."""
 
     unit: str = Field(description="The name of one unit, in the singular.")
@@ -627,7 +629,9 @@ class UnitSpec(Part):
                 place="persons",
             )
         same = self.unit == first.name
-        own, pattern, counted = (first.id, first.pattern, first.count) if same else (None, Pattern(), Counted.RECORDS)
+        own, pattern, counted = (
+            (first.id, first.pattern, first.count) if same else (None, Pattern(), CountBasis.RECORDS)
+        )
         records = self.max_records if self.persons is None else self.persons * first.max_records
         return PrivacyUnit(
             self.unit,
@@ -640,7 +644,7 @@ class UnitSpec(Part):
         )
 
 
-class LeftOutSpec(Part):
+class LeftOutSpec(SpecSection):
     """The number of units with more records than are counted, with a privacy cost of its own.
 
     Short for a question in [[finite]].
@@ -654,10 +658,10 @@ class LeftOutSpec(Part):
 
     def asked(self) -> FiniteSpec:
         """Return this question in the form of the others."""
-        return FiniteSpec(name=self.name, query=Question.LEFT_OUT, people=self.people, epsilon=self.epsilon)
+        return FiniteSpec(name=self.name, query=QuestionKind.LEFT_OUT, people=self.people, epsilon=self.epsilon)
 
 
-class PrivacySpec(Part):
+class PrivacySpec(SpecSection):
     """The unit of protection and the kind of privacy.
 
     `privacy = "pure"` is short for a table with only this definition.
@@ -696,8 +700,8 @@ class PrivacySpec(Part):
         description="Attributes, such as birth_year, in which all counted records of a unit agree. Without an id this "
         "is an assumption. If absent, there is no such limit.",
     )
-    count: Counted = Field(
-        Counted.RECORDS,
+    count: CountBasis = Field(
+        CountBasis.RECORDS,
         strict=False,
         description='The weight of a record: "records" (each counts one) or "shares" (each record of a unit counts an '
         "equal part of one). With shares tables count units.",
@@ -742,7 +746,7 @@ class PrivacySpec(Part):
     )
 
 
-class SeriesSpec(Part):
+class SeriesSpec(SpecSection):
     """Tables that are released period by period and charged once, for all periods together."""
 
     attribute: str = Field(
@@ -751,7 +755,7 @@ class SeriesSpec(Part):
     )
 
 
-class AccuracySpec(Part):
+class AccuracySpec(SpecSection):
     """The confidence level of the margins, and the proven distance of the plan from the least cost."""
 
     confidence: float = Field(0.95, description="The confidence level of the margins.")
@@ -762,7 +766,7 @@ class AccuracySpec(Part):
     )
 
 
-class ObjectiveSpec(Part):
+class ObjectiveSpec(SpecSection):
     """The quantity that a plan minimises."""
 
     goal: Goal = Field(
@@ -786,7 +790,7 @@ class ObjectiveSpec(Part):
 _Where = dict[str, _Values]
 
 
-class ProjectionSpec(Part):
+class ProjectionSpec(SpecSection):
     """The noise and the estimates for a small database. Simulation on public histograms chooses absent settings."""
 
     region: Literal["at-most", "exactly"] = Field(
@@ -808,11 +812,11 @@ class ProjectionSpec(Part):
     )
 
 
-class FiniteSpec(Part):
+class FiniteSpec(SpecSection):
     """A question with finitely many answers, published under pure ε together with the tables."""
 
     name: str = Field(description="The name of the question.")
-    query: Question = Field(
+    query: QuestionKind = Field(
         strict=False,
         description='The kind of question. The question "sum" is about an ordered attribute; "left_out" counts units '
         "with more records than are counted.",
@@ -911,7 +915,7 @@ def _small(mechanism: str, size: int | None, projection: ProjectionSpec | None) 
     return SmallDatabase(size, Region(said.region), said.index, said.temperature, Variant(said.variant))
 
 
-class AlsoSpec(Part):
+class AlsoSpec(SpecSection):
     """Further tables of the same records, measured in the same release with a mechanism and targets of their own."""
 
     tables: list[TableSpec] = Field(min_length=1, description="The tables.")
@@ -975,7 +979,7 @@ class AlsoSpec(Part):
         )
 
 
-class Spec(Part):
+class Spec(SpecSection):
     """A specification, with its keys at the top and its sections."""
 
     title: str = Field(
@@ -1107,7 +1111,7 @@ class Spec(Part):
         place, p, d = None if folder is None else Path(folder), self.privacy, self.data
         unit, source, small, objective = PrivacyUnit(), DataSource(), None, Objective()
         attributes: dict[str, Attribute] = {}
-        wrong = _Mistakes()
+        wrong = _SpecErrors()
         for name, attribute in self.domain.items():
             with wrong.at(f"domain.{name}"):
                 attributes[name] = attribute.build(place)
@@ -1258,7 +1262,7 @@ _P = TypeVar("_P")
 _Built = TypeVar("_Built")
 
 
-class _Mistakes:
+class _SpecErrors:
     """The problems in several places of a document, which one error reports."""
 
     def __init__(self) -> None:
@@ -1322,10 +1326,10 @@ def _path_of(where: str, place: str | None) -> str | None:
     first = re.split(r"[.\[]", place, maxsplit=1)[0]
     if first in Spec.model_fields and not where.startswith("also["):
         return place
-    return f"{where}.{place}" if first in _keys(Part) else where
+    return f"{where}.{place}" if first in _keys(SpecSection) else where
 
 
-def _keys(part: type[Part]) -> set[str]:
+def _keys(part: type[SpecSection]) -> set[str]:
     """Return the keys of a part and of those that are derived from it."""
     return set(part.model_fields).union(*map(_keys, part.__subclasses__()))
 

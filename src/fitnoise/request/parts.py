@@ -16,7 +16,7 @@ BACKSLASH = (
 """The advice for a Windows path in double quotes, which is not TOML, or is another text; a sentence."""
 
 
-class Part(BaseModel):
+class SpecSection(BaseModel):
     """The keys of one place of the document: values of other kinds and unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -39,11 +39,11 @@ class Part(BaseModel):
         try:
             handler({k: x for k, x in given.items() if k in cls.model_fields})
         except ValidationError as error:  # what is missing may stand under the unknown key
-            wrong += [_again(e) for e in error.errors() if len(e["loc"]) > (e["type"] == "missing")]
+            wrong += [_as_spec_error(e) for e in error.errors() if len(e["loc"]) > (e["type"] == "missing")]
         raise ValidationError.from_exception_data(cls.__name__, wrong)
 
 
-def _again(error: ErrorDetails) -> InitErrorDetails:
+def _as_spec_error(error: ErrorDetails) -> InitErrorDetails:
     """Return an error in the form in which it is raised."""
     kind, context = error["type"], error.get("ctx", {})
     own = kind == "unknown_key"

@@ -16,21 +16,21 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import DomainError, SpecError
 from fitnoise.kernel import privacy
-from fitnoise.kernel.arguments import refuse_unless_fields_fit, shown
+from fitnoise.kernel.arguments import describe_value, refuse_unless_fields_fit
 from fitnoise.kernel.checks import is_plain, is_real, look_alike
 from fitnoise.kernel.codings import classified_by, uncut
-from fitnoise.kernel.designs.questions import MOST_PEOPLE, FiniteQuery, Question
-from fitnoise.kernel.domain import Categorical, Domain, Level, Ordered
+from fitnoise.kernel.designs.questions import MAX_PEOPLE, FiniteQuery, QuestionKind
+from fitnoise.kernel.domain import Categorical, Domain, HierarchyLevel, Ordered
 from fitnoise.kernel.losses import Axes
-from fitnoise.kernel.order import Limit
+from fitnoise.kernel.order import CostLimit
 from fitnoise.kernel.units import Adjacency, DataSource, Neighbours, Privacy, PrivacyUnit, Region
-from fitnoise.request.targets import By, BySize, Kind, PublicTotal
+from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal, TargetKind
 from fitnoise.request.workloads import EACH, AtMost, Average, Change, Table, ToDate, Workload, used_attributes
 
-LEAST_SHARE = 1e-6
+MIN_CELL_BUDGET = 1e-6
 """The least relative budget of a cell that can be counted at all."""
 
-WARMEST = 0.1
+MAX_TEMPERATURE = 0.1
 """The largest temperature of an estimate: above it, small databases are smoothed too much."""
 
 
@@ -144,12 +144,12 @@ class Budget:
         if self.epsilon is None or self.delta is None:
             return self.as_rho()
         mu = Fraction(privacy.lattice_mu(float(self.epsilon), self.delta))
-        return max(self.as_rho(), mu**2 / 2 * (1 - 4 * privacy.FINEST))
+        return max(self.as_rho(), mu**2 / 2 * (1 - 4 * privacy.MAX_PRECISION))
 
     def limit(
         self, what: str, designs: tuple[int, ...] | None = None, axes: Axes = (), shares: tuple[float, ...] = ()
-    ) -> Limit:
-        """Return the limit that the kernel compares designs with (:class:`Limit`).
+    ) -> CostLimit:
+        """Return the limit that the kernel compares designs with (:class:`CostLimit`).
 
         Args:
             what: The name of the limited quantity in an error.
@@ -158,7 +158,7 @@ class Budget:
             shares: The share of the budget for each of these cells, from 0 to 1.
         """
         at = None if self.epsilon is None or self.delta is None else (float(self.epsilon), self.delta)
-        return Limit(what, self.as_rho(), designs, axes, shares, at, self.pure)
+        return CostLimit(what, self.as_rho(), designs, axes, shares, at, self.pure)
 
 
 class Goal(StrEnum):
@@ -283,11 +283,11 @@ class CellBudgets:
                     "No plan was made.",
                     place="privacy.cell_budgets.values",
                 )
-            if 0 < x < LEAST_SHARE:
+            if 0 < x < MIN_CELL_BUDGET:
                 raise SpecError(
                     "cell-budget-too-small",
                     f"A relative budget of a cell is {x!r}.",
-                    f"It must be 0, or at least {LEAST_SHARE:g}.",
+                    f"It must be 0, or at least {MIN_CELL_BUDGET:g}.",
                     "Give 0 to count no record of the cell, or a larger budget.",
                     "No plan was made.",
                     place="privacy.cell_budgets.values",
@@ -409,22 +409,22 @@ class SmallDatabase:
                 place="projection.region",
             )
         for what, number in (("size", self.size), ("index", self.index)):
-            if number is not None and (type(number) is not int or not 1 <= number <= MOST_PEOPLE):
+            if number is not None and (type(number) is not int or not 1 <= number <= MAX_PEOPLE):
                 raise SpecError(
                     "small-number-unusable",
-                    f"The {what} of the small database is {shown(number)}.",
-                    f"It must be a whole number from 1 to {MOST_PEOPLE:,}, and public: fitnoise does not look "
+                    f"The {what} of the small database is {describe_value(number)}.",
+                    f"It must be a whole number from 1 to {MAX_PEOPLE:,}, and public: fitnoise does not look "
                     "it up in the data.",
                     "Give such a number.",
                     "No plan was made.",
                     place={"size": "size", "index": "projection.index"}[what],
                 )
         t = self.temperature
-        if t is not None and (not is_plain(t) or not 0 <= t <= WARMEST):
+        if t is not None and (not is_plain(t) or not 0 <= t <= MAX_TEMPERATURE):
             raise SpecError(
                 "temperature-out-of-range",
                 f"The temperature is {t!r}.",
-                f"It must be a number from 0 to {WARMEST:g}.",
+                f"It must be a number from 0 to {MAX_TEMPERATURE:g}.",
                 "Give such a number, or leave it out.",
                 "No plan was made.",
                 place="projection.temperature",
@@ -734,7 +734,7 @@ class Publication:
             query.check(self.domain)
             asked = {a for m in query.margins(self.domain) for a in m}
             self._refuse_amounts({"a question with finitely many answers is about it": asked})
-            if query.question is Question.LEFT_OUT and self.unit.id is None:
+            if query.question is QuestionKind.LEFT_OUT and self.unit.id is None:
                 raise SpecError(
                     "left-out-question-needs-id",
                     f"The question {query.name!r} counts the persons who have more records than are counted, "
@@ -769,7 +769,7 @@ class Publication:
         if self.cell_budgets is not None:
             domain = self.workload.domain
             for a in self.cell_budgets.attributes:
-                if isinstance(domain[a], Level):
+                if isinstance(domain[a], HierarchyLevel):
                     raise SpecError(
                         "cell-budgets-by-level",
                         f"The cell budgets are by {a!r}, which is a level of {domain.home(a)!r}.",
@@ -983,8 +983,13 @@ class Publication:
                     place="tables",
                 )
             number, of = t.target.number, t.target.reference
-            own = isinstance(number, By) and number.attribute == self.series
-            if own or isinstance(number, BySize) or isinstance(of, PublicTotal) or t.target.kind is Kind.MAX_DEVIATION:
+            own = isinstance(number, ByAttribute) and number.attribute == self.series
+            if (
+                own
+                or isinstance(number, ByTableSize)
+                or isinstance(of, PublicTotal)
+                or t.target.kind is TargetKind.MAX_DEVIATION
+            ):
                 raise SpecError(
                     "series-target-varies",
                     f"The target of {name!r} depends on the number of periods, or differs between periods.",

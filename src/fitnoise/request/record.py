@@ -11,14 +11,14 @@ from pydantic import Field, ValidationError
 
 from fitnoise.errors import SpecError
 from fitnoise.request.complaints import complaints, not_toml, several_problems, unreadable_file
-from fitnoise.request.parts import Part
+from fitnoise.request.parts import SpecSection
 
 _Words = Annotated[str, Field(min_length=1)]
 
 _People = Annotated[list[_Words], Field(min_length=1)]
 
 
-class RecordSpec(Part):
+class RecordSpec(SpecSection):
     """Texts for the record of a registry of deployments; its keys are those of the registry."""
 
     url_slug: _Words | None = Field(

@@ -34,7 +34,7 @@ from fitnoise.kernel.codings import number
 from fitnoise.kernel.domain import read_rows
 
 
-class Kind(StrEnum):
+class TargetKind(StrEnum):
     """The ways to state the accuracy of a number."""
 
     MARGIN = "margin"
@@ -71,7 +71,7 @@ def z_score(confidence: float) -> float:
 
 @final
 @dataclass(frozen=True, init=False)
-class By(ByValue):
+class ByAttribute(ByValue):
     """A number that depends on the value of one attribute: a target, or the range of an amount.
 
     Args:
@@ -81,8 +81,8 @@ class By(ByValue):
         default: The number for values that the mapping leaves out.
 
     Example:
-        `table("state", margin=By("state", {"Wyoming": 5}, default=20))`;
-        `Amount(0, By("size", {"small": 1_000, "large": 1_000_000}))`
+        `table("state", margin=ByAttribute("state", {"Wyoming": 5}, default=20))`;
+        `Amount(0, ByAttribute("size", {"small": 1_000, "large": 1_000_000}))`
     """
 
     @checked(WorkloadError, "Nothing was planned.")
@@ -99,7 +99,7 @@ class By(ByValue):
         column: str,
         values: Mapping[str, float] | None = None,
         default: float | None = None,
-    ) -> By:
+    ) -> ByAttribute:
         """Return the numbers of a CSV file with a column of the attribute's values, such as places with a row for each.
 
         Args:
@@ -114,7 +114,7 @@ class By(ByValue):
             one value.
 
         Example:
-            `table("county", margin=By.from_file("places.csv", "county", "size", {"small": 20, "large": 100}))`
+            `table("county", margin=ByAttribute.from_file("places.csv", "county", "size", {"small": 20, "large": 100}))`
         """
         path = Path(path)
         header, rows = read_rows(path, "the file of targets", WorkloadError)
@@ -174,7 +174,7 @@ def _number(path: Path, whose: str, said: str, classes: Mapping[str, float] | No
 
 @final
 @dataclass(frozen=True)
-class BySize:
+class ByTableSize:
     """A target that depends on the size of its table: coefficient · k^power for a table of k numbers, within limits.
 
     Args:
@@ -187,7 +187,7 @@ class BySize:
 
     Example:
         With a public total of N records, a table of k numbers has N/k in each on average. Margins of 5 % of this are
-        `margin=BySize(0.05 * N, power=-1, least=2)`.
+        `margin=ByTableSize(0.05 * N, power=-1, least=2)`.
     """
 
     coefficient: float
@@ -267,7 +267,8 @@ class Target:
 
     Args:
         kind: One of the five ways to state accuracy.
-        number: One positive number for the complete table, :class:`By` one attribute, or :class:`BySize` of the table.
+        number: One positive number for the complete table, :class:`ByAttribute` one attribute, or :class:`ByTableSize`
+            of the table.
         confidence: The confidence level of margins and max deviations; None takes the workload's.
         reference: The count to which a coefficient of variation refers: one number, or a :class:`PublicTotal` spread
             over the table.
@@ -276,29 +277,29 @@ class Target:
         WorkloadError: The kind, a number, the confidence or the reference count is not one of these.
     """
 
-    kind: Kind
-    number: float | By | BySize
+    kind: TargetKind
+    number: float | ByAttribute | ByTableSize
     confidence: float | None = None
     reference: float | PublicTotal | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in list(Kind):
+        if self.kind not in list(TargetKind):
             raise WorkloadError(
                 "target-kind-unknown",
                 f"The kind of a target is {self.kind!r}.",
                 "",
-                f"Name one of {', '.join(Kind)}.",
+                f"Name one of {', '.join(TargetKind)}.",
                 "Nothing was planned.",
             )
-        object.__setattr__(self, "kind", Kind(self.kind))
+        object.__setattr__(self, "kind", TargetKind(self.kind))
         if self.confidence is not None:
             object.__setattr__(self, "confidence", checked_confidence(self.confidence))
         numbers: list[Any]
-        if isinstance(self.number, By):
+        if isinstance(self.number, ByAttribute):
             numbers = [v[1] if isinstance(v, tuple) else v for v in self.number.values]
             numbers += [] if self.number.default is None else [self.number.default]
         else:
-            numbers = [] if isinstance(self.number, BySize) else [self.number]
+            numbers = [] if isinstance(self.number, ByTableSize) else [self.number]
         for x in numbers:
             if not (is_real(x) and 0 < x < math.inf):
                 raise WorkloadError(
@@ -309,10 +310,10 @@ class Target:
                     "Nothing was planned.",
                     place=self.kind.value,
                 )
-        if (self.reference is not None) != (self.kind is Kind.CV):
+        if (self.reference is not None) != (self.kind is TargetKind.CV):
             raise WorkloadError(
                 "reference-misfit",
-                f"The target is {'a cv without' if self.kind is Kind.CV else f'a {self.kind.value} with'} a "
+                f"The target is {'a cv without' if self.kind is TargetKind.CV else f'a {self.kind.value} with'} a "
                 "reference count.",
                 "A coefficient of variation (cv) needs a reference count, and no other target has one.",
                 "Give a reference with cv, and only with it.",
@@ -349,14 +350,14 @@ class Target:
             return self._variance(number, self.level(confidence), cells)
 
     def _variance(self, number: NDArray[np.float64], gamma: float, cells: int | NDArray[Any]) -> NDArray[np.float64]:
-        if self.kind is Kind.VARIANCE:
+        if self.kind is TargetKind.VARIANCE:
             return number
-        if self.kind is Kind.STD_ERROR:
+        if self.kind is TargetKind.STD_ERROR:
             return number**2
-        if self.kind is Kind.CV:
+        if self.kind is TargetKind.CV:
             at = self.reference.total / np.asarray(cells) if isinstance(self.reference, PublicTotal) else self.reference
             return np.asarray((number * (math.nan if at is None else at)) ** 2)
-        if self.kind is Kind.MAX_DEVIATION:
+        if self.kind is TargetKind.MAX_DEVIATION:
             # tail of γ^(1/k) as expm1(log γ / k): 1 − γ^(1/k) without cancellation for large tables
             return np.asarray((number / -ndtri(-np.expm1(math.log(gamma) / np.asarray(cells)) / 2)) ** 2)
         return np.asarray((number / z_score(gamma)) ** 2)

@@ -23,12 +23,12 @@ from numpy.typing import ArrayLike, NDArray
 from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
 from fitnoise.errors import DomainError, WorkloadError
-from fitnoise.kernel.arguments import checked, shown
+from fitnoise.kernel.arguments import checked, describe_value
 from fitnoise.kernel.checks import is_real, is_whole
-from fitnoise.kernel.codings import EXACT
+from fitnoise.kernel.codings import EXACT_FLOAT_LIMIT
 from fitnoise.kernel.domain import RESERVED, Amount, Attribute, Categorical, Domain, Hierarchy, Ordered
 from fitnoise.kernel.selections import Form, Selection
-from fitnoise.request.targets import By, BySize, Kind, PublicTotal, Target, checked_confidence
+from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal, Target, TargetKind, checked_confidence
 
 QUERY = "query"
 """The column that numbers the rows of a matrix workload."""
@@ -47,10 +47,10 @@ SLUG_DIGITS = 12
 MAX_TABLES = 2**21
 """Tables of one pattern: planning takes some hundred bytes for each of them and each of its margins."""
 
-LEAST_VARIANCE = 2.0**-1000
+MIN_VARIANCE = 2.0**-1000
 """The smallest target variance of a number, in people²; the largest is its inverse."""
 
-Targets = float | By | BySize | Sequence[float] | NDArray[Any]
+Targets = float | ByAttribute | ByTableSize | Sequence[float] | NDArray[Any]
 """A target of all tables of a pattern, or one number for each."""
 
 
@@ -124,7 +124,7 @@ class View(abc.ABC):
 
 @final
 @dataclass(frozen=True)
-class Each(View):
+class EachValue(View):
     """Every value on its own, and every cell for missing ones."""
 
     word = ""
@@ -459,7 +459,7 @@ class Sum(View):
 
 @final
 @dataclass(frozen=True)
-class Known(View):
+class NonMissing(View):
     """The number of records with a value: those in no cell for missing values.
 
     A sum of the attribute adds up these records.
@@ -558,7 +558,7 @@ def _weighted(asked: op.Operator, weights: Sequence[Fraction]) -> op.Operator:
     if isinstance(asked, op.Averages):
         scales, asked = scales / asked.widths, asked.of
     rows = rules.dense(asked).astype(object) * whole
-    if np.abs(rows).max() >= EXACT:
+    if np.abs(rows).max() >= EXACT_FLOAT_LIMIT:
         raise WorkloadError(
             "class-ranges-too-far-apart",
             "The ranges of an amount by class differ too much in size to be summed in whole numbers below 2^53.",
@@ -607,9 +607,9 @@ def _refuse_overlap(attribute: Attribute, spans: Sequence[tuple[int, int, tuple[
         around.append((-last, name))
 
 
-EACH = Each()
+EACH = EachValue()
 
-VIEWS: tuple[type[View], ...] = (AtMost, Ranges, Recode, Change, Average, ToDate, Sum, Known, Mean)
+VIEWS: tuple[type[View], ...] = (AtMost, Ranges, Recode, Change, Average, ToDate, Sum, NonMissing, Mean)
 """All views that a specification can say of an attribute, in addition to one row for each value."""
 
 
@@ -738,9 +738,9 @@ class Table:
         """
         shape = self.shape(domain)
         number = self.target.number
-        if isinstance(number, BySize):
+        if isinstance(number, ByTableSize):
             return np.broadcast_to(number.of(math.prod(shape)), shape)
-        if not isinstance(number, By):
+        if not isinstance(number, ByAttribute):
             return np.broadcast_to(np.float64(number), shape)
         labels = self.labels(domain)
         if number.attribute not in labels:
@@ -890,7 +890,7 @@ class Table:
         return op.Groups(len(above), tuple(groups))
 
 
-class MadeOnDemand(Sequence[_T]):
+class LazySequence(Sequence[_T]):
     """A sequence that creates each item when it is read."""
 
     @abc.abstractmethod
@@ -979,11 +979,11 @@ def table(
     sum: str | Sequence[str] | None = None,  # noqa: A002 - what it is called
     ceiling: float | None = None,
     mean: str | None = None,
-    margin: float | By | BySize | None = None,
-    std_error: float | By | BySize | None = None,
-    variance: float | By | BySize | None = None,
-    max_deviation: float | By | BySize | None = None,
-    cv: float | By | BySize | None = None,
+    margin: float | ByAttribute | ByTableSize | None = None,
+    std_error: float | ByAttribute | ByTableSize | None = None,
+    variance: float | ByAttribute | ByTableSize | None = None,
+    max_deviation: float | ByAttribute | ByTableSize | None = None,
+    cv: float | ByAttribute | ByTableSize | None = None,
     reference: float | PublicTotal | None = None,
     confidence: float | None = None,
     name: str | None = None,
@@ -1057,7 +1057,7 @@ def table(
         {a: Change(n) for a, n in _counts("change", {change: 1} if isinstance(change, str) else change, 1)},
         {a: Average(n) for a, n in _counts("average", average, 2)},
         {a: ToDate(n) for a, n in _counts("to_date", to_date, 2)},
-        dict.fromkeys(counted, Known()),
+        dict.fromkeys(counted, NonMissing()),
         dict.fromkeys(summed, Sum(_ceiling(summed, ceiling))),
         averaged,
     ):
@@ -1116,14 +1116,14 @@ def table(
         )
     said = {
         kind: number
-        for kind, number in zip(Kind, (margin, std_error, variance, max_deviation, cv), strict=True)
+        for kind, number in zip(TargetKind, (margin, std_error, variance, max_deviation, cv), strict=True)
         if number is not None
     }
     if len(said) != 1:
         given = " and ".join(k.value for k in said) or "none"
         raise WorkloadError(
             "not-one-target",
-            f"The table has {given} of the targets {', '.join(k.value for k in Kind)}.",
+            f"The table has {given} of the targets {', '.join(k.value for k in TargetKind)}.",
             "A table needs exactly one target.",
             "Give one; if several must hold, give the strictest.",
             "Nothing was planned.",
@@ -1140,7 +1140,7 @@ def _bounds(attribute: str, given: Iterable[Any]) -> tuple[tuple[Any, Any], ...]
     if not all(len(x) == 2 for x in pairs):
         raise WorkloadError(
             "ranges-not-pairs",
-            f"The ranges of {attribute!r} are {shown(given)}, and some are not pairs.",
+            f"The ranges of {attribute!r} are {describe_value(given)}, and some are not pairs.",
             "Ranges are a list of pairs, [[first, last], …].",
             "Give both ends of each range.",
             "Nothing was planned.",
@@ -1225,7 +1225,7 @@ def _reference(attribute: str, reference: float | PublicTotal | None) -> float:
 
 @final
 @dataclass(frozen=True)
-class Family(MadeOnDemand[Table]):
+class Family(LazySequence[Table]):
     """All tables that show `order` of some attributes: "all pairs of…". :func:`all_tables` constructs it.
 
     The tables are a sequence backed by arrays, so 161,700 tables take no more code than one.
@@ -1297,7 +1297,7 @@ class Family(MadeOnDemand[Table]):
                 place="all",
             )
         number = self.template.target.number
-        if isinstance(number, By) and number.attribute not in self.template.attributes:
+        if isinstance(number, ByAttribute) and number.attribute not in self.template.attributes:
             raise WorkloadError(
                 "pattern-target-attribute",
                 f"The pattern has a target by {number.attribute!r}, which some of its tables do not show.",
@@ -1394,7 +1394,7 @@ class Family(MadeOnDemand[Table]):
         beside = self.template.shape(domain)
         if self.numbers is not None:
             each = np.array(self.numbers, dtype=np.float64)
-        elif isinstance(number, BySize):
+        elif isinstance(number, ByTableSize):
             each = number.of(self.cells(domain))
         else:
             return np.broadcast_to(self.template.targets(domain), (len(self), *beside))
@@ -1437,7 +1437,7 @@ def _each_number(given: Iterable[Any], target: Target) -> tuple[float, ...]:
     said = tuple(given)
     plain = all(type(x) is float for x in said) and bool(np.isfinite(said).all() and (np.array(said) > 0).all())
     for x in () if plain else said:
-        if isinstance(x, (By, BySize)):
+        if isinstance(x, (ByAttribute, ByTableSize)):
             raise WorkloadError(
                 "pattern-target-not-a-number",
                 f"A list of targets of a pattern contains {x!r}.",
@@ -1521,7 +1521,7 @@ def all_tables(
         what = "the text " if isinstance(among, str) else ""
         raise WorkloadError(
             "pattern-names-not-listed",
-            f"The attributes of a pattern are given as {what}{shown(among)}.",
+            f"The attributes of a pattern are given as {what}{describe_value(among)}.",
             "",
             "Give a list of names of attributes.",
             "Nothing was planned.",
@@ -1529,7 +1529,7 @@ def all_tables(
         )
     numbers = None
     said: dict[str, Any] = {}
-    for kind, number in zip(Kind, (margin, std_error, variance, max_deviation, cv), strict=True):
+    for kind, number in zip(TargetKind, (margin, std_error, variance, max_deviation, cv), strict=True):
         said[kind.value] = number
         if isinstance(number, (list, tuple, range, np.ndarray)):
             numbers = tuple(np.atleast_1d(number).tolist() if isinstance(number, np.ndarray) else number)
@@ -1556,7 +1556,7 @@ def all_tables(
 
 
 @final
-class Tables(MadeOnDemand[Table]):
+class TableSequence(LazySequence[Table]):
     """The tables of a workload, in order: single ones and families, each in its place."""
 
     def __init__(self, parts: Iterable[Table | Family]) -> None:
@@ -1575,7 +1575,7 @@ class Tables(MadeOnDemand[Table]):
         return itertools.chain.from_iterable([p] if isinstance(p, Table) else p for p in self.parts)
 
     def __eq__(self, other: object) -> bool:
-        return self.parts == other.parts if isinstance(other, Tables) else NotImplemented
+        return self.parts == other.parts if isinstance(other, TableSequence) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self.parts)
@@ -1616,15 +1616,15 @@ class Workload:
     """
 
     domain: Domain
-    tables: Tables
+    tables: TableSequence
     confidence: float = 0.95
 
     def __init__(self, domain: Domain, tables: Iterable[Table | Family], confidence: float = 0.95) -> None:
         if isinstance(tables, (Table, Family)):
             tables = (tables,)
         if not isinstance(tables, Iterable):
-            raise _not_a_table(shown(tables))
-        items = _told_apart(Tables(tables.parts if isinstance(tables, Tables) else tables))
+            raise _not_a_table(describe_value(tables))
+        items = _told_apart(TableSequence(tables.parts if isinstance(tables, TableSequence) else tables))
         if not isinstance(domain, Domain):
             raise WorkloadError(
                 "not-a-domain",
@@ -1648,7 +1648,7 @@ class Workload:
                 )
             t.check(domain)
             wanted = _varying(t.variances(domain, checked_confidence(confidence)))
-            if not ((wanted >= LEAST_VARIANCE) & (wanted <= 1 / LEAST_VARIANCE)).all():
+            if not ((wanted >= MIN_VARIANCE) & (wanted <= 1 / MIN_VARIANCE)).all():
                 which = f"table {t.name!r}" if isinstance(t, Table) else t.describe()
                 raise WorkloadError(
                     "target-out-of-range",
@@ -1705,7 +1705,7 @@ def some(names: Sequence[str], most: int = 12) -> str:
     return f"{len(names):,} tables, the first of them {list(names[:most])}"
 
 
-def _told_apart(tables: Tables) -> Tables:
+def _told_apart(tables: TableSequence) -> TableSequence:
     """Return the tables; one with the default name of an earlier table and other views has a number in its name."""
     named: dict[str, list[Any]] = {p.name: [] for p in tables.parts if isinstance(p, Table)}
     parts: list[Table | Family] = []
@@ -1719,10 +1719,10 @@ def _told_apart(tables: Tables) -> Tables:
                 named[free] = []
                 parts[-1] = replace(p, name=free)
             asked.append(p.views)
-    return Tables(parts)
+    return TableSequence(parts)
 
 
-def _refuse_twins(tables: Tables, files: Sequence[str]) -> None:
+def _refuse_twins(tables: TableSequence, files: Sequence[str]) -> None:
     seen: dict[str, str] = {}
     for name, key in zip(tables.names, files, strict=True):
         if key in seen:
@@ -1767,9 +1767,9 @@ def matrix_workload(
     said = [
         (kind, x)
         for kind, x in (
-            (Kind.VARIANCE, variances),
-            (Kind.STD_ERROR, std_errors),
-            (Kind.MARGIN, margins),
+            (TargetKind.VARIANCE, variances),
+            (TargetKind.STD_ERROR, std_errors),
+            (TargetKind.MARGIN, margins),
         )
         if x is not None
     ]
@@ -1791,7 +1791,7 @@ def matrix_workload(
             "Give one target for all queries, or one for each.",
             "Nothing was planned.",
         )
-    number: float | By = float(values) if values.ndim == 0 else By(QUERY, [float(v) for v in values])
+    number: float | ByAttribute = float(values) if values.ndim == 0 else ByAttribute(QUERY, [float(v) for v in values])
     where = domain if domain is not None else Domain(cell=Ordered(0, d - 1))
     if QUERY in where or QUERY in RESERVED:
         raise WorkloadError(
@@ -1886,7 +1886,7 @@ def _structured(workload: Workload, *, targets: bool = True) -> set[str]:
     templates = [p if isinstance(p, Table) else p.template for p in workload.tables.parts]
     shown = {a for t in templates for a in t.attributes if t.view(a) is not EACH}
     shown |= {a for t in templates for a in t.weights(workload.domain)}
-    by_value = {t.target.number.attribute for t in templates if isinstance(t.target.number, By)}
+    by_value = {t.target.number.attribute for t in templates if isinstance(t.target.number, ByAttribute)}
     return shown | by_value if targets else shown
 
 

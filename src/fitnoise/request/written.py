@@ -10,12 +10,12 @@ import tomli_w
 
 from fitnoise.errors import SpecError
 from fitnoise.kernel.checks import is_real
-from fitnoise.kernel.codings import plain
-from fitnoise.kernel.designs.questions import FiniteQuery, Question
+from fitnoise.kernel.codings import as_python
+from fitnoise.kernel.designs.questions import FiniteQuery, QuestionKind
 from fitnoise.kernel.domain import Amount, Attribute, Binned, Categorical, Hierarchy, Ordered, attribute_document
 from fitnoise.request.publication import Budget, CellBudgets, Publication, SmallDatabase
-from fitnoise.request.targets import By, BySize, PublicTotal
-from fitnoise.request.workloads import AtMost, Average, Change, Family, Known, Ranges, Recode, Sum, Table, ToDate
+from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal
+from fitnoise.request.workloads import AtMost, Average, Change, Family, NonMissing, Ranges, Recode, Sum, Table, ToDate
 
 ORDERS = {"singles": 1, "pairs": 2, "triples": 3}
 
@@ -82,7 +82,7 @@ def table_document(part: Table | Family) -> dict[str, Any]:
     out["attributes"] = list(t.attributes)
     out["prefix"] = [a for a, v in views.items() if isinstance(v, AtMost)] or None
     out["ranges"] = {
-        a: "all" if v.bounds is None else [_plain(b) for b in v.bounds]
+        a: "all" if v.bounds is None else [_as_python(b) for b in v.bounds]
         for a, v in views.items()
         if isinstance(v, Ranges)
     } or None
@@ -91,7 +91,7 @@ def table_document(part: Table | Family) -> dict[str, Any]:
     } or None
     for word, kind in (("change", Change), ("average", Average), ("to_date", ToDate)):
         out[word] = {a: v.steps for a, v in views.items() if isinstance(v, kind)} or None
-    out["count"] = [a for a, v in views.items() if isinstance(v, Known)] or None
+    out["count"] = [a for a, v in views.items() if isinstance(v, NonMissing)] or None
     out["sum"] = [*t.summed] or None
     out["ceiling"] = next(
         (float(v.ceiling) for v in views.values() if isinstance(v, Sum) and v.ceiling is not None), None
@@ -124,7 +124,7 @@ def finite_document(q: FiniteQuery) -> dict[str, Any]:
         "query": q.question,
         "attribute": q.attribute,
         "at": None if q.at is None else str(q.at),
-        "where": where if q.question is Question.COUNTS else where[0] if where else None,
+        "where": where if q.question is QuestionKind.COUNTS else where[0] if where else None,
         "people": q.people,
         "epsilon": str(q.epsilon),
         "prior": None if q.prior is None else list(q.prior),
@@ -168,12 +168,12 @@ def _mixed(recode: Any) -> bool:
     return any(isinstance(values, Mapping) for own in groups for values in own.values())
 
 
-def _number_document(number: float | By | BySize) -> Any:
+def _number_document(number: float | ByAttribute | ByTableSize) -> Any:
     """Return a target: one number, or a rule for it."""
-    if type(number) is BySize:
+    if type(number) is ByTableSize:
         least, most = (None if x is None else float(x) for x in (number.least, number.most))
         return {"coefficient": float(number.coefficient), "power": float(number.power), "least": least, "most": most}
-    return _by_document(number) if type(number) is By else _plain_number(number)
+    return _by_document(number) if type(number) is ByAttribute else _plain_number(number)
 
 
 def _reference_document(reference: float | PublicTotal) -> Any:
@@ -194,16 +194,16 @@ def _plain_number(number: Any) -> float:
     return float(number)
 
 
-def _by_document(by: By) -> dict[str, Any]:
+def _by_document(by: ByAttribute) -> dict[str, Any]:
     values: Any = [float(v) for v in by.values if not isinstance(v, tuple)]
     if by.named:
         values = {str(v[0]): float(v[1]) for v in by.values if isinstance(v, tuple)}
     return {"by": by.attribute, "values": values, "default": None if by.default is None else float(by.default)}
 
 
-def _plain(values: Sequence[Any]) -> list[Any]:
+def _as_python(values: Sequence[Any]) -> list[Any]:
     """Return NumPy scalars as plain values."""
-    return [plain(v) for v in values]
+    return [as_python(v) for v in values]
 
 
 def also_document(p: Publication, confidence: float) -> dict[str, Any]:

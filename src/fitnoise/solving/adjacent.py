@@ -1,8 +1,8 @@
 """Integers next to numbers that add up, which add up as well: controlled rounding (Cox 1987), as a program.
 
 **Statement.** Among all integers n with E n = 0 and L n ≥ 0, the program finds those of least squared distance from the
-given numbers. It first tries the floor or the ceiling of each number. If no such integers exist, it tries up to `REACH`
-away. E and L have integer entries.
+given numbers. It first tries the floor or the ceiling of each number. If no such integers exist, it tries up to
+`MAX_DISTANCE` away. E and L have integer entries.
 
 **Method.** Many tables with common sums make one program, which can take hours. 45 tables of pairs of attributes took
 24 s, 190 more than 300 s. The module therefore rounds the common sums of large programs first. It then rounds every
@@ -23,7 +23,7 @@ from scipy.sparse.csgraph import connected_components
 
 from fitnoise.kernel.arrays import Floats, Indices, Integers
 
-NEARLY = 1e-7
+INTEGER_TOLERANCE = 1e-7
 """The amount by which a number can be below an integer and count as this integer."""
 
 SOLVED = 1e-5
@@ -32,20 +32,20 @@ SOLVED = 1e-5
 ROUNDED = 1e-7
 """The further squared distance allowed for each number: another machine computes other last digits of its value."""
 
-TOGETHER = 5_000
+NUMBERS_PER_PROGRAM = 5_000
 """The number of numbers and rows that are solved together, if they share no sums: each start of the solver takes time.
 """
 
-JOINTLY = 3_000
+MAX_CONNECTED_NUMBERS = 3_000
 """The number of numbers and rows that share sums and are solved together."""
 
-REACH = 3
+MAX_DISTANCE = 3
 """The largest distance of integers that the program tries, if there are none within one."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Common:
+class SharedSums:
     """The sums that tables have in common.
 
     one: Each sum from the numbers of one table that has it, (C, N).
@@ -64,7 +64,7 @@ class Common:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Sums:
+class SumConstraints:
     """The sums that integers must keep.
 
     zero: E, (rows, N).
@@ -76,14 +76,14 @@ class Sums:
     zero: sp.csr_array
     least: sp.csr_array
     near: sp.csr_array
-    common: Callable[[], Common] | None = None
+    common: Callable[[], SharedSums] | None = None
 
 
 Kept = Sequence[tuple[sp.csr_array, Floats | float, Floats | float]]
 """Rows, and the ends of their sums."""
 
 
-def adjacent(values: Floats, sums: Sums, seconds: float) -> Integers | None:
+def adjacent(values: Floats, sums: SumConstraints, seconds: float) -> Integers | None:
     """Return integers next to values ≥ 0 with E v = 0 and L v ≥ 0, (N,); None if none are found in time.
 
     **Guarantees**
@@ -99,7 +99,7 @@ def adjacent(values: Floats, sums: Sums, seconds: float) -> Integers | None:
     return _rounded(values, [(sums.zero, 0.0, 0.0), *kept], until)
 
 
-def check_adjacent(values: Floats, stated: Integers, sums: Sums, seconds: float) -> str | None:
+def check_adjacent(values: Floats, stated: Integers, sums: SumConstraints, seconds: float) -> str | None:
     """Return the reason why integers are not those that :func:`adjacent` defines, or None if they are.
 
     The function solves the program again, and trusts the solver on its least distance. It compares no integers: two
@@ -113,7 +113,7 @@ def check_adjacent(values: Floats, stated: Integers, sums: Sums, seconds: float)
 
     **Guarantees**
         * None means that every number is the floor or the ceiling of its value, or the solver finds no such
-          numbers. In that case each number is at most `REACH` away.
+          numbers. In that case each number is at most `MAX_DISTANCE` away.
         * None means that the squared distance is the least that the solver finds, up to `allowance`. For numbers
           that are rounded in steps, this holds for each step.
     """
@@ -137,24 +137,27 @@ def allowance(numbers: int) -> float:
     return SOLVED + ROUNDED * numbers
 
 
-def _kept(values: Floats, sums: Sums) -> Kept:
+def _kept(values: Floats, sums: SumConstraints) -> Kept:
     """Return the rows that integers keep in any case."""
     near = sums.near @ values
-    return [(sums.least, 0.0, np.inf), (sums.near, np.floor(near + NEARLY), np.ceil(near - NEARLY))]
+    return [
+        (sums.least, 0.0, np.inf),
+        (sums.near, np.floor(near + INTEGER_TOLERANCE), np.ceil(near - INTEGER_TOLERANCE)),
+    ]
 
 
-def _common(sums: Sums) -> Common | None:
+def _common(sums: SumConstraints) -> SharedSums | None:
     """Return the common sums if they are rounded before the tables; None for few numbers."""
-    large = sums.common is not None and _largest(_stacked(sums.zero, sums.least)) > JOINTLY
+    large = sums.common is not None and _largest(_stacked(sums.zero, sums.least)) > MAX_CONNECTED_NUMBERS
     return sums.common() if sums.common is not None and large else None
 
 
-def _coarse(values: Floats, common: Common) -> tuple[Floats, Kept]:
+def _coarse(values: Floats, common: SharedSums) -> tuple[Floats, Kept]:
     """Return the common sums, and the rows that they keep."""
     return np.maximum(common.one @ values, 0.0), [(common.nested, 0.0, 0.0)]
 
 
-def _fine(common: Common, coarse: Integers, kept: Kept) -> Kept:
+def _fine(common: SharedSums, coarse: Integers, kept: Kept) -> Kept:
     """Return the rows that all numbers keep, given the common sums."""
     held = coarse[common.which].astype(np.float64)
     return [(common.every, held, held), (common.within, 0.0, 0.0), *kept]
@@ -168,7 +171,7 @@ def _rounded(values: Floats, kept: Kept, until: float) -> Integers | None:
     """Return integers next to values, with sums between ends; None if none are found in time."""
     out = np.rint(values).astype(np.int64)
     for part in _parts(values, kept):
-        found = _moved(part, until)
+        found = _rounding_moves(part, until)
         if found is None:
             return None
         out[part.here] = (part.low + found[0]).astype(np.int64)
@@ -184,17 +187,17 @@ def _check(values: Floats, kept: Kept, stated: Integers, until: float) -> str | 
         sums = part.own @ steps
         if not ((sums >= part.ends[0]) & (sums <= part.ends[1])).all():
             return "a sum of whole numbers is further from that of the nearest tables than it must be"
-        found = _moved(part, until)
+        found = _rounding_moves(part, until)
         if found is None:
             return "the rounding was not solved again in time, so that it is not known whether it is the nearest"
         best, further = found
-        least, most = (-REACH, REACH) if further else (0, 1)
+        least, most = (-MAX_DISTANCE, MAX_DISTANCE) if further else (0, 1)
         if not ((steps >= least) & (steps <= most)).all():
             return "a number is not next to that of the nearest tables, and there are such that add up"
         longer = part.distance(steps) - part.distance(best)
         if longer > allowance(len(steps)):
             return f"other whole numbers that add up are nearer: by {longer:.3g} in squared distance"
-    if alone.any() and np.abs(stated - values)[alone].max() > 0.5 + NEARLY:
+    if alone.any() and np.abs(stated - values)[alone].max() > 0.5 + INTEGER_TOLERANCE:
         return "a number that is in no sum is not the nearest whole one"
     return None
 
@@ -224,7 +227,7 @@ class _Part:
 
 def _parts(values: Floats, kept: Kept) -> Iterator[_Part]:
     """Yield the numbers that are in some sum, in parts that share no sums."""
-    low = np.floor(values + NEARLY)
+    low = np.floor(values + INTEGER_TOLERANCE)
     part = np.clip(values - low, 0.0, 1.0)
     every = _stacked(*(rows for rows, _, _ in kept))
     heights = [rows.shape[0] for rows, _, _ in kept]
@@ -257,12 +260,12 @@ def _components(every: sp.csr_array) -> list[tuple[Indices, Indices]]:
     held = np.bincount(label, minlength=count)
     kept = np.bincount(label[:m], minlength=count) > 0  # each number in no row goes to its nearest integer
     order, ends = order[kept[label[order]]], np.cumsum(held[kept])
-    batch = (ends - held[kept]) // TOGETHER
+    batch = (ends - held[kept]) // NUMBERS_PER_PROGRAM
     cuts = ends[:-1][np.diff(batch) > 0]
     return [(x[x < m], x[x >= m] - m) for x in np.split(order, cuts)] if len(order) else []
 
 
-def _moved(numbers: _Part, until: float) -> tuple[Floats, bool] | None:
+def _rounding_moves(numbers: _Part, until: float) -> tuple[Floats, bool] | None:
     """Return the steps of numbers from their floors, and True if some step is not 0 or 1.
 
     Each step costs its contribution to the squared distance. Steps other than 0 and 1 are tried only if these fail.
@@ -271,7 +274,7 @@ def _moved(numbers: _Part, until: float) -> tuple[Floats, bool] | None:
     one = sp.eye_array(n, format="csr")
     ways = [(one, 1 - 2 * part, np.ones(n))]
     further = [(one, k - 2 * part, np.ones(n)) for k in (3, 5)]
-    further += [(-one, 2 * k + 1 + 2 * part, np.clip(low - k, 0, 1)) for k in range(REACH)]
+    further += [(-one, 2 * k + 1 + 2 * part, np.clip(low - k, 0, 1)) for k in range(MAX_DISTANCE)]
     for more in ([], further):
         ways += more
         steps = sp.csr_array(sp.hstack([x for x, _, _ in ways], format="csr"))

@@ -13,13 +13,13 @@ import numpy as np
 
 from fitnoise.kernel.arrays import Floats
 from fitnoise.solving.sectors import Decomposition
-from fitnoise.solving.trees import SHARPNESS, ByLevel
+from fitnoise.solving.trees import SHARPNESS, LevelProblem
 
-MOST = 100
+MAX_TABLES = 100
 """The largest number of tables for which the best budgets are computed, in seconds."""
 
 
-def best(problem: ByLevel, d: Decomposition) -> Floats:
+def best(problem: LevelProblem, d: Decomposition) -> Floats:
     """Return the precisions of the numbers of each table of least cost, up to one common factor, (J,).
 
     As in `trees.solve`, a series of norms that approach the largest relative variance replaces it.

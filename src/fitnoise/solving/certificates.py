@@ -67,7 +67,7 @@ SLACK = 1e-12
 CHUNK = 2**22
 """The number of entries of a stack of matrices decomposed at once."""
 
-NOBODY = -1
+NO_RECORD = -1
 """The placeholder for a pair's second cell if the neighbour lacks the record."""
 
 
@@ -102,11 +102,11 @@ class Certificate:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class RecordPairs:
     """Kinds of pairs of neighbouring records.
 
     agree: One Python integer for each pair, with bit a set if the two agree on exchangeable attribute a.
-    first, second: Their structured cells (n,); second is `NOBODY` if one of the two data sets lacks the record.
+    first, second: Their structured cells (n,); second is `NO_RECORD` if one of the two data sets lacks the record.
     """
 
     agree: tuple[int, ...]
@@ -137,12 +137,12 @@ class Pairs:
     def reach(self, p: Floats, cells: int) -> Floats:
         """Return Σ p over the pairs that touch each structured cell, (n_o,)."""
         out = np.bincount(self.first, p, minlength=cells)
-        there = self.second != NOBODY
+        there = self.second != NO_RECORD
         return np.asarray(out + np.bincount(self.second[there], p[there], minlength=cells))
 
     def moment(self, p: Floats, chi: Floats, cells: int) -> Floats:
         """Return Σ p (e eᵀ + u uᵀ − χ (e uᵀ + u eᵀ)), (n_o, n_o); a record that is added or removed alone has no u."""
-        there = self.second != NOBODY
+        there = self.second != NO_RECORD
         cross = np.zeros((cells, cells))
         np.add.at(cross, (self.first[there], self.second[there]), (p * chi)[there])
         return np.diag(self.reach(p, cells)) - cross - cross.T
@@ -165,7 +165,7 @@ def agreement(values: Indices, free: Free) -> Floats:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Sets:
+class RecordSets:
     """Sets of records of one unit, each record in a structured cell of its own.
 
     cells: The cells of each set, in increasing order.
@@ -224,7 +224,7 @@ class Sets:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Admissible:
+class AdmissibleSets:
     """The sets of records that one unit can have.
 
     together: True for two structured cells that can hold two of its records, (n_o, n_o).
@@ -248,7 +248,7 @@ class Admissible:
         place = {a: i for i, a in enumerate(self.moving)}
         return [tuple((place[a], self.sizes[a]) for a in own if a in place) for own in group.attributes.tolist()]
 
-    def check(self, sets: Sets) -> None:
+    def check(self, sets: RecordSets) -> None:
         """Raise PlanError for sets of records that no unit has."""
         n, room = len(self.together), [self.sizes[a] for a in self.moving]
         for cells, way in zip(sets.cells, sets.alike, strict=True):
@@ -282,7 +282,7 @@ attributes, and a weight."""
 
 @final
 @dataclass(frozen=True)
-class Apart:
+class DistinctRecords:
     """Units whose records differ, any two of them, in some exchangeable attributes.
 
     attributes: Positions of these attributes.
@@ -334,7 +334,7 @@ class Apart:
             )
 
 
-ONE: Kinds = ((1, True, 1.0),)
+SINGLE_RECORDS: Kinds = ((1, True, 1.0),)
 """Single records."""
 
 
@@ -353,15 +353,15 @@ class Evidence:
 
     cells: Floats
     numbers: Floats
-    pairs: Pairs | None = None
-    together: Kinds = ONE
-    sets: Sets | None = None
+    pairs: RecordPairs | None = None
+    together: Kinds = SINGLE_RECORDS
+    sets: RecordSets | None = None
     kinds: Floats | None = None
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Terms:
+class ObjectiveTerms:
     """The quantity that is minimised.
 
     weights: ω of every number, for total error and hybrids; None gives every number its own target.
@@ -380,11 +380,11 @@ class Terms:
     relative: Floats | None = None
     factor: int = 1
     alone: bool = False
-    apart: Apart | None = None
-    sets: Admissible | None = None
+    apart: DistinctRecords | None = None
+    sets: AdmissibleSets | None = None
 
 
-def lower_bound(decomposition: Decomposition, evidence: Evidence, terms: Terms) -> float:
+def lower_bound(decomposition: Decomposition, evidence: Evidence, terms: ObjectiveTerms) -> float:
     """Return the bound that the evidence proves.
 
     Args:
@@ -412,7 +412,7 @@ def lower_bound(decomposition: Decomposition, evidence: Evidence, terms: Terms) 
     return proven
 
 
-def _weights(d: Decomposition, evidence: Evidence, terms: Terms) -> tuple[Floats, Floats]:
+def _weights(d: Decomposition, evidence: Evidence, terms: ObjectiveTerms) -> tuple[Floats, Floats]:
     """Return p/r g² and w."""
     p = evidence.cells / evidence.cells.sum() * terms.factor
     if terms.relative is not None:
@@ -435,14 +435,14 @@ def _bound_not_finite() -> PlanError:
     )
 
 
-def check_evidence(d: Decomposition, evidence: Evidence, terms: Terms) -> None:
+def check_evidence(d: Decomposition, evidence: Evidence, terms: ObjectiveTerms) -> None:
     """Raise PlanError for weights that prove nothing: negative, not finite, of the wrong shape or all zero."""
     kinds = evidence.pairs if evidence.sets is None else evidence.sets
     cells = d.cells if kinds is None else len(kinds)
     _check("p", evidence.cells, cells, positive=True)
     if terms.apart is not None:
         terms.apart.check(evidence.together)
-    elif evidence.together != ONE:
+    elif evidence.together != SINGLE_RECORDS:
         raise PlanError(
             "evidence-separation-unexpected",
             "The evidence uses sets of records in different cells, and this plan has no such units.",
@@ -464,7 +464,7 @@ def check_evidence(d: Decomposition, evidence: Evidence, terms: Terms) -> None:
     _check("q", evidence.numbers, 0 if total_only else len(d.variances), positive=terms.weights is None)
     if evidence.pairs is not None:
         first, second = evidence.pairs.first, evidence.pairs.second
-        if min(first.min(), second.min() - NOBODY) < 0 or max(first.max(), second.max()) >= d.cells:
+        if min(first.min(), second.min() - NO_RECORD) < 0 or max(first.max(), second.max()) >= d.cells:
             raise PlanError(
                 "evidence-cell-missing",
                 "A pair of records in the evidence names a cell that does not exist.",
@@ -472,7 +472,7 @@ def check_evidence(d: Decomposition, evidence: Evidence, terms: Terms) -> None:
                 "Verify an unaltered plan, or plan again.",
                 "The plan proves nothing.",
             )
-        if not terms.alone and (second == NOBODY).any():
+        if not terms.alone and (second == NO_RECORD).any():
             raise PlanError(
                 "evidence-single-record",
                 "The evidence uses a single record, and neighbours differ here in a pair of records.",
@@ -493,7 +493,9 @@ def _check(name: str, w: Floats, n: int, *, positive: bool) -> None:
         )
 
 
-def _nu(d: Decomposition, p: Floats, w: Floats, pairs: Pairs | None, together: tuple[Apart, Kinds] | None) -> float:
+def _nu(
+    d: Decomposition, p: Floats, w: Floats, pairs: RecordPairs | None, together: tuple[DistinctRecords, Kinds] | None
+) -> float:
     """Return ν(p, w), rounded down."""
     nu, most = 0.0, 1.0
     for group in d.groups:
@@ -516,10 +518,10 @@ def _nu(d: Decomposition, p: Floats, w: Floats, pairs: Pairs | None, together: t
             norms, most = norms * np.sqrt(factors) * (1 - SLACK), max(most, float(factors.max()))
         nu += float(group.multiplicity @ np.maximum(norms, 0.0))
     trace = p.sum() * most if pairs is None else 2 * pairs.reach(p, d.cells).sum()
-    return max(nu - _moved(d, w, float(trace)), 0.0)
+    return max(nu - _perturbation_norm(d, w, float(trace)), 0.0)
 
 
-def _nu_of_sets(d: Decomposition, p: Floats, w: Floats, sets: Sets, admissible: Admissible) -> float:
+def _nu_of_sets(d: Decomposition, p: Floats, w: Floats, sets: RecordSets, admissible: AdmissibleSets) -> float:
     """Return ν(p, w) for weights of sets of records, rounded down."""
     nu, reach = 0.0, sets.reach(p, d.cells)
     moments: dict[Free, Floats] = {}
@@ -534,10 +536,10 @@ def _nu_of_sets(d: Decomposition, p: Floats, w: Floats, sets: Sets, admissible: 
                     moments[free] = sets.moment(p, d.cells, free=free)
                 known[key] = _sector_norm(weights, reach, moments[free], len(sets))
             nu += float(group.multiplicity[i]) * max(known[key], 0.0)
-    return max(nu - _moved(d, w, float(reach.sum())), 0.0)
+    return max(nu - _perturbation_norm(d, w, float(reach.sum())), 0.0)
 
 
-def _moved(d: Decomposition, w: Floats, trace: float) -> float:
+def _perturbation_norm(d: Decomposition, w: Floats, trace: float) -> float:
     """Return an upper bound of ‖ diag(w)^½ E D^½ ‖_* for the shift E of one table's queries in one sector.
 
     The trace of D is at most `trace`.
@@ -630,7 +632,7 @@ def _nuclear_norm(a: Floats) -> float:
 
 # --- the Ky Fan design -------------------------------------------------------------------------------------------
 
-OUTSIDE = 1e-9
+COLUMN_SPACE_TOLERANCE = 1e-9
 """The relative length of the part of a column outside the span of the noise above which the column counts as not
 hidden."""
 
@@ -753,7 +755,7 @@ def ky_fan_upper(queries: Floats, factor: Floats, k: int) -> float:
         )
     inside = left.T @ queries
     lengths = (queries**2).sum(axis=0)
-    if (((queries - left @ inside) ** 2).sum(axis=0) > OUTSIDE**2 * lengths).any():
+    if (((queries - left @ inside) ** 2).sum(axis=0) > COLUMN_SPACE_TOLERANCE**2 * lengths).any():
         raise PlanError(
             "cell-without-noise",
             "Some cell changes the answers in a direction that receives no noise.",

@@ -12,7 +12,7 @@ from fitnoise.solving import geometric_mean, interior_point
 from fitnoise.solving._base import Progress, Solution, Status, Weights
 from fitnoise.solving.problems import Problem
 
-PLAIN = 14
+FIXED_POINT_EVALUATIONS = 14
 """The evaluations of the fixed point at the start. More come no nearer than Newton steps of equal duration."""
 
 
@@ -40,7 +40,7 @@ def solve(
         PlanError: The problem cannot be evaluated in floating point at all.
     """
     found = geometric_mean.solve(
-        problem, start=start, gap=gap, max_iterations=min(PLAIN, max_iterations), progress=progress
+        problem, start=start, gap=gap, max_iterations=min(FIXED_POINT_EVALUATIONS, max_iterations), progress=progress
     )
     left = max_iterations - found.iterations
     if found.gap > gap and left > 0:

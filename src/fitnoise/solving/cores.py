@@ -50,17 +50,17 @@ import numpy as np
 
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.solving.certificates import EPS, Evidence
-from fitnoise.solving.products import Products, Weights
+from fitnoise.solving.products import DualWeights, ProductProblem
 
-ROOM, ROUGH = 1200, 850
+MAX_STACK, MAX_STACK_WHILE_RAISING = 1200, 850
 """Dimensions of the largest stack of cores: for the stated bound, and while the bound is raised."""
 
-FEW, MORE_ROOM = 3, 3600
+MIN_CORE_COLUMNS, MORE_ROOM = 3, 3600
 """The number of columns of a core below which a bound is some per cent lower. And the dimension of the stack up to
 which the stated bound uses this number: some seconds. Forty attributes of 10 by pairs are proven 1230 instead of
 1140."""
 
-RISING, PATIENCE = 2e-5, 4
+MIN_RELATIVE_RISE, PATIENCE = 2e-5, 4
 """The least relative rise of the bound's root for which the search goes on, and the number of steps that it waits for
 it."""
 
@@ -92,18 +92,18 @@ class _Axis:
     polar: Floats
 
 
-def lower_bound(x: Products, evidence: Evidence) -> float:
+def lower_bound(x: ProductProblem, evidence: Evidence) -> float:
     """Return the bound on Δ² that evidence proves, for one record that is added, removed or replaced.
 
     Raises:
         PlanError: The weights prove nothing.
     """
-    weights = Weights.read(x, evidence)
-    room = MORE_ROOM if ROOM < _dimension(x, FEW) <= MORE_ROOM else ROOM
-    return _Cores(x, weights, room).value() ** 2 * (_apart(x, weights) if x.replaced else 1.0)
+    weights = DualWeights.read(x, evidence)
+    room = MORE_ROOM if MAX_STACK < _dimension(x, MIN_CORE_COLUMNS) <= MORE_ROOM else MAX_STACK
+    return _Cores(x, weights, room).value() ** 2 * (_distinct_factor(x, weights) if x.replaced else 1.0)
 
 
-def _apart(x: Products, weights: Weights) -> float:
+def _distinct_factor(x: ProductProblem, weights: DualWeights) -> float:
     """Return 2/(1 − Σp²), rounded down."""
     alike = math.prod(
         (1 / kind.size if kind.even else float(p @ p)) ** len(kind.axes)
@@ -112,13 +112,13 @@ def _apart(x: Products, weights: Weights) -> float:
     return 2 * (1 - SLACK) / (1 - alike) if alike < 1 - SLACK else 2.0
 
 
-def raised(x: Products, weights: Weights, steps: int = 20) -> Evidence:
+def raised(x: ProductProblem, weights: DualWeights, steps: int = 20) -> Evidence:
     """Return weights that prove more, at worst those given: p, q and θ follow the marginals of the parts of abs(M)."""
     given = weights
     best, kept, patience = 0.0, weights, PATIENCE
     for _ in range(steps):
-        value, following = _Cores(x, weights, ROUGH).step()
-        patience = PATIENCE if value > best * (1 + RISING) else patience - 1
+        value, following = _Cores(x, weights, MAX_STACK_WHILE_RAISING).step()
+        patience = PATIENCE if value > best * (1 + MIN_RELATIVE_RISE) else patience - 1
         if value > best:
             best, kept = value, weights
         if not patience:
@@ -127,7 +127,7 @@ def raised(x: Products, weights: Weights, steps: int = 20) -> Evidence:
     return max((own.evidence(x) for own in (given, kept)), key=lambda e: lower_bound(x, e))
 
 
-def classes(x: Products, weights: Weights) -> list[tuple[frozenset[int], int]]:
+def classes(x: ProductProblem, weights: DualWeights) -> list[tuple[frozenset[int], int]]:
     """Return sets H of attributes, each with the number of sets that it stands for."""
     sets = {frozenset(row[i] for i in m) for f in x.families for row in f.axes.tolist() for m in f.masks}
     alike = all(np.ptp(own) <= 1e-12 * own.max() for own in weights.theta)
@@ -139,13 +139,13 @@ def classes(x: Products, weights: Weights) -> list[tuple[frozenset[int], int]]:
     return [(members[0], len(members)) for members in found.values()]
 
 
-def ranks(x: Products, room: int) -> list[int]:
+def ranks(x: ProductProblem, room: int) -> list[int]:
     """Return the columns of the cores of every kind: equally many, as far as there is room."""
     r = max((r for r in range(2, MOST_RANK + 1) if _dimension(x, r) <= room), default=1)
     return [1 if k.even else min(r, k.size) for k in x.kinds]
 
 
-def _dimension(x: Products, rank: int) -> int:
+def _dimension(x: ProductProblem, rank: int) -> int:
     """Return the dimension of the largest stack, with cores of `rank` columns."""
     return sum(n * (rank - 1) ** s for s, n in x.shapes.items())
 
@@ -153,7 +153,7 @@ def _dimension(x: Products, rank: int) -> int:
 class _Cores:
     """The cores of all axes at some weights."""
 
-    def __init__(self, x: Products, weights: Weights, room: int) -> None:
+    def __init__(self, x: ProductProblem, weights: DualWeights, room: int) -> None:
         self.x, self.weights = x, weights
         self.parts: list[dict[Slot, _Axis]] = [{} for _ in x.families]
         self.bases: list[Floats] = []
@@ -240,7 +240,7 @@ class _Cores:
                 out.setdefault(tuple(sorted(wide)), []).append((i, t, scale))
         return out
 
-    def step(self) -> tuple[float, Weights]:
+    def step(self) -> tuple[float, DualWeights]:
         """Return the bound's root, and weights that follow the marginals of abs(M)."""
         x, given = self.x, self.weights
         marginals = _Marginals(
@@ -271,12 +271,12 @@ class _Cores:
                 mass += marginals.high[i][s] * np.einsum("ij,ij->i", outside, part.polar)
                 own[s] = _followed(mass[: len(rows)], rows)
         if x.shares is not None or not value > 0:
-            return value, Weights(p, given.q, given.theta)
+            return value, DualWeights(p, given.q, given.theta)
         theta = marginals.theta
         if len(found) and x.symmetric:
             theta = [np.full(len(own), own.mean()) for own in theta]
         total = sum(float(own.sum()) for own in theta)
-        return value, Weights(p, q, [np.maximum(own / total, 1e-12) for own in theta])
+        return value, DualWeights(p, q, [np.maximum(own / total, 1e-12) for own in theta])
 
     def _collect(self, high: frozenset[int], count: int, out: _Marginals) -> float:
         """Add `count` times the share of one set's stack in all marginals, and return its nuclear norm."""

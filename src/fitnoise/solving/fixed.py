@@ -13,7 +13,7 @@ from fitnoise.kernel.arrays import Floats, Integers
 
 
 @final
-class Fixed:
+class FixedGenerator:
     """Numbers that look random and are always the same, for starts of searches and for noise that is only simulated.
 
     They are SplitMix64 (Steele, Lea and Flood 2014) of s, s + 1, s + 2, …. Noise that protects anyone is never made of

@@ -31,7 +31,7 @@ CLIP = (0.3, 3.0)
 FLOORS = (1e-9, 1e-12, 1e-7, 1e-14)
 """The least share of a weight. The first is right most often; about one problem in fifty stalls and needs another."""
 
-PATIENCE = 60
+MAX_STALLED_ITERATIONS = 60
 """The iterations without a fall of the gap by a fifth after which the floor changes."""
 
 
@@ -60,7 +60,7 @@ class Memory:
         return np.clip(y, CLIP[0] * plain, CLIP[1] * plain) if np.isfinite(y).all() else None
 
 
-class _Search:
+class _FixedPointSearch:
     """The state of the iteration: the current weights, the best seen, and the floor in force."""
 
     def __init__(self, problem: Problem, start: Weights | None) -> None:
@@ -134,7 +134,7 @@ class _Search:
         """
         if self.best.gap < 0.8 * self.mark[1]:
             self.mark = (self.evaluations, self.best.gap)
-        elif self.evaluations - self.mark[0] > PATIENCE:
+        elif self.evaluations - self.mark[0] > MAX_STALLED_ITERATIONS:
             self.floors.pop(0)
             if not self.floors:
                 return True
@@ -169,7 +169,7 @@ def solve(
     Raises:
         PlanError: The problem cannot be evaluated in floating point at all.
     """
-    search = _Search(problem, start)
+    search = _FixedPointSearch(problem, start)
     status = Status.CONVERGED
     while search.best.gap > gap:
         if search.evaluations >= max_iterations:

@@ -34,29 +34,29 @@ PRODUCTS = 300
 RESIDUAL = 1e-2
 """The relative accuracy of a step, in the preconditioner's norm; smaller ones cost products and save nothing."""
 
-ROUGH = 1e-1
+PAIRS_STEP_TOLERANCE = 1e-1
 """The relative accuracy of a step for pairs of records, where products take most of the time."""
 
-FALL = 0.1
+TAU_FACTOR = 0.1
 """The factor of τ after a centred step."""
 
-QUICK_FALL = 0.03
+TAU_FACTOR_PAIRS = 0.03
 """The factor of τ after a centred step for pairs."""
 
-CENTRED = 3.0
+CENTRING_FACTOR = 3.0
 """The bound of a centred step: the mean over all weights of the difference of slopes and slacks, in multiples of τ. A
 bound on the worst weight would make a third of all steps only centre. The error that conjugate gradients leave in a
 step exceeds τ at some of many weights."""
 
-NEAREST = 1e-3
+MIN_START_WEIGHT = 1e-3
 """The least share of all weights together that the start gives to its smallest weights."""
 
-BORDER = 0.99
+MAX_STEP_FRACTION = 0.99
 """The share of the way to the border that a step can go."""
 
 SHORTEST = 1e-6
 
-LOOSE = 1e-9
+PRECONDITIONER_SHIFT = 1e-9
 """The relative amount that keeps a block of the preconditioner from being singular."""
 
 
@@ -83,17 +83,17 @@ def solve(
     Raises:
         PlanError: The start cannot be evaluated in floating point.
     """
-    search = Search(problem, start)
+    search = InteriorPointSearch(problem, start)
     status = search.run(gap, max_steps, progress)
     return search.best.solution(problem.cells, search.steps, status)
 
 
-class Search:
+class InteriorPointSearch:
     """The state of the iteration: weights w, their slopes' slacks z, and the best bounds seen."""
 
     def __init__(self, problem: Problem, start: Weights) -> None:
         self.problem = problem
-        p, q = (np.maximum(x, NEAREST / x.size * x.sum() / 2) for x in start)
+        p, q = (np.maximum(x, MIN_START_WEIGHT / x.size * x.sum() / 2) for x in start)
         p = p / p.sum()
         at = attempt(problem, np.concatenate([p, q]))
         if at is not None:
@@ -141,8 +141,8 @@ class Search:
         self.steps += 1
         w, z = self.w, self.z
         mean = float(w @ z) / len(w)
-        centred = float(np.abs((self.gradient - z) * w).mean()) <= CENTRED * mean
-        fall = QUICK_FALL if self.problem.pairs else FALL
+        centred = float(np.abs((self.gradient - z) * w).mean()) <= CENTRING_FACTOR * mean
+        fall = TAU_FACTOR_PAIRS if self.problem.pairs else TAU_FACTOR
         tau = (fall if centred else 1.0) * mean
         dw = self._newton(tau / w - self.gradient, z / w)
         dz = tau / w - z - z / w * dw
@@ -165,7 +165,7 @@ class Search:
         n = self.problem.cells
         among = self.at.among_patterns()
         near = self._near(shift, among)
-        enough = RESIDUAL if among is None else ROUGH
+        enough = RESIDUAL if among is None else PAIRS_STEP_TOLERANCE
         inverse = near(np.concatenate([np.ones(n), np.zeros(len(right) - n)]))[:n]
         inverse_sum = float(inverse.sum())
 
@@ -202,7 +202,7 @@ class Search:
         patterns = among.shape[1]
         size, own = among.shape[0] * patterns, np.arange(patterns)
         among = among / self.unit
-        among[:, own, own] = among[:, own, own] * (1 + LOOSE) + shift[:size].reshape(patterns, -1).T
+        among[:, own, own] = among[:, own, own] * (1 + PRECONDITIONER_SHIFT) + shift[:size].reshape(patterns, -1).T
         inverse = np.linalg.inv(among)
 
         def apply(r: Floats) -> Floats:
@@ -223,4 +223,4 @@ class Search:
 def _to_border(x: Floats, dx: Floats) -> float:
     """Return the longest part of a step, at most 1, that keeps x positive with room to spare."""
     ahead = dx < 0
-    return min(1.0, BORDER * float((-x[ahead] / dx[ahead]).min())) if ahead.any() else 1.0
+    return min(1.0, MAX_STEP_FRACTION * float((-x[ahead] / dx[ahead]).min())) if ahead.any() else 1.0

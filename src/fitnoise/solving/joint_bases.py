@@ -30,7 +30,7 @@ import scipy.linalg as sl
 
 from fitnoise.kernel.arrays import Floats
 from fitnoise.solving.certificates import Evidence
-from fitnoise.solving.products import Form, Products, Weights, geometric_mean, outer
+from fitnoise.solving.products import DualWeights, ProductProblem, RealProductStrategy, geometric_mean, outer
 
 CELLS = 10**6
 """The number of joint cells up to which every evaluation finds the costliest one."""
@@ -41,25 +41,25 @@ MOST_NUMBERS, MOST_SCALES = 2**20, 2**16
 MOST_CELLS = 10**6
 """The largest number of joint values of a set. Pricing each in integers of any size takes some 0.8 kB."""
 
-SETTLING = 8
+STEPS_BEFORE_WEIGHTS = 8
 """The number of steps before weights move, in which bases and w settle."""
 
-STEPS, STALE = 400, 50
+STEPS, MAX_STALLED_STEPS = 400, 50
 """The largest number of steps, and the number of steps without gain after which a search ends."""
 
-GAINED = 1e-4
+MIN_RELATIVE_GAIN = 1e-4
 """The least relative decrease that counts as a gain."""
 
-LOOK = 10
+STEPS_BETWEEN_EVALUATIONS = 10
 """The number of steps between two evaluations of the cost of a strategy."""
 
-UNASKED = 1e-9
+MIN_PRECISION = 1e-9
 """The least precision of a product of vectors, relative to the largest of its set. No table uses some of them."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class JointForm:
+class RealJointStrategy:
     """A strategy of joint bases, before it is made of integers.
 
     w, bases: For each kind, w (n',) and F (n' − 1, n' − 1). F is (n', n') if every table shows the kind. Both are empty
@@ -75,7 +75,7 @@ class JointForm:
 
 
 @dataclass(eq=False)
-class _Table:
+class _JointTable:
     """A table: its attributes in order, their slots, its target, and q, (rows along each…); 1 for exchangeable ones."""
 
     axes: list[int]
@@ -85,7 +85,7 @@ class _Table:
     q: Floats
 
 
-def suits(x: Products) -> bool:
+def is_supported(x: ProductProblem) -> bool:
     """Return True if some attribute has several views and meets other structured attributes, within the limits."""
     wide = [not kind.even for kind in x.kinds]
     several = any(
@@ -104,28 +104,28 @@ def suits(x: Products) -> bool:
     return numbers <= MOST_NUMBERS and scales <= MOST_SCALES and cells <= MOST_CELLS
 
 
-def solve(x: Products, evidence: Evidence, form: Form) -> JointForm:
+def solve(x: ProductProblem, evidence: Evidence, form: RealProductStrategy) -> RealJointStrategy:
     """Return the best form found, from weights that prove a bound, and w of a form with one K for each attribute."""
-    search = _Search(x, Weights.read(x, evidence), form)
+    search = _AscentSearch(x, DualWeights.read(x, evidence), form)
     best, last = search.form(), 0
     for step in range(1, STEPS + 1):
         search.move()
-        if step > SETTLING:
+        if step > STEPS_BEFORE_WEIGHTS:
             search.ascend()
         search.improve()
-        if step % LOOK == 0:
+        if step % STEPS_BETWEEN_EVALUATIONS == 0:
             found = search.form()
-            last = step if found.value < best.value * (1 - GAINED) else last
+            last = step if found.value < best.value * (1 - MIN_RELATIVE_GAIN) else last
             best = min(best, found, key=lambda y: y.value)
-            if step >= last + STALE:
+            if step >= last + MAX_STALLED_STEPS:
                 break
     return best
 
 
-class _Search:
+class _AscentSearch:
     """The ascent of the weights, with the strategy that is best for them."""
 
-    def __init__(self, x: Products, start: Weights, form: Form) -> None:
+    def __init__(self, x: ProductProblem, start: DualWeights, form: RealProductStrategy) -> None:
         self.x = x
         self.p = [np.ones(1) if kind.even else p.copy() for kind, p in zip(x.kinds, start.p, strict=True)]
         self.w = [w.copy() for w in form.w]
@@ -138,7 +138,7 @@ class _Search:
                 for s in slots:
                     q = np.multiply.outer(q, own.get(s, np.ones(1)))
                 masks = [m for m in f.masks if all(i in m or not x.kinds[k].always for i, (k, _) in enumerate(slots))]
-                self.tables.append(_Table([row[i] for i in order], slots, f.variance, masks, q))
+                self.tables.append(_JointTable([row[i] for i in order], slots, f.variance, masks, q))
         self.e = [kind.contrasts for kind in x.kinds]
         self.views = [{v: r @ e for v, r in kind.views.items()} for kind, e in zip(x.kinds, self.e, strict=True)]
         self.improve()
@@ -177,7 +177,7 @@ class _Search:
         for own, n in above.items():
             cost = outer([self.each[x.kind[a]] for a in own])
             found = np.sqrt(n / cost)
-            self.precisions[own] = np.maximum(found, UNASKED * found.max())
+            self.precisions[own] = np.maximum(found, MIN_PRECISION * found.max())
             self.nu += float(np.sqrt(n * cost).sum())
         self.variances = [self._variances(t) for t in self.tables]
 
@@ -194,14 +194,14 @@ class _Search:
                     out[v] = out[v] + own if v in out else own
         return out
 
-    def _of(self, t: _Table) -> list[tuple[Floats, Floats]]:
+    def _of(self, t: _JointTable) -> list[tuple[Floats, Floats]]:
         return [self.rows[k][v] for k, v in t.slots]
 
-    def _variances(self, t: _Table) -> Floats:
+    def _variances(self, t: _JointTable) -> Floats:
         """Return the variances of all rows of a table, relative to its target."""
         return np.asarray(sum(self._part(t, m, None) for m in t.masks) / t.variance)
 
-    def _part(self, t: _Table, mask: tuple[int, ...], without: int | None) -> Floats:
+    def _part(self, t: _JointTable, mask: tuple[int, ...], without: int | None) -> Floats:
         """Return the contribution of a sector to the variances of a table, without the factor f² of one attribute."""
         of = self._of(t)
         x = _along(1 / self.precisions[tuple(t.axes[i] for i in mask)], [of[i][0] for i in mask])
@@ -229,9 +229,9 @@ class _Search:
             total = total + (f.reshape([n if a in own else 1 for a, n in enumerate(sizes)]) if joint else f.max())
         return float(total.max())
 
-    def form(self) -> JointForm:
+    def form(self) -> RealJointStrategy:
         """Return the current form."""
-        return JointForm([w.copy() for w in self.w], self.bases, dict(self.precisions), self.value())
+        return RealJointStrategy([w.copy() for w in self.w], self.bases, dict(self.precisions), self.value())
 
     def ascend(self) -> None:
         """Move the weights towards the costliest cells and the least accurate rows."""

@@ -74,7 +74,7 @@ EPS = float(np.finfo(np.float64).eps)
 ROUNDING = 8 * EPS
 """The factor of the longer side of the queries: singular values below this part of the largest are rounding."""
 
-UNCLEAR = 1e-10
+RANK_GAP_TOLERANCE = 1e-10
 """The part of the largest singular value below which one above ROUNDING is unclear; such queries are refused."""
 
 LARGEST, SMALLEST = 1e100, 1e-100
@@ -83,7 +83,7 @@ LARGEST, SMALLEST = 1e100, 1e-100
 OUTSIDE = 1e-10
 """The relative length of a column's part that may lie outside the directions of the noise, as rounding."""
 
-TIE = 1e-11
+EIGENVALUE_TOLERANCE = 1e-11
 """The relative difference below which an eigenvalue counts as equal to the tail; h_k depends on its square."""
 
 FLOOR = 1e-13
@@ -98,23 +98,23 @@ MULTIPLICATIVE = 3
 QUASI_NEWTON, QUASI_NEWTON_WIDE = 40, 120
 """The evaluations of L-BFGS-B: more if k is above half the rank, where a Newton step costs more."""
 
-LAST = 10
+FINAL_STEPS = 10
 """The number of multiplicative steps at a time after everything else has stalled."""
 
 MEMORY = 20
 """The number of pairs that L-BFGS-B stores."""
 
-INNER = 60
+MAX_CG_STEPS = 60
 """The number of conjugate gradient steps within a Newton step."""
 
-HOPELESS = 1e6
+MAX_DAMPING = 1e6
 """The damping of the Newton steps at which floating point allows no further gain."""
 
 RITZ = 1e-9
 """The relative accuracy of eigenvalues found by iteration."""
 
 
-class Ending(StrEnum):
+class KyFanStatus(StrEnum):
     """The reason why a search ended, as a sentence with the step to take."""
 
     CONVERGED = "the requested gap was reached"
@@ -126,7 +126,7 @@ class Ending(StrEnum):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Design:
+class KyFanDesign:
     """A covariance of sensitivity 1, and the weights that prove its gap.
 
     index: k, at most the rank.
@@ -150,7 +150,7 @@ class Design:
     value: float
     bound: float
     evaluations: int
-    status: Ending
+    status: KyFanStatus
 
     @property
     def gap(self) -> float:
@@ -183,7 +183,7 @@ class GramDesign:
     variances: The variances of the spikes (t,), falling.
     tail: The variance of every other direction.
     mixes: T (N, t) with V = A T, orthonormal to `residual`.
-    value, bound: See :class:`Design`; both rest on eigenvectors found by iteration.
+    value, bound: See :class:`KyFanDesign`; both rest on eigenvectors found by iteration.
     residual: The larger of two errors: the largest entry of |VᵀV − I|, and the largest relative error ‖M v − λ v‖/λ₁ of
         an eigenpair.
     evaluations: The number of evaluations of h_k.
@@ -199,7 +199,7 @@ class GramDesign:
     bound: float
     residual: float
     evaluations: int
-    status: Ending
+    status: KyFanStatus
 
     @property
     def spikes(self) -> int:
@@ -238,7 +238,7 @@ class MarginalsDesign:
     variances: Floats
     value: float
     spikes: int
-    status: Ending = Ending.CLOSED_FORM
+    status: KyFanStatus = KyFanStatus.CLOSED_FORM
 
 
 def _gap(value: float, bound: float) -> float:
@@ -274,7 +274,7 @@ def split(eigenvalues: ArrayLike, k: int) -> tuple[int, float]:
             "Nothing was computed.",
         )
     rest = np.cumsum(values[::-1])[::-1][:k] / np.arange(k, 0, -1)
-    t = int(np.argmax(rest >= values[:k] * (1 - TIE)))  # true at t = k − 1 at the latest
+    t = int(np.argmax(rest >= values[:k] * (1 - EIGENVALUE_TOLERANCE)))  # true at t = k − 1 at the latest
     return t, float(rest[t])
 
 
@@ -318,7 +318,7 @@ class _Shape(NamedTuple):
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Point:
+class _KyFanPoint:
     """The results at weights p (N,), not normalised.
 
     shape: The results for the spectrum.
@@ -369,7 +369,7 @@ def _shape(values: Floats, k: int, total: float | None) -> _Shape:
     else:
         before = np.concatenate([[0.0], np.cumsum(values[: k - 1])])
         rest = np.maximum(total - before, 0.0) / np.arange(k, 0, -1)
-    enough = rest >= values[:k] * (1 - TIE)
+    enough = rest >= values[:k] * (1 - EIGENVALUE_TOLERANCE)
     t = int(np.argmax(enough)) if enough.any() else k - 1
     rounded = float(rest[t])
     alpha = max(rounded, EPS * float(values[0]))
@@ -377,19 +377,19 @@ def _shape(values: Floats, k: int, total: float | None) -> _Shape:
     return _Shape(t, alpha, spikes + (k - t) * math.sqrt(rounded), spikes + (k - t) * math.sqrt(alpha))
 
 
-class _Problem(abc.ABC):
+class _KyFanProblem(abc.ABC):
     """A problem of N cells, none of them repeated."""
 
     cells: int
     index: int
 
     @abc.abstractmethod
-    def at(self, p: Floats) -> _Point:
+    def at(self, p: Floats) -> _KyFanPoint:
         """Return h_k and its slopes at positive weights."""
 
 
 @final
-class _Rows(_Problem):
+class _RowSpaceQueries(_KyFanProblem):
     """The queries in coordinates of their row space: B (r, N)."""
 
     def __init__(self, columns: Floats, k: int) -> None:
@@ -397,7 +397,7 @@ class _Rows(_Problem):
         self.cells = columns.shape[1]
         self.squares = np.einsum("ie,ie->e", columns, columns)
 
-    def at(self, p: Floats) -> _Point:
+    def at(self, p: Floats) -> _KyFanPoint:
         b = self.columns * np.sqrt(p)
         values, vectors = sl.eigh(b @ b.T, driver="evd", check_finite=False, overwrite_a=True)
         values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
@@ -411,9 +411,9 @@ class _Rows(_Problem):
         else:
             own = vectors.T @ self.columns
             slopes = 1 / np.concatenate([roots, np.full(len(values) - t, math.sqrt(alpha))]) @ own**2
-        return _Point(p, shape, slopes, values, vectors)
+        return _KyFanPoint(p, shape, slopes, values, vectors)
 
-    def hessian(self, at: _Point, free: NDArray[np.bool_]) -> Callable[[Floats], Floats]:
+    def hessian(self, at: _KyFanPoint, free: NDArray[np.bool_]) -> Callable[[Floats], Floats]:
         """Return the product v ↦ F''(p) v on the free cells (n,), from the eigenvectors of p.
 
         Let C = VᵀB, with f' = ½ λ^−½ on the spikes and ½ α^−½ on the rest. Two directions i, j, of which one is a
@@ -444,26 +444,26 @@ class _Rows(_Problem):
 # --- the search --------------------------------------------------------------------------------------------------
 
 
-class _Stop(Exception):
+class _SearchDone(Exception):
     """The signal that the search is over."""
 
-    def __init__(self, ending: Ending) -> None:
+    def __init__(self, ending: KyFanStatus) -> None:
         super().__init__(ending)
         self.ending = ending
 
 
-class _Search:
+class _KyFanSearch:
     """The best point on either side so far, and the limits of the search."""
 
-    def __init__(self, problem: _Problem, tolerance: float, evaluations: int, seconds: float | None) -> None:
+    def __init__(self, problem: _KyFanProblem, tolerance: float, evaluations: int, seconds: float | None) -> None:
         self.problem, self.limit = problem, evaluations
         self.tolerance = 0.99 * (tolerance - min(tolerance / 2, 2 * MARGIN))  # the rest is for rounding and MARGIN
         self.deadline = math.inf if seconds is None else time.monotonic() + seconds
         self.evaluations = 0
-        self.primal: _Point | None = None
-        self.dual: _Point | None = None
+        self.primal: _KyFanPoint | None = None
+        self.dual: _KyFanPoint | None = None
 
-    def best(self) -> tuple[_Point, _Point]:
+    def best(self) -> tuple[_KyFanPoint, _KyFanPoint]:
         """Return the covariance of least norm and the highest bound."""
         if self.primal is None or self.dual is None:
             raise PlanError(
@@ -475,16 +475,16 @@ class _Search:
             )
         return self.primal, self.dual
 
-    def see(self, p: Floats) -> _Point:
+    def see(self, p: Floats) -> _KyFanPoint:
         """Evaluate the problem at weights.
 
         Raises:
             _Stop: The gap is closed, or a limit is reached.
         """
         if self.evaluations >= self.limit:
-            raise _Stop(Ending.EVALUATIONS)
+            raise _SearchDone(KyFanStatus.EVALUATIONS)
         if self.evaluations and time.monotonic() > self.deadline:
-            raise _Stop(Ending.TIME)
+            raise _SearchDone(KyFanStatus.TIME)
         self.evaluations += 1
         point = self.problem.at(p)
         if self.primal is None or point.upper < self.primal.upper:
@@ -492,25 +492,25 @@ class _Search:
         if self.dual is None or point.lower > self.dual.lower:
             self.dual = point
         if self.primal.upper <= self.dual.lower * (1 + self.tolerance):
-            raise _Stop(Ending.CONVERGED)
+            raise _SearchDone(KyFanStatus.CONVERGED)
         return point
 
-    def run(self) -> Ending:
+    def run(self) -> KyFanStatus:
         """Search until a limit or floating point stops it."""
         try:
             point = self._multiplied()
-            if isinstance(self.problem, _Rows):
+            if isinstance(self.problem, _RowSpaceQueries):
                 wide = 2 * self.problem.index > len(self.problem.columns)
                 self._descended(point, self.evaluations + (QUASI_NEWTON_WIDE if wide else QUASI_NEWTON))
                 self._newton(self.problem)
             else:
                 self._descended(point, self.limit)
             self._finished()
-        except _Stop as stop:
+        except _SearchDone as stop:
             return stop.ending
-        return Ending.STALLED
+        return KyFanStatus.STALLED
 
-    def _multiplied(self) -> _Point:
+    def _multiplied(self) -> _KyFanPoint:
         """Take multiplicative steps from equal weights, and return the multiple of the last where Σp = h²."""
         n = self.problem.cells
         point = self.see(np.full(n, 1 / n))
@@ -518,14 +518,14 @@ class _Search:
             point = self.see(multiplicative_step(point.weights, point.slopes))
         return self.see(_floored(point.weights * point.height**2))
 
-    def _descended(self, start: _Point, until: int) -> None:
+    def _descended(self, start: _KyFanPoint, until: int) -> None:
         """Run L-BFGS-B up to a total of `until` evaluations."""
         n = self.problem.cells
         unit = float(start.weights.mean())
 
         def value(x: Floats) -> tuple[float, Floats]:
             if self.evaluations >= until:
-                raise _Enough
+                raise _EvaluationLimit
             point = self.see(x * unit)
             return point.objective / unit, 1 - point.slopes
 
@@ -541,15 +541,15 @@ class _Search:
                 bounds=bounds,
                 options={"maxcor": MEMORY, "maxiter": 10**6, "maxfun": 10**6, "ftol": 0.0, "gtol": 0.0},
             )
-        except _Enough:
+        except _EvaluationLimit:
             return
 
-    def _newton(self, rows: _Rows) -> None:
+    def _newton(self, rows: _RowSpaceQueries) -> None:
         """Take projected Newton steps from the best weights so far, until floating point ends it."""
         dual = self.best()[1]
         point = self.see(_floored(dual.weights * (dual.height / float(dual.weights.sum())) ** 2))
         damping = 1e-3
-        while damping < HOPELESS:
+        while damping < MAX_DAMPING:
             p, slope = point.weights, 1 - point.slopes
             largest = float(p.max())
             scale = np.maximum(p, 1e-6 * largest)
@@ -576,12 +576,15 @@ class _Search:
             point = found
 
     def _finished(self) -> None:
-        """Take multiplicative steps again while each `LAST` of them narrow the gap: they ignore the scale of cells."""
+        """Take multiplicative steps again while each `FINAL_STEPS` of them narrow the gap.
+
+        They ignore the scale of cells.
+        """
         point = self.best()[1]
         gap = math.inf
         while self.gap < 0.9 * gap:
             gap = self.gap
-            for _ in range(LAST):
+            for _ in range(FINAL_STEPS):
                 point = self.see(multiplicative_step(point.weights, point.slopes))
 
     @property
@@ -591,7 +594,7 @@ class _Search:
         return primal.upper / dual.lower - 1
 
 
-class _Enough(Exception):
+class _EvaluationLimit(Exception):
     """The signal that L-BFGS-B has made its evaluations."""
 
 
@@ -623,7 +626,7 @@ def _conjugate(product: Callable[[Floats], Floats], scale: Floats, damping: floa
     if size == 0:
         return x
     enough = min(0.01, math.sqrt(size)) * size
-    for _ in range(INNER):
+    for _ in range(MAX_CG_STEPS):
         image = scale * product(scale * direction) + damping * direction
         bend = float(direction @ image)
         if bend <= 0:  # rounding
@@ -639,7 +642,7 @@ def _conjugate(product: Callable[[Floats], Floats], scale: Floats, damping: floa
     return x
 
 
-def _better(new: _Point, old: _Point, promised: float) -> bool:
+def _better(new: _KyFanPoint, old: _KyFanPoint, promised: float) -> bool:
     """Return True if a step is accepted.
 
     F must fall by a part of the decrease that its slope promises. At round-off, the gap must not rise.
@@ -658,7 +661,7 @@ def ky_fan_design(
     tolerance: float = 1e-6,
     evaluations: int = 400,
     seconds: float | None = None,
-) -> Design:
+) -> KyFanDesign:
     """Return the covariance Σ of least ‖Σ‖_(k) among those with a_eᵀ Σ⁻¹ a_e ≤ 1 for every column a_e of the queries.
 
     Args:
@@ -721,12 +724,12 @@ def ky_fan_design(
             "No design was made.",
         )
     k = min(k, rank)
-    rows = _Rows(inside, k)
+    rows = _RowSpaceQueries(inside, k)
     if k == 1:
         return _isotropic(a, kept, basis, rows)
     scale = float(np.sqrt(rows.squares.max()))
-    rows = _Rows(rows.columns / scale, k)
-    search = _Search(rows, tolerance, evaluations, seconds)
+    rows = _RowSpaceQueries(rows.columns / scale, k)
+    search = _KyFanSearch(rows, tolerance, evaluations, seconds)
     ending = search.run()
     primal, dual = search.best()
     t = len(primal.top)
@@ -736,9 +739,9 @@ def ky_fan_design(
     weights = np.zeros(a.shape[1])
     weights[kept] = dual.weights / dual.weights.sum()
     value, bound = float(variances[:k].sum()), dual.lower * (size * scale) ** 2
-    if ending is Ending.CONVERGED and _gap(value, bound) > tolerance:
-        ending = Ending.STALLED
-    return Design(
+    if ending is KyFanStatus.CONVERGED and _gap(value, bound) > tolerance:
+        ending = KyFanStatus.STALLED
+    return KyFanDesign(
         index=k,
         rank=rank,
         weights=weights,
@@ -752,7 +755,7 @@ def ky_fan_design(
     )
 
 
-def _isotropic(a: Floats, kept: NDArray[np.intp], basis: Floats, rows: _Rows) -> Design:
+def _isotropic(a: Floats, kept: NDArray[np.intp], basis: Floats, rows: _RowSpaceQueries) -> KyFanDesign:
     """Return the design of k = 1: all the weight on a longest column, μ its squared length."""
     squares = (a[:, kept] ** 2).sum(axis=0)
     longest = int(np.argmax(squares))
@@ -760,7 +763,7 @@ def _isotropic(a: Floats, kept: NDArray[np.intp], basis: Floats, rows: _Rows) ->
     weights[kept[longest]] = 1.0
     mu = float(squares[longest])
     variances = np.full(len(rows.columns), mu * (1 + MARGIN))
-    return Design(
+    return KyFanDesign(
         index=1,
         rank=len(variances),
         weights=weights,
@@ -770,7 +773,7 @@ def _isotropic(a: Floats, kept: NDArray[np.intp], basis: Floats, rows: _Rows) ->
         value=float(variances[0]),
         bound=mu,
         evaluations=0,
-        status=Ending.CLOSED_FORM,
+        status=KyFanStatus.CLOSED_FORM,
     )
 
 
@@ -820,7 +823,7 @@ def _column_space(a: Floats) -> Floats:
 def _rank(values: Floats, longer: int) -> int:
     """Return the number of singular values that are not rounding."""
     relative = values / values[0]
-    unclear = relative[(relative > ROUNDING * longer) & (relative < UNCLEAR)]
+    unclear = relative[(relative > ROUNDING * longer) & (relative < RANK_GAP_TOLERANCE)]
     if len(unclear):
         raise WorkloadError(
             "rank-unclear",
@@ -829,7 +832,7 @@ def _rank(values: Floats, longer: int) -> int:
             "Scale cells or queries that are far smaller than others, or merge cells that are nearly equal.",
             "No design was made.",
         )
-    return int((relative >= UNCLEAR).sum())
+    return int((relative >= RANK_GAP_TOLERANCE).sum())
 
 
 # --- only products with AᵀA --------------------------------------------------------------------------------------
@@ -855,7 +858,7 @@ def _halves(t: Floats, axis: int) -> tuple[Floats, Floats]:
 
 
 @final
-class _Products(_Problem):
+class _Products(_KyFanProblem):
     """The queries by their Gram matrix, over the cells that some query counts."""
 
     def __init__(self, gram: Gram, cells: NDArray[np.intp], k: int, unit: float) -> None:
@@ -886,13 +889,13 @@ class _Products(_Problem):
 
         return ssl.LinearOperator((self.cells, self.cells), matvec=image, matmat=image, dtype=np.float64)
 
-    def at(self, p: Floats) -> _Point:
+    def at(self, p: Floats) -> _KyFanPoint:
         k = self.index
         steps = min(self.cells, max(2 * k + 1, 20))
         try:
             values, vectors = ssl.eigsh(self.scaled(p), k=k, which="LA", v0=self.start, tol=RITZ, ncv=steps)
         except ssl.ArpackError as error:
-            raise _Stop(Ending.STALLED) from error
+            raise _SearchDone(KyFanStatus.STALLED) from error
         values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
         # The next evaluation is near: its eigenvectors are, so a mixture of these is a better start than none.
         self.start = vectors.sum(axis=1) + 1e-3 * np.sin(1.0 + math.sqrt(2) * np.arange(1, self.cells + 1) ** 2)
@@ -901,10 +904,10 @@ class _Products(_Problem):
         roots = np.sqrt(values[:t])
         own = self.product(np.sqrt(p)[:, None] * vectors[:, :t]) / roots
         slopes = own**2 @ (1 / roots - 1 / math.sqrt(alpha)) + self.squares / math.sqrt(alpha)
-        return _Point(p, shape, slopes, values, vectors)
+        return _KyFanPoint(p, shape, slopes, values, vectors)
 
 
-def _residual(problem: _Products, point: _Point) -> float:
+def _residual(problem: _Products, point: _KyFanPoint) -> float:
     """Return the largest relative ‖M v − λ v‖/λ₁ of the spikes."""
     t = len(point.top)
     vectors = point.vectors[:, :t]
@@ -912,7 +915,7 @@ def _residual(problem: _Products, point: _Point) -> float:
     return float(np.sqrt((off**2).sum(axis=0)).max() / point.values[0])
 
 
-def _missed(problem: _Products, point: _Point) -> bool:
+def _missed(problem: _Products, point: _KyFanPoint) -> bool:
     """Return True if the iteration can have missed an eigenvalue above those found.
 
     The test is the largest eigenvalue on the complement of the vectors found. It must be at most the larger of α and

@@ -39,22 +39,22 @@ from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.solving import combined, interior_point
 from fitnoise.solving._base import Progress, Solution, Weights
-from fitnoise.solving.problems import Block, Problem, Source
+from fitnoise.solving.problems import Block, Problem, QuerySource
 
 STAGES = 24
 """The largest number of reductions."""
 
-CLOSE = 1e-13
+STAGE_GAP = 1e-13
 """The gap that every stage aims at, small enough that the weights show which are zero."""
 
 THRESHOLDS = (1.0, 1e2, 1e-2, 1e4, 1e-4, 1e6, 1e-6)
 """The weights over slack above which a constraint counts as active, tried in turn until the ranks of both sides agree.
 """
 
-SAME = 1e-9
+RANK_TOLERANCE = 1e-9
 """The relative size below which a singular value is rounding."""
 
-RISE = 1e-7
+MAX_RELATIVE_RISE = 1e-7
 """The relative amount by which a later level, or the total cost, may exceed the one before."""
 
 MAX_SECTORS = 2000
@@ -68,7 +68,7 @@ Mask = NDArray[np.bool_]
 
 @final
 @dataclass(frozen=True, eq=False)
-class Refined:
+class RefinedSolution:
     """The outcome of a refinement.
 
     factors: Z with Σ_S⁻¹ = ZᵀZ, (K, k, k) for each block.
@@ -123,7 +123,7 @@ class _Sector:
         return np.asarray(self.sigma + self.embedding @ m @ self.embedding.T)
 
 
-def refine(problem: Problem, solution: Solution, *, progress: Progress | None = None) -> Refined:
+def refine(problem: Problem, solution: Solution, *, progress: Progress | None = None) -> RefinedSolution:
     """Return the optimum of least profile, starting from any optimum.
 
     Args:
@@ -151,7 +151,7 @@ def affordable(problem: Problem) -> bool:
     return few and all(sum(_entries(s) for s in b.sources) * b.rank <= MAX_ENTRIES for b in problem.blocks)
 
 
-def _entries(source: Source) -> int:
+def _entries(source: QuerySource) -> int:
     """Return the number of rows of all sectors and tables that a source stands for."""
     pairs = 1 if source.incidence is None else source.incidence.nnz
     return int(pairs * source.numbers.shape[1])
@@ -179,16 +179,16 @@ class _Recursion:
         self.offsets = np.zeros(problem.columns)
         self.levels: list[float] = []
 
-    def run(self, weights: Weights) -> Refined:
+    def run(self, weights: Weights) -> RefinedSolution:
         start: Weights | None = weights
-        best: Refined | None = None
+        best: RefinedSolution | None = None
         why = f"stopped after {STAGES} stages"
         for _ in range(STAGES):
             stage = _Stage(self, start)
             if start is not None and not stage.settled and stage.active is None:  # now without start weights
                 stage = _Stage(self, None)
             level = stage.level
-            if self.levels and level > self.levels[-1] * (1 + RISE):
+            if self.levels and level > self.levels[-1] * (1 + MAX_RELATIVE_RISE):
                 why = "a level rose"
                 break
             self.levels.append(level)
@@ -222,7 +222,7 @@ class _Recursion:
                 np.add.at(out, s.numbers, (s.lifts**2).sum(axis=1))
         return out
 
-    def _outcome_of(self, stage: _Stage) -> Refined | None:
+    def _outcome_of(self, stage: _Stage) -> RefinedSolution | None:
         """Return the outcome of the first of the stage's weights that costs no more than the optimum; else None."""
         for primal in (stage.primal, stage.near):
             pairs = zip(self.sectors, stage.covariances(primal), strict=True)
@@ -231,7 +231,7 @@ class _Recursion:
                 return found
         return None
 
-    def _outcome(self, sigmas: list[Floats]) -> Refined | None:
+    def _outcome(self, sigmas: list[Floats]) -> RefinedSolution | None:
         """Return the outcome of these covariances; None if they cost more than the optimum, or are not covariances."""
         try:
             roots = [np.linalg.cholesky(x) for x in sigmas]
@@ -243,13 +243,13 @@ class _Recursion:
             profile += b.multiplicity * ((z @ b.columns) ** 2).sum(axis=0)
             used[b.numbers] += b.multiplicity * ((b.lifts @ sigma) * b.lifts).sum(axis=1)
         profile *= used.max()
-        if profile.max() > self.levels[0] * (1 + RISE):
+        if profile.max() > self.levels[0] * (1 + MAX_RELATIVE_RISE):
             return None
         n = len(self.levels)
         told = f"profile lexicographically least ({n} {'level' if n == 1 else 'levels'})"
         left = iter(factors)
         stacks = [np.stack([next(left) for _ in range(count)]) for count in self.counts]
-        return Refined(stacks, profile, tuple(self.levels), True, told)
+        return RefinedSolution(stacks, profile, tuple(self.levels), True, told)
 
 
 def _written_out(b: Block) -> list[_Flat]:
@@ -288,10 +288,10 @@ class _Stage:
             first = combined.solve(problem, gap=1e-8).dual
         else:
             first = start[0][self.cells], start[1][self.numbers]
-        search = interior_point.Search(problem, first)
-        search.run(RISE / 10, interior_point.STEPS, of.progress)
+        search = interior_point.InteriorPointSearch(problem, first)
+        search.run(MAX_RELATIVE_RISE / 10, interior_point.STEPS, of.progress)
         self.near = search.best.primal
-        search.run(CLOSE, 2 * interior_point.STEPS, of.progress)
+        search.run(STAGE_GAP, 2 * interior_point.STEPS, of.progress)
         n = len(self.cells)
         self.p, self.q = search.w[:n], search.w[n:]
         self.problem = problem
@@ -334,14 +334,14 @@ class _Stage:
         for b in self.blocks:
             kept = numbers[b.numbers]
             columns, lifts = b.columns[:, cells], b.lifts[kept]
-            span = sl.orth(columns, rcond=SAME)
+            span = sl.orth(columns, rcond=RANK_TOLERANCE)
             if span.shape[1]:
                 blocks.append(Block.single(b.multiplicity, span.T @ columns, lifts @ span, place[b.numbers[kept]]))
         p, q = np.zeros(len(cells)), np.zeros(len(numbers))
         if blocks:
             problem = Problem(blocks, int(numbers.sum()), offsets=self.of.offsets[self.cells[cells]])
-            search = interior_point.Search(problem, (self.p[cells], self.q[numbers]))
-            search.run(CLOSE / 100, interior_point.STEPS)
+            search = interior_point.InteriorPointSearch(problem, (self.p[cells], self.q[numbers]))
+            search.run(STAGE_GAP / 100, interior_point.STEPS)
             p[cells], q[numbers] = np.split(search.w, [problem.cells])
         return p, q
 
@@ -357,7 +357,7 @@ class _Stage:
             rc = NUMPY.triangle(np.sqrt(p)[:, None] * b.columns.T)
             r = 0 if self.active is None else _rank(b.columns[:, self.active[0]].T)
             u, s, vt = NUMPY.svd(rn @ rc.T)
-            if r and s[r - 1] <= SAME * s[0]:
+            if r and s[r - 1] <= RANK_TOLERANCE * s[0]:
                 return None
             out.append(((vt[:r] @ rc) / np.sqrt(s[:r, None]), (u[:, :r].T @ rn) / np.sqrt(s[:r, None])))
         return out
@@ -385,7 +385,7 @@ class _Stage:
         of.offsets[self.cells] += paid
         room = 1 - used  # as shares of what was left
         still = of.reached()[self.numbers] > 0
-        if (room[still] <= SAME).any():
+        if (room[still] <= RANK_TOLERANCE).any():
             return False
         of.left[self.numbers] *= np.where(still, room, 1.0)
         return True
@@ -404,8 +404,8 @@ def _reduce_sector(s: _Sector, y: Floats, z: Floats, stretch: float) -> None:
     against = against @ np.linalg.inv(free.T @ against)
     columns, lifts = against.T @ s.columns, s.lifts @ free
     grown = np.linalg.norm(against, 2)
-    columns[:, np.linalg.norm(columns, axis=0) <= SAME * grown * np.linalg.norm(s.columns, axis=0)] = 0
-    lifts[np.linalg.norm(lifts, axis=1) <= SAME * np.linalg.norm(s.lifts, axis=1)] = 0
+    columns[:, np.linalg.norm(columns, axis=0) <= RANK_TOLERANCE * grown * np.linalg.norm(s.columns, axis=0)] = 0
+    lifts[np.linalg.norm(lifts, axis=1) <= RANK_TOLERANCE * np.linalg.norm(s.lifts, axis=1)] = 0
     s.columns, s.lifts, s.embedding = columns, lifts, s.embedding @ free
 
 

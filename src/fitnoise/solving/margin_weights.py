@@ -65,26 +65,26 @@ SHARPNESS = (4.0, 16.0, 64.0, 256.0, 1024.0)
 SCREENING, STEPS = 150, 1000
 """The iterations of every start, and those of the best ones after; with several t, those of each t."""
 
-MANY = 256
+MANY_CANDIDATES = 256
 """The number of candidates above which an evaluation costs more, and fewer starts are tried."""
 
-SINGLES = 32
+MAX_SINGLE_CANDIDATES = 32
 """The number of single candidates tried."""
 
 ROUNDS = 10
 """The largest number of rounds of local search. A round adds or removes every candidate, one at a time, improves the
 results, and keeps the best."""
 
-MIXED = 8
+MAX_MIXED_COVERS = 8
 """The bound of the number of candidates of the higher order in covers of two orders."""
 
-TINY = 1e-9
+MIN_SHARE = 1e-9
 """The share of Σθ below which a weight is dropped."""
 
-FAINT = 1e-2
+START_SHARE = 1e-2
 """The share of a candidate that a start needs only to cover every sector."""
 
-UNCOVERED = 700.0
+UNCOVERED_LOG_COST = 700.0
 """The log of the objective without any weight: close to the log of the largest double."""
 
 MOST_ATTRIBUTES = 62
@@ -94,7 +94,7 @@ Progress = Callable[[int, float], None]
 """A function called after every descent with the number of descents and the best value so far."""
 
 
-class Ending(StrEnum):
+class MarginSearchStatus(StrEnum):
     """The reason why a search ended. None of these states how far from optimal the result is."""
 
     FOUND = "all starts were tried; the best is a local optimum, and nothing is proven of it"
@@ -201,16 +201,16 @@ def _sparse(entries: list[tuple[int, int, float]], shape: tuple[int, int]) -> sp
 
 
 @final
-class _Objective:
+class _MarginObjective:
     """The log of (Σθ)² φ(v(θ)); t = None for the total of v times the numbers, else the t-norm of their ratios."""
 
     def __init__(self, information: sp.csr_array, shares: sp.csr_array, numbers: Floats, t: float | None) -> None:
         self.information, self.shares, self.numbers, self.t = information, shares, numbers, t
         self._columns, self._sectors = information.T.tocsr(), shares.T.tocsr()
 
-    def sharper(self, t: float) -> _Objective:
+    def sharper(self, t: float) -> _MarginObjective:
         """Return this objective for another t."""
-        return _Objective(self.information, self.shares, self.numbers, t)
+        return _MarginObjective(self.information, self.shares, self.numbers, t)
 
     def measure(self, weights: Floats) -> float:
         """Return (Σθ)² times the total or the worst ratio itself; infinite if a sector is not covered."""
@@ -225,7 +225,7 @@ class _Objective:
         """Return the value at θ ≥ 0 and its gradient, from the multiple that sums to 1: any other might overflow."""
         price = float(weights.sum())
         if price <= 0:
-            return UNCOVERED, np.full(len(weights), -1.0)
+            return UNCOVERED_LOG_COST, np.full(len(weights), -1.0)
         theta = weights / price
         known = np.asarray(self.information @ theta**2)
         known = np.maximum(known, 1e-18)  # a sector no longer covered: very costly, but finite
@@ -260,13 +260,13 @@ class MarginWeights:
     weights: Floats
     value: float
     starts: int
-    status: Ending
+    status: MarginSearchStatus
 
 
-class _Search:
+class _WeightSearch:
     """The best weights found, and the limits of the search."""
 
-    def __init__(self, objectives: list[_Objective], seconds: float | None, progress: Progress | None) -> None:
+    def __init__(self, objectives: list[_MarginObjective], seconds: float | None, progress: Progress | None) -> None:
         self.objectives, self._progress = objectives, progress
         self._end = math.inf if seconds is None else time.monotonic() + seconds
         self.best, self.weights, self.descents = math.inf, np.zeros(0), 0
@@ -283,7 +283,7 @@ class _Search:
             self.best, self.weights = value, weights
         return value
 
-    def descend(self, start: Floats, which: Sequence[_Objective], steps: int) -> tuple[float, Floats]:
+    def descend(self, start: Floats, which: Sequence[_MarginObjective], steps: int) -> tuple[float, Floats]:
         """Descend from a start through some objectives, each from the end of the last, and return the best found.
 
         Weights of 0 stay 0 (the slope is positive there), so the search varies only the others.
@@ -314,11 +314,11 @@ class _Search:
                 return
             value, weights = best, kept
 
-    def _one(self, objective: _Objective, start: Floats, steps: int) -> Floats:
+    def _one(self, objective: _MarginObjective, start: Floats, steps: int) -> Floats:
         import scipy.optimize as so  # takes as long as a small plan
 
         varied = np.flatnonzero(start)
-        part = _Objective(objective.information[:, varied], objective.shares, objective.numbers, objective.t)
+        part = _MarginObjective(objective.information[:, varied], objective.shares, objective.numbers, objective.t)
 
         def check(xk: Floats) -> None:
             if self.over:
@@ -335,7 +335,7 @@ class _Search:
         )
         out = np.zeros_like(start)
         out[varied] = found.x
-        out[out < TINY * out.sum()] = 0
+        out[out < MIN_SHARE * out.sum()] = 0
         return np.asarray(out / out.sum()) if out.any() else start
 
 
@@ -353,7 +353,7 @@ class _Shapes:
         """Return the weights plus small ones for the candidates that cover most of the rest, until all is covered."""
         out = np.array(weights, dtype=np.float64)
         for best in self._filling(out > 0, np.ones(len(out))):
-            out[best] = FAINT
+            out[best] = START_SHARE
         return np.asarray(out / out.sum())
 
     def _filling(self, asked: NDArray[np.bool_], liked: Floats) -> Iterator[int]:
@@ -384,13 +384,13 @@ class _Shapes:
         for high, low in itertools.combinations(self._levels, 2):
             yield (self._orders == high) * 1.0 + (self._orders == low) * 0.5
         reach = np.asarray(self._columns.sum(axis=1)).ravel()
-        for b in np.argsort(-reach, kind="stable")[:SINGLES]:
+        for b in np.argsort(-reach, kind="stable")[:MAX_SINGLE_CANDIDATES]:
             yield np.eye(1, k, int(b)).ravel()
         for turn in range(number):
             if turn % 4:
                 here = int(self._rng.integers(0, len(self._levels), size=(1,))[0])
                 then = min(here + turn % 2, len(self._levels) - 1)
-                first = int(self._rng.integers(1, MIXED, size=(1,))[0])
+                first = int(self._rng.integers(1, MAX_MIXED_COVERS, size=(1,))[0])
                 yield self._cover(self._levels[here], first, self._levels[then])
             else:
                 draw, size = (self._rng.uniform(0.0, 1.0, size=(k,)) for _ in range(2))
@@ -408,8 +408,8 @@ def _neighbours(weights: Floats) -> Iterator[Floats]:
             yield moved
 
 
-def _search(search: _Search, orders: NDArray[np.int64], rng: Generator, number: int | None) -> MarginWeights:
-    number = (256 if len(orders) <= MANY else 64) if number is None else number
+def _search(search: _WeightSearch, orders: NDArray[np.int64], rng: Generator, number: int | None) -> MarginWeights:
+    number = (256 if len(orders) <= MANY_CANDIDATES else 64) if number is None else number
     objectives = search.objectives
     shapes = _Shapes(objectives[0].information, orders, rng)
     found: list[tuple[float, Floats]] = []
@@ -419,14 +419,16 @@ def _search(search: _Search, orders: NDArray[np.int64], rng: Generator, number: 
             break
         tried += 1
         found.append(search.descend(shapes.covered(start), objectives[:1], SCREENING))
-    finishers = 4 if len(orders) <= MANY else 2
-    ends = [search.descend(weights, objectives, STEPS) for _, weights in _apart(found)[:finishers]]
-    for value, weights in _apart(ends):
+    finishers = 4 if len(orders) <= MANY_CANDIDATES else 2
+    ends = [search.descend(weights, objectives, STEPS) for _, weights in _drop_duplicates(found)[:finishers]]
+    for value, weights in _drop_duplicates(ends):
         search.climb(value, weights, shapes)
-    return MarginWeights(search.weights, search.best, tried, Ending.TIME if search.over else Ending.FOUND)
+    return MarginWeights(
+        search.weights, search.best, tried, MarginSearchStatus.TIME if search.over else MarginSearchStatus.FOUND
+    )
 
 
-def _apart(found: list[tuple[float, Floats]]) -> list[tuple[float, Floats]]:
+def _drop_duplicates(found: list[tuple[float, Floats]]) -> list[tuple[float, Floats]]:
     """Return the results, the best first, without those that equal one before to a relative 10⁻⁷: probably repeats."""
     out: list[tuple[float, Floats]] = []
     for value, weights in sorted(found, key=lambda pair: pair[0]):
@@ -506,8 +508,8 @@ def least_total(
     Source: see the module.
     """
     n, u, w = _checked(information, shares, weights)
-    objectives = [_Objective(n, u, w, None)]
-    return _search(_Search(objectives, max_seconds, progress), _orders(orders, n), rng, starts)
+    objectives = [_MarginObjective(n, u, w, None)]
+    return _search(_WeightSearch(objectives, max_seconds, progress), _orders(orders, n), rng, starts)
 
 
 def least_worst(
@@ -543,9 +545,9 @@ def least_worst(
     Source: see the module.
     """
     n, u, c = _checked(information, shares, targets)
-    first = _Objective(n, u, c, SHARPNESS[0])
+    first = _MarginObjective(n, u, c, SHARPNESS[0])
     objectives = [first, *(first.sharper(t) for t in SHARPNESS[1:])]
-    return _search(_Search(objectives, max_seconds, progress), _orders(orders, n), rng, starts)
+    return _search(_WeightSearch(objectives, max_seconds, progress), _orders(orders, n), rng, starts)
 
 
 def _orders(orders: ArrayLike, information: sp.csr_array) -> NDArray[np.int64]:

@@ -26,15 +26,15 @@ from fitnoise.algebra import operators as op
 from fitnoise.algebra.operators import Operator
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.solving._base import Solution, Weights
-from fitnoise.solving.problems import Block, Problem, Shared, Source
+from fitnoise.solving.problems import Block, Problem, QuerySource, SharedWeights
 
-SMALL = 256
+MIN_MIRRORED_CELLS = 256
 """The number of cells below which halves save no time."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Halves:
+class MirroredProblem:
     """A problem in halves.
 
     problem: The problem of the pairs.
@@ -73,19 +73,19 @@ class Halves:
         return cells, np.where(self.mate[self.kept] == self.kept, 1.0, 2.0)
 
 
-def halved(problem: Problem) -> Halves | None:
+def halved(problem: Problem) -> MirroredProblem | None:
     """Return the problem in halves; None if reversal changes it, or if it is small or of another form."""
     n, owners = problem.columns, problem.shared_cells
     even = owners is None or (owners.size == n and len(set(owners.scale.tolist())) == 1)
     plain = problem.constraints == problem.numbers and problem.trade is None and not problem.offsets.any()
-    if n < SMALL or not (even and plain and all(_unit(b) for b in problem.blocks)):
+    if n < MIN_MIRRORED_CELLS or not (even and plain and all(_unit(b) for b in problem.blocks)):
         return None
     mate = np.full(problem.numbers, -1)
-    kept: list[list[tuple[Source, Indices]]] = []
+    kept: list[list[tuple[QuerySource, Indices]]] = []
     for block in problem.blocks:
         kept.append([])
         for s in block.sources:
-            other = _backwards(_single(s.lifts))
+            other = _backwards(_sole_factor(s.lifts))
             if other is None or (s.scale[:, other] != s.scale).any():
                 return None
             there = mate[s.numbers]
@@ -105,8 +105,8 @@ def halved(problem: Problem) -> Halves | None:
         for sign, k in ((1, half), (-1, n // 2)):
             own = tuple(_half(s, sign, k) for s in one)
             blocks.append(Block(block.multiplicity, np.eye(k, half), own, halves=sign))
-    cells = None if owners is None else Shared(np.arange(half), owners.scale[:half], half)
-    return Halves(Problem(blocks, len(few), cells=cells, backend=problem.backend), mate, few, n)
+    cells = None if owners is None else SharedWeights(np.arange(half), owners.scale[:half], half)
+    return MirroredProblem(Problem(blocks, len(few), cells=cells, backend=problem.backend), mate, few, n)
 
 
 def _unit(block: Block) -> bool:
@@ -115,16 +115,16 @@ def _unit(block: Block) -> bool:
     return k == n and block.frame is None and block.pairwise is None and bool((block.columns == np.eye(k)).all())
 
 
-def _single(lifts: Floats | Operator) -> Floats | Operator:
+def _sole_factor(lifts: Floats | Operator) -> Floats | Operator:
     """Return the only factor of a product that has one factor."""
     if isinstance(lifts, op.Kronecker):
         return lifts.factors[0] if len(lifts.factors) == 1 else lifts
     return lifts
 
 
-def _one_of_each(s: Source, rows: Indices, place: Indices) -> Source:
+def _one_of_each(s: QuerySource, rows: Indices, place: Indices) -> QuerySource:
     """Return one row of each pair."""
-    lifts = _single(s.lifts)
+    lifts = _sole_factor(s.lifts)
     if isinstance(lifts, op.Intervals):
         bounds = lifts.bounds
         lifts = op.Intervals(lifts.shape[1], tuple(bounds[i] for i in rows.tolist()))
@@ -133,7 +133,7 @@ def _one_of_each(s: Source, rows: Indices, place: Indices) -> Source:
     return replace(s, lifts=lifts, numbers=place[s.numbers[:, rows]], scale=s.scale[:, rows])
 
 
-def _half(s: Source, sign: int, k: int) -> Source:
+def _half(s: QuerySource, sign: int, k: int) -> QuerySource:
     """Return the even or odd part of the rows; if they are structure, the block halves their sums."""
     if isinstance(s.lifts, Operator):
         return s

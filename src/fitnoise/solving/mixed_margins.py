@@ -28,7 +28,7 @@ import numpy as np
 from fitnoise.algebra import rules
 from fitnoise.algebra.operators import Operator
 from fitnoise.kernel.arrays import Floats
-from fitnoise.solving.p_identity import Clock, inverse
+from fitnoise.solving.p_identity import TimeLimit, inverse
 
 SHARPNESS = (4.0, 16.0, 64.0, 256.0, 1024.0)
 """The values of t of the t-norms, in turn."""
@@ -36,22 +36,22 @@ SHARPNESS = (4.0, 16.0, 64.0, 256.0, 1024.0)
 STEPS = 150
 """The iterations for each t."""
 
-FAINT = 1e-11
+TRACE_SHIFT = 1e-11
 """The share of M_S's trace that is added to its diagonal: M_S can be singular where no table needs it."""
 
-LEAST = 1e-18
+ABSOLUTE_SHIFT = 1e-18
 """The amount added in addition, for a sector that no table uses."""
 
-HOPELESS = 1e6
+MAX_LOG_COST = 1e6
 """The log of a value worse than any other: a step that leads there is cut short."""
 
-TINY = 1e-7
+MIN_SHARE = 1e-7
 """The share of Σθ below which a weight is dropped, if the remaining ones answer everything as well."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Rows:
+class EqualQueryTables:
     """Tables with equal queries: (m, n), with u_AS (tables, sectors), and their numbers (tables, m).
 
     numbers: Targets, or weights of a total.
@@ -75,7 +75,7 @@ class MixedMargins:
 
     information: Floats
     grams: Floats
-    rows: tuple[Rows, ...]
+    rows: tuple[EqualQueryTables, ...]
     sharpness: float | None
 
     def variances(self, theta: Floats) -> tuple[list[Floats], Floats] | None:
@@ -84,7 +84,7 @@ class MixedMargins:
         known = np.tensordot(self.information @ theta**2, self.grams, axes=(1, 0))
         inverses = np.empty((n, n, len(known)))
         for s, m in enumerate(known):
-            m[np.diag_indices(n)] += FAINT * float(m.trace()) + LEAST
+            m[np.diag_indices(n)] += TRACE_SHIFT * float(m.trace()) + ABSOLUTE_SHIFT
             try:
                 inverses[..., s] = inverse(m)
             except np.linalg.LinAlgError:
@@ -109,7 +109,7 @@ class MixedMargins:
         share = np.asarray(theta / price) if 0 < price < math.inf else np.zeros_like(theta)  # any multiple is the same
         found = self.variances(share) if share.any() else None
         if found is None:
-            return HOPELESS, np.zeros_like(theta)
+            return MAX_LOG_COST, np.zeros_like(theta)
         variances, inverses = found
         if self.sharpness is None:
             size = sum(float((v * r.numbers).sum()) for v, r in zip(variances, self.rows, strict=True))
@@ -152,7 +152,7 @@ def solve(
     """
     stages = [problem] if problem.sharpness is None else [replace(problem, sharpness=t) for t in sharpness]
     seen: list[tuple[float, Floats]] = []
-    clock = Clock(max_seconds)
+    clock = TimeLimit(max_seconds)
 
     def see(theta: Floats) -> tuple[float, Floats]:
         share = np.asarray(theta / theta.sum())
@@ -167,11 +167,11 @@ def solve(
     for stage in stages[1:]:
         now = see(_descended(stage, now, clock))[1]
     value, best = min(seen, key=lambda x: x[0])
-    less = see(np.where(best > TINY, best, 0.0))
-    return (less[1], less[0]) if less[0] <= value * (1 + TINY) else (best, value)
+    less = see(np.where(best > MIN_SHARE, best, 0.0))
+    return (less[1], less[0]) if less[0] <= value * (1 + MIN_SHARE) else (best, value)
 
 
-def _descended(problem: MixedMargins, start: Floats, clock: Clock) -> Floats:
+def _descended(problem: MixedMargins, start: Floats, clock: TimeLimit) -> Floats:
     import scipy.optimize as so  # takes as long as a small plan
 
     def check(xk: Floats) -> None:

@@ -23,7 +23,7 @@ from fitnoise.kernel.arrays import Floats
 POWER = 12
 """The number of multiplications that estimate K's norm; half as many would do."""
 
-REFRESHED = 50
+STEPS_BETWEEN_GRADIENTS = 50
 """The number of steps after which the gradient is recomputed."""
 
 
@@ -68,7 +68,7 @@ def nearest(times: Callable[[Floats], Floats], given: Floats, tolerance: float, 
             g, steps, age = given + times(x), steps + 1, 0
             p = np.where(x > 0, g, 0.0)
             continue
-        if age >= REFRESHED:
+        if age >= STEPS_BETWEEN_GRADIENTS:
             g, steps, age = given + times(x), steps + 1, 0
             p = free = np.where(x > 0, g, 0.0)
         if chopped @ chopped > reduced @ free:

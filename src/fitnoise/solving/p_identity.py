@@ -67,13 +67,13 @@ from fitnoise.solving.fixed import Generator
 CAP = 1e3
 """The largest entry of T. With p at least the rank of the queries, T would diverge and lose all digits."""
 
-MASS = 1e-9
+MIN_ROW_SUM = 1e-9
 """The sum below which a row of T is dropped."""
 
 SHARPNESS = (4.0, 16.0, 64.0, 256.0, 1024.0)
 """The values of t of the t-norms, in turn."""
 
-RACED, FINALISTS = 2, 2
+SHARED_NORMS, FINALISTS = 2, 2
 """The number of first values of t for several starts, and the number of these starts that get the others. The best
 start is among them, up to one or two parts in a thousand."""
 
@@ -90,7 +90,7 @@ SMALL, LARGE = 128, 512
 MEMORY = 10
 """The number of pairs that L-BFGS stores."""
 
-WIDE = 2
+MAX_ROWS_PER_CELL = 2
 """The number of rows per cell above which the variances of a table come from the n × n covariance instead of from
 (rows, p) arrays."""
 
@@ -104,7 +104,7 @@ Progress = Callable[[int, float], None]
 """A function called after every descent with the number of descents and the best value so far."""
 
 
-class Ending(StrEnum):
+class PIdentityStatus(StrEnum):
     """The reason why a search ended. None of these states how far from optimal the result is."""
 
     FOUND = "all starts were tried; the best is a local optimum, and nothing is proven of it"
@@ -137,7 +137,7 @@ class Queries:
             WorkloadError: There is no table, or tables have different numbers of cells. Or the numbers are not
             positive, finite and one for each query.
         """
-        operators = [r if isinstance(r, Operator) else op.plain(np.asarray(r)) for r, _ in tables]
+        operators = [r if isinstance(r, Operator) else op.from_matrix(np.asarray(r)) for r, _ in tables]
         if len({r.shape[1] for r in operators}) != 1:
             raise WorkloadError(
                 "queries-of-different-cells",
@@ -225,7 +225,7 @@ def total(queries: Queries, sums: Floats) -> float:
     return queries.total(covariance(sums))
 
 
-def worst(queries: Queries, sums: Floats) -> float:
+def worst_ratio(queries: Queries, sums: Floats) -> float:
     """Return max_ij v_ij/c_ij of the strategy of T (p, n)."""
     return queries.worst(covariance(sums))
 
@@ -272,7 +272,7 @@ def reduce_cells(queries: Queries) -> tuple[Queries, Indices]:
     return Queries(operators, queries.numbers), np.where(asked, place[label], -1)
 
 
-def spread(matrix: Floats, classes: Indices) -> Floats:
+def expand_classes(matrix: Floats, classes: Indices) -> Floats:
     """Return M P: a matrix on classes of cells (k, classes) as one on the cells (k, n), 0 for uncounted cells."""
     return np.where(classes >= 0, matrix[:, classes], 0.0)
 
@@ -398,7 +398,7 @@ def _written_out(a: Operator, cells: Indices) -> Operator | None:
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Point:
+class _StrategyPoint:
     """The sums T (p, n) with p ≥ 1, and the quantities that all formulas need from it."""
 
     sums: Floats
@@ -441,7 +441,7 @@ class _Point:
         return np.asarray(2 * (columns - v + (v @ self.sums.T) @ kt))
 
 
-class _Gram(NamedTuple):
+class _WeightedGram(NamedTuple):
     """G = Rᵀ diag(w) R: its diagonal (n,), and M ↦ M G for M (p, n)."""
 
     diagonal: Floats
@@ -457,12 +457,12 @@ class _Slopes(NamedTuple):
     diagonal: Floats
 
 
-class _Objective(abc.ABC):
+class _StrategyObjective(abc.ABC):
     @abc.abstractmethod
-    def at(self, point: _Point) -> _Slopes:
+    def at(self, point: _StrategyPoint) -> _Slopes:
         """Return the value at the point, and its derivatives with respect to all variances."""
 
-    def value_and_gradient(self, point: _Point) -> tuple[_Slopes, Floats]:
+    def value_and_gradient(self, point: _StrategyPoint) -> tuple[_Slopes, Floats]:
         """Return the value at the point and its gradient (p, n)."""
         slopes = self.at(point)
         return slopes, point.gradient(slopes.products, slopes.diagonal)
@@ -536,15 +536,15 @@ def _has_all_ranges(a: op.Intervals) -> bool:
     return 2 * m == n * (n + 1) and len(set(a.bounds)) == m
 
 
-def _by_rows(a: Operator, w: Floats) -> _Gram:
+def _by_rows(a: Operator, w: Floats) -> _WeightedGram:
     """Return G through the queries and back."""
     quick = _quick(a)
-    return _Gram(
+    return _WeightedGram(
         np.asarray(_squared(quick).rmv(w), dtype=np.float64), lambda x: quick.rmv(w[:, None] * quick.mv(x.T)).T
     )
 
 
-def _all_ranges(n: int, weight: float) -> _Gram:
+def _all_ranges(n: int, weight: float) -> _WeightedGram:
     """Return G of all ranges with one weight: Σ_{i<j} (c_j − c_i)² over the n + 1 cumulative sums c.
 
     No row of the queries is computed.
@@ -556,18 +556,18 @@ def _all_ranges(n: int, weight: float) -> _Gram:
         return np.asarray(weight * np.cumsum(slopes[:, ::-1], axis=1)[:, ::-1])
 
     i = np.arange(1, n + 1, dtype=np.float64)
-    return _Gram(weight * i * (n + 1 - i), times)
+    return _WeightedGram(weight * i * (n + 1 - i), times)
 
 
-def _kronecker(a: op.Kronecker, weight: float) -> _Gram:
+def _kronecker(a: op.Kronecker, weight: float) -> _WeightedGram:
     """Return G of a Kronecker product with one weight: (A⊗B)ᵀ(A⊗B) = AᵀA ⊗ BᵀB, one small product per axis."""
     grams = [np.asarray(rules.gram(f), dtype=np.float64) for f in a.factors]
     product = op.Kronecker(tuple(op.Dense(g) for g in grams))
     diagonal = reduce(np.multiply.outer, [np.diag(g) for g in grams]).ravel()
-    return _Gram(weight * diagonal, lambda x: np.ascontiguousarray(weight * product.mv(x.T).T))
+    return _WeightedGram(weight * diagonal, lambda x: np.ascontiguousarray(weight * product.mv(x.T).T))
 
 
-def _structured_gram(a: Operator, w: Floats) -> _Gram | None:
+def _structured_gram(a: Operator, w: Floats) -> _WeightedGram | None:
     """Return G by structure; None if its matrix is quicker."""
     m, n = a.shape
     even = bool((w == w[0]).all())
@@ -585,11 +585,11 @@ def _structured_gram(a: Operator, w: Floats) -> _Gram | None:
 
 
 @final
-class _Total(_Objective):
+class _TotalVariance(_StrategyObjective):
     """The log of tr(GΣ)."""
 
     def __init__(self, queries: Queries) -> None:
-        self._grams: list[_Gram] = []
+        self._grams: list[_WeightedGram] = []
         dense: Floats | None = None
         for a, w in zip(queries.operators, queries.numbers, strict=True):
             gram = _structured_gram(a, w)
@@ -599,10 +599,10 @@ class _Total(_Objective):
                 g = rules.weighted_gram(a, w)
                 dense = g if dense is None else dense + g
         if dense is not None:
-            self._grams.append(_Gram(np.diag(dense).copy(), lambda x: x @ dense))
+            self._grams.append(_WeightedGram(np.diag(dense).copy(), lambda x: x @ dense))
         self._diagonal = np.asarray(sum(g.diagonal for g in self._grams))
 
-    def at(self, point: _Point) -> _Slopes:
+    def at(self, point: _StrategyPoint) -> _Slopes:
         products = np.asarray(sum(g.times(point.scaled) for g in self._grams))
         own = float(point.s**2 @ self._diagonal)
         saved = float(np.vdot(point.filtered, products * point.s))
@@ -610,20 +610,20 @@ class _Total(_Objective):
         return _Slopes(math.log(value), value, products / value, self._diagonal / value)
 
 
-class _Table(abc.ABC):
+class _TableVariances(abc.ABC):
     """The variances of one table at a point, and G_q for weights q of them."""
 
     @abc.abstractmethod
-    def variances(self, point: _Point) -> Floats:
+    def variances(self, point: _StrategyPoint) -> Floats:
         """Return V (m,)."""
 
     @abc.abstractmethod
-    def products(self, point: _Point, q: Floats) -> tuple[Floats, Floats]:
+    def products(self, point: _StrategyPoint, q: Floats) -> tuple[Floats, Floats]:
         """Return TSG_q (p, n) and diag G_q (n,), at the point of the latest call of `variances`."""
 
 
 @final
-class _Low(_Table):
+class _LowRankVariances(_TableVariances):
     """The variances from the (m, p) matrix U = R S Tᵀ, never n × n.
 
     v = R² s² − rowsum(U ∘ UK) and TSG_q = (Rᵀ diag(q) U)ᵀ.
@@ -634,48 +634,50 @@ class _Low(_Table):
         self._squares = _squared(self._rows)
         self._answers = np.zeros((0, 0))
 
-    def variances(self, point: _Point) -> Floats:
+    def variances(self, point: _StrategyPoint) -> Floats:
         self._answers = self._rows.mv(point.scaled.T)
         own = self._squares.mv(point.s**2)
         saved = np.einsum("jr,jr->j", self._answers, self._answers @ point.inverse)
         return np.asarray(np.maximum(own - saved, 1e-13 * own))
 
-    def products(self, point: _Point, q: Floats) -> tuple[Floats, Floats]:
+    def products(self, point: _StrategyPoint, q: Floats) -> tuple[Floats, Floats]:
         return self._rows.rmv(q[:, None] * self._answers).T, self._squares.rmv(q)
 
 
 @final
-class _Tall(_Table):
+class _DenseVariances(_TableVariances):
     """The variances from the covariance (n, n), for tables of many more rows than cells."""
 
     def __init__(self, a: Operator) -> None:
         self._rows = a
 
-    def variances(self, point: _Point) -> Floats:
+    def variances(self, point: _StrategyPoint) -> Floats:
         return np.asarray(np.maximum(rules.row_variances(self._rows, point.covariance), 0.0))
 
-    def products(self, point: _Point, q: Floats) -> tuple[Floats, Floats]:
+    def products(self, point: _StrategyPoint, q: Floats) -> tuple[Floats, Floats]:
         gram = rules.weighted_gram(self._rows, q)
         return point.scaled @ gram, np.diag(gram)
 
 
 @final
-class _Worst(_Objective):
+class _WorstVariance(_StrategyObjective):
     """The log of the t-norm of v/c over all queries."""
 
-    def __init__(self, queries: Queries, t: float, tables: list[_Table] | None = None) -> None:
+    def __init__(self, queries: Queries, t: float, tables: list[_TableVariances] | None = None) -> None:
         self._targets = queries.numbers
         self._t = t
         self._tables = tables or [
-            _Tall(a) if a.shape[0] > WIDE * a.shape[1] and not isinstance(a, op.Dense) else _Low(a)
+            _DenseVariances(a)
+            if a.shape[0] > MAX_ROWS_PER_CELL * a.shape[1] and not isinstance(a, op.Dense)
+            else _LowRankVariances(a)
             for a in queries.operators
         ]
 
-    def sharper(self, queries: Queries, t: float) -> _Worst:
+    def sharper(self, queries: Queries, t: float) -> _WorstVariance:
         """Return this objective for another t; the tables are shared."""
-        return _Worst(queries, t, self._tables)
+        return _WorstVariance(queries, t, self._tables)
 
-    def at(self, point: _Point) -> _Slopes:
+    def at(self, point: _StrategyPoint) -> _Slopes:
         ratios = [a.variances(point) / c for a, c in zip(self._tables, self._targets, strict=True)]
         top = float(max(r.max() for r in ratios))
         powers = [(r / top) ** (self._t - 1) for r in ratios]  # one power less: no division by a variance of 0
@@ -688,8 +690,8 @@ class _Worst(_Objective):
         return _Slopes(value, top, np.asarray(sum(r for r, _ in slopes)), np.asarray(sum(d for _, d in slopes)))
 
 
-def _worst_objectives(queries: Queries) -> list[_Worst]:
-    first = _Worst(queries, SHARPNESS[0])
+def _worst_objectives(queries: Queries) -> list[_WorstVariance]:
+    first = _WorstVariance(queries, SHARPNESS[0])
     return [first, *(first.sharper(queries, t) for t in SHARPNESS[1:])]
 
 
@@ -712,7 +714,7 @@ class PIdentity:
     value: float
     cells_alone: float
     starts: int
-    status: Ending
+    status: PIdentityStatus
 
     @property
     def matrix(self) -> Floats:
@@ -720,7 +722,7 @@ class PIdentity:
         return np.asarray(np.concatenate([np.eye(self.sums.shape[1]), self.sums]) / (1 + self.sums.sum(axis=0)))
 
 
-class Clock:
+class TimeLimit:
     """A time limit in seconds; without one, the time is never up."""
 
     def __init__(self, seconds: float | None) -> None:
@@ -751,7 +753,7 @@ class _Limits:
     starts: int
     finishers: int
     iterations: int
-    clock: Clock
+    clock: TimeLimit
 
     @classmethod
     def of(cls, n: int, starts: int | None, iterations: int, seconds: float | None) -> _Limits:
@@ -762,10 +764,10 @@ class _Limits:
         """
         default, finishers = (16, 4) if n <= SMALL else (8, 3) if n <= LARGE else (4, 1)
         number = checked_whole("starts", default if starts is None else starts)
-        return cls(number, finishers, checked_whole("iterations", iterations), Clock(seconds))
+        return cls(number, finishers, checked_whole("iterations", iterations), TimeLimit(seconds))
 
 
-def _descend(objective: _Objective, start: Floats, iterations: int, clock: Clock) -> Floats:
+def _descend(objective: _StrategyObjective, start: Floats, iterations: int, clock: TimeLimit) -> Floats:
     """Run L-BFGS within 0 ≤ T ≤ CAP, and return the T (p, n) on its path with the least true value."""
     import scipy.optimize as so  # takes as long as a small plan
 
@@ -774,7 +776,7 @@ def _descend(objective: _Objective, start: Floats, iterations: int, clock: Clock
     def evaluate(x: Floats) -> tuple[float, Floats]:
         nonlocal best, kept
         sums = x.reshape(shape)
-        slopes, gradient = objective.value_and_gradient(_Point(sums))
+        slopes, gradient = objective.value_and_gradient(_StrategyPoint(sums))
         if slopes.wanted < best:
             best, kept = slopes.wanted, sums.copy()
         return slopes.value, gradient.ravel()
@@ -806,7 +808,7 @@ def _branches(n: int, branching: int) -> list[Floats]:
         size *= branching
 
 
-def _tree(objective: _Objective, n: int, branching: int) -> tuple[float, Floats]:
+def _tree(objective: _StrategyObjective, n: int, branching: int) -> tuple[float, Floats]:
     """Return the tree of a branching with the best weights of its levels: its value, and T (nodes, n)."""
     import scipy.optimize as so  # takes as long as a small plan
 
@@ -815,7 +817,7 @@ def _tree(objective: _Objective, n: int, branching: int) -> tuple[float, Floats]
     nodes = np.concatenate(levels)
 
     def evaluate(weights: Floats) -> tuple[float, Floats]:
-        slopes, gradient = objective.value_and_gradient(_Point(nodes * weights[level_of][:, None]))
+        slopes, gradient = objective.value_and_gradient(_StrategyPoint(nodes * weights[level_of][:, None]))
         return slopes.value, np.bincount(level_of, (gradient * nodes).sum(axis=1), len(levels)).astype(np.float64)
 
     found = so.minimize(
@@ -829,7 +831,7 @@ def _tree(objective: _Objective, n: int, branching: int) -> tuple[float, Floats]
     return float(found.fun), nodes * np.asarray(found.x)[level_of][:, None]
 
 
-def _trees(objective: _Objective, n: int, size: int) -> list[Floats]:
+def _trees(objective: _StrategyObjective, n: int, size: int) -> list[Floats]:
     """Return the two best trees among those with at most about twice `size` nodes, the best first."""
     branchings = [b for b in (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32) if b < n]
     nodes = {b: sum(len(x) for x in _branches(n, b)) for b in branchings}
@@ -863,7 +865,7 @@ def _asked(queries: Queries, size: int, rng: Generator) -> Floats:
     return np.asarray(np.stack(chosen) + rng.uniform(0.0, 0.1, size=(size, queries.cells)))
 
 
-def _starts(queries: Queries, objective: _Objective, size: int, rng: Generator) -> Iterator[Floats]:
+def _starts(queries: Queries, objective: _StrategyObjective, size: int, rng: Generator) -> Iterator[Floats]:
     """Yield starts without end, all kinds early, with numbers of sums around the given size."""
     n = queries.cells
     trees = _trees(objective, n, size)
@@ -878,12 +880,12 @@ def _starts(queries: Queries, objective: _Objective, size: int, rng: Generator) 
 
 
 def _pruned(sums: Floats) -> Floats:
-    return np.asarray(sums[sums.sum(axis=1) >= MASS])
+    return np.asarray(sums[sums.sum(axis=1) >= MIN_ROW_SUM])
 
 
 def _search(
     queries: Queries,
-    objectives: Sequence[_Objective],
+    objectives: Sequence[_StrategyObjective],
     measure: Callable[[Queries, Floats], float],
     starts: Iterator[Floats],
     limits: _Limits,
@@ -896,7 +898,7 @@ def _search(
     tried = descents = 0
     found: list[tuple[float, Floats]] = []
 
-    def descend(sums: Floats, which: Sequence[_Objective], steps: int) -> tuple[float, Floats]:
+    def descend(sums: Floats, which: Sequence[_StrategyObjective], steps: int) -> tuple[float, Floats]:
         nonlocal best, kept, descents
         value = math.inf
         end = sums
@@ -919,12 +921,12 @@ def _search(
             break
         tried += 1
         found.append(descend(start, objectives[:1], min(SCREENING, limits.iterations)))
-    for stage, many in ((objectives[:RACED], limits.finishers), (objectives[RACED:], FINALISTS)):
+    for stage, many in ((objectives[:SHARED_NORMS], limits.finishers), (objectives[SHARED_NORMS:], FINALISTS)):
         if stage:
             ahead = sorted(found, key=lambda pair: pair[0])[:many]
             found = [descend(sums, stage, limits.iterations) for _, sums in ahead]
-    ending = Ending.FOUND if len(kept) else Ending.CELLS
-    return PIdentity(kept, best, alone, tried, Ending.TIME if clock.over else ending)
+    ending = PIdentityStatus.FOUND if len(kept) else PIdentityStatus.CELLS
+    return PIdentity(kept, best, alone, tried, PIdentityStatus.TIME if clock.over else ending)
 
 
 def _asking(queries: Queries) -> int:
@@ -976,7 +978,7 @@ def least_total(
     n = _asking(queries)
     limits = _Limits.of(n, starts, iterations, max_seconds)
     size = checked_whole("sums beside the cells", max(1, n // 16) if size is None else size)
-    objective = _Total(queries)
+    objective = _TotalVariance(queries)
     return _search(queries, [objective], total, _starts(queries, objective, size, rng), limits, progress)
 
 
@@ -1023,15 +1025,15 @@ def least_worst(
     def begin() -> Iterator[Floats]:
         kinds = _starts(queries, sharp[1], size, rng)
         yield next(kinds)
-        mean = _Total(queries.with_numbers([1 / c for c in queries.numbers]))
+        mean = _TotalVariance(queries.with_numbers([1 / c for c in queries.numbers]))
         # Sums at 0 stay there: the least total is lifted a little off the bounds.
         yield np.maximum(_descend(mean, _uniform(n, size, rng), SCREENING, limits.clock), 1e-3)
         yield from kinds
 
-    return _search(queries, sharp, worst, begin(), limits, progress)
+    return _search(queries, sharp, worst_ratio, begin(), limits, progress)
 
 
-def still_worst(queries: Queries, sums: Floats, *, iterations: int = WORST_STEPS) -> PIdentity:
+def improve_worst(queries: Queries, sums: Floats, *, iterations: int = WORST_STEPS) -> PIdentity:
     """Minimise the worst ratio from a strategy that was found for similar targets.
 
     Args:
@@ -1051,8 +1053,8 @@ def still_worst(queries: Queries, sums: Floats, *, iterations: int = WORST_STEPS
     Source: see the module.
     """
     limits = _Limits.of(_asking(queries), 1, iterations, None)
-    begun = worst(queries, sums)
-    found = _search(queries, _worst_objectives(queries)[RACED:], worst, iter([sums]), limits, None)
+    begun = worst_ratio(queries, sums)
+    found = _search(queries, _worst_objectives(queries)[SHARED_NORMS:], worst_ratio, iter([sums]), limits, None)
     if found.value <= begun:
         return found
     return PIdentity(sums, begun, found.cells_alone, found.starts, found.status)

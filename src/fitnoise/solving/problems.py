@@ -45,20 +45,20 @@ from fitnoise.algebra.backends import NUMPY, Backend, Matrix
 from fitnoise.algebra.operators import Operator
 from fitnoise.kernel.arrays import Floats, Indices
 
-HELD = 2**24
+ENTRIES_PER_BATCH = 2**24
 """The number of entries of a stack of matrices made at once."""
 
-ALIKE_PATTERNS = 32
+MAX_SHARED_PATTERNS = 32
 """The number of patterns of agreement up to which kinds with equal cells are preconditioned together."""
 
-WHISPER = 1e-15
+TOTAL_RECORDS_WEIGHT = 1e-15
 """Weight of the total relative to the pairs. Where the number of records costs nothing, its precision would be infinite
 without this weight. Its precision is about WHISPER^-½, and the cost of the plan rises by about a share of WHISPER^½."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Shared:
+class SharedWeights:
     """Weights shared by several unknowns: unknown u has the weight x[owner_u] · scale_u.
 
     owner: The weight of each unknown, (n,).
@@ -85,7 +85,7 @@ class Shared:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Source:
+class QuerySource:
     """Numbers that K blocks of equal form answer: those of T tables of m rows.
 
     lifts: l of each row, (m, k); or an operator with these rows, up to the block's frame.
@@ -116,7 +116,7 @@ class Source:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Kinds:
+class PairKinds:
     """All kinds of pairs of records as the cells of a problem: patterns of agreement × pairs of structured cells.
 
     patterns: The number of patterns.
@@ -203,7 +203,7 @@ class Pairwise:
         pair.
     """
 
-    kinds: Kinds
+    kinds: PairKinds
     chi: Floats
     free: bool
 
@@ -223,7 +223,7 @@ class Block:
 
     multiplicity: Floats
     columns: Floats
-    sources: tuple[Source, ...]
+    sources: tuple[QuerySource, ...]
     frame: Floats | None = None
     pairwise: Pairwise | None = None
     halves: int = 0
@@ -231,7 +231,7 @@ class Block:
     @classmethod
     def single(cls, multiplicity: float, columns: Floats, lifts: Floats, numbers: Indices) -> Block:
         """Return the block of one sector and the lifts of some numbers, (m, k)."""
-        source = Source(lifts, numbers[None, :], np.ones((1, len(numbers))))
+        source = QuerySource(lifts, numbers[None, :], np.ones((1, len(numbers))))
         return cls(np.array([multiplicity]), columns, (source,))
 
     @property
@@ -245,12 +245,12 @@ class Block:
         return sum(len(lifts) for _, lifts in self.written)
 
     @cached_property
-    def written(self) -> tuple[tuple[Source, Floats], ...]:
+    def written(self) -> tuple[tuple[QuerySource, Floats], ...]:
         """Sources given row by row, with their lifts."""
         return tuple((s, s.lifts) for s in self.sources if isinstance(s.lifts, np.ndarray))
 
     @cached_property
-    def structured(self) -> tuple[tuple[Source, Operator], ...]:
+    def structured(self) -> tuple[tuple[QuerySource, Operator], ...]:
         """Sources by structure, with their operators."""
         return tuple((s, s.lifts) for s in self.sources if isinstance(s.lifts, Operator))
 
@@ -280,7 +280,7 @@ class Block:
         seen = ((1, whole), (self.halves, whole[:, ::-1]), (self.halves, whole[:, :, ::-1]), (1, whole[:, ::-1, ::-1]))
         return [(sign, x[:, :k, :k]) for sign, x in seen]
 
-    def forms(self, own: Floats) -> list[tuple[Source, Floats]]:
+    def forms(self, own: Floats) -> list[tuple[QuerySource, Floats]]:
         """Return a_jᵀ own a_j of the numbers given by structure, (K, m) each, for own (K, n, n)."""
         return [(s, rules.row_variances(a, np.moveaxis(own, 0, -1)).T) for s, a in self.structured]
 
@@ -366,7 +366,7 @@ class _Heavy:
         out = np.zeros((len(pairwise.chi), n + k, k))
         if n:
             out[:, :n, k - n :] = b.get(b.root(costly @ moments @ costly.T))
-        out[:, n:] = math.sqrt(WHISPER / pairwise.kinds.cells) * np.eye(k)
+        out[:, n:] = math.sqrt(TOTAL_RECORDS_WEIGHT / pairwise.kinds.cells) * np.eye(k)
         return b.triangle(b.put(out))
 
     def _roots(self, w: Floats, grams: Matrix | None) -> Matrix:
@@ -374,7 +374,7 @@ class _Heavy:
         b, block, xp = self.backend, self.block, self.backend.xp
         shares = [(lifts, np.sqrt(source.gather(w))) for source, lifts in self.sources]
         count, k = len(block.multiplicity), block.rank
-        step = max(1, HELD // (k * max(1, sum(len(lifts) for lifts, _ in shares))))
+        step = max(1, ENTRIES_PER_BATCH // (k * max(1, sum(len(lifts) for lifts, _ in shares))))
         out = []
         for i in range(0, count, step):
             dense = [b.put(root[i : i + step])[:, :, None] * lifts for lifts, root in shares]
@@ -496,7 +496,7 @@ class _Curved:
         if block.pairwise is not None:
             cells += block.pairwise.kinds.squares(self._light_grams, block.pairwise.chi, mult / 2)
         elif not self.alone:
-            step = max(1, HELD // block.columns.size)
+            step = max(1, ENTRIES_PER_BATCH // block.columns.size)
             for i in range(0, len(mult), step):
                 z2 = (self.half_z[i : i + step] @ heavy.columns) ** 2
                 own = b.get((z2 * (self.kernel[i : i + step] @ z2)).sum(axis=1))
@@ -612,7 +612,7 @@ class Linearisation:
         """
         pairs = [c for c in self.curved if c.heavy.block.pairwise is not None]
         first = pairs[0].heavy.block.pairwise if pairs else None
-        if first is None or first.kinds.patterns > ALIKE_PATTERNS:
+        if first is None or first.kinds.patterns > MAX_SHARED_PATTERNS:
             return None
         out = np.asarray(sum(c.among_patterns() for c in pairs))
         shared = self.problem.shared_cells
@@ -638,8 +638,8 @@ class Problem:
         numbers: int,
         *,
         offsets: Floats | None = None,
-        cells: Shared | None = None,
-        constraints: Shared | None = None,
+        cells: SharedWeights | None = None,
+        constraints: SharedWeights | None = None,
         trade: Floats | None = None,
         backend: Backend = NUMPY,
     ) -> None:

@@ -27,7 +27,7 @@ centring.
 
 **Method.** At fixed s, the problem in one (w, K) is jointly convex and has a closed solution. The dual weights p, q and
 θ follow the multipliers. With one product q of rows for a kind of tables, the worst row is some per cent above the
-average. A mixture of a few products removes this difference (`MIXED`).
+average. A mixture of a few products removes this difference (`MIXTURE_PRODUCTS`).
 
 **Trust.** Nothing found here is believed. The price comes from the integers, and the bound from
 :mod:`fitnoise.solving.cores`.
@@ -53,31 +53,31 @@ from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.solving.certificates import Evidence
 from fitnoise.solving.sectors import Decomposition
 
-MIXED = 4
+MIXTURE_PRODUCTS = 4
 """The number of products in the mixture of row weights of one family."""
 
 FLOOR = 1e-9
 """The smallest share of a weight of cells or rows, before it is normalised."""
 
-CLOSE = 5e-4
+STOP_RATIO_GAP = 5e-4
 """The gap between the value and that of the weights at which the search stops: no product form does much better."""
 
 
-SETTLED = 1e-6
+CONVERGED_GAP = 1e-6
 """The gap at which the search stops if only cells are weighed, because the weights of rows are fixed: there it
 converges."""
 
-PUBLIC = 1e-8
+TOTAL_COST_WHEN_PUBLIC = 1e-8
 """The cost of the total if records are replaced and their number is public. It would be 0, but its noise must be
 finite."""
 
-STALE = 80
+MAX_STALLED_STEPS = 80
 """The number of steps without any gain after which a search ends."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Kind:
+class AttributeKind:
     """Interchangeable attributes: of equally many values, with the same views in tables of equal form.
 
     axes: The attributes of the kind.
@@ -108,7 +108,7 @@ class Kind:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Table:
+class ProductTableFamily:
     """A family of tables that differ only in the attributes of their kinds that they show.
 
     slots: Kind and view of each of their attributes of two values or more.
@@ -130,7 +130,7 @@ class Table:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Products:
+class ProductProblem:
     """Tables by axis: kinds of attributes, and families of tables.
 
     kinds: The kinds of all axes of two values or more.
@@ -145,9 +145,9 @@ class Products:
     replaced: True if records are replaced, so that their number is public and costs nothing.
     """
 
-    kinds: tuple[Kind, ...]
+    kinds: tuple[AttributeKind, ...]
     kind: tuple[int, ...]
-    families: tuple[Table, ...]
+    families: tuple[ProductTableFamily, ...]
     tables: int
     operators: tuple[Operator | None, ...]
     looser: tuple[Floats, ...]
@@ -162,7 +162,7 @@ class Products:
         looser: Mapping[int, tuple[int, Floats]] | None = None,
         *,
         replaced: bool = False,
-    ) -> Products:
+    ) -> ProductProblem:
         """Return the problem of a decomposition by axis.
 
         Args:
@@ -211,7 +211,9 @@ class Products:
             own = sorted((kind[a], v, a) for a, v in shown)
             families.setdefault((c, tuple((k, v) for k, v, _ in own)), []).append((t, [a for _, _, a in own]))
         made = [
-            Table(slots, np.array([t for t, _ in rows]), np.array([a for _, a in rows]).reshape(len(rows), -1), c)
+            ProductTableFamily(
+                slots, np.array([t for t, _ in rows]), np.array([a for _, a in rows]).reshape(len(rows), -1), c
+            )
             for (c, slots), rows in families.items()
         ]
         shares = None if weights is None else weights * d.variances / float(weights @ d.variances)
@@ -278,9 +280,9 @@ def _kind(
     *,
     even: bool,
     always: bool,
-) -> Kind:
+) -> AttributeKind:
     if even:
-        return Kind(axes, even=True, always=False, merged=np.arange(n), views={})
+        return AttributeKind(axes, even=True, always=False, merged=np.arange(n), views={})
     views = {
         v: (np.eye(n) if x is None else rules.dense(x).astype(np.float64)) / np.sqrt(looser)[:, None]
         for v, (x, looser) in asked.items()
@@ -300,7 +302,9 @@ def _kind(
             "Nothing was planned.",
             place=name,
         )
-    return Kind(axes, even=False, always=always, merged=merged, views={v: x[:, cells] for v, x in views.items()})
+    return AttributeKind(
+        axes, even=False, always=always, merged=merged, views={v: x[:, cells] for v, x in views.items()}
+    )
 
 
 # --- weights ----------------------------------------------------------------------------------------
@@ -308,7 +312,7 @@ def _kind(
 
 @final
 @dataclass(eq=False)
-class Weights:
+class DualWeights:
     """Dual weights that are products: p by kind, q by family and slot, θ by family, all of mass 1.
 
     The weights of exchangeable attributes are uniform, and not stored.
@@ -319,14 +323,16 @@ class Weights:
     theta: list[Floats]
 
     @classmethod
-    def uniform(cls, x: Products) -> Weights:
+    def uniform(cls, x: ProductProblem) -> DualWeights:
         """Return the weights from which a search starts."""
         p = [np.full(0 if k.even else k.size, 1 / k.size) for k in x.kinds]
-        q = [{s: _even(len(x.kinds[s[0]].views[s[1]])) for s in f.slots if not x.kinds[s[0]].even} for f in x.families]
+        q = [
+            {s: _uniform(len(x.kinds[s[0]].views[s[1]])) for s in f.slots if not x.kinds[s[0]].even} for f in x.families
+        ]
         theta = np.full(x.tables, 1 / x.tables) if x.shares is None else x.shares
         return cls(p, q, [theta[f.tables] for f in x.families])
 
-    def evidence(self, x: Products) -> Evidence:
+    def evidence(self, x: ProductProblem) -> Evidence:
         """Return the weights in a plan's order: θ by table, then others by kind and family; for a sum, p alone."""
         if x.shares is not None:
             return Evidence(np.concatenate([np.zeros(0), *self.p]), np.zeros(0))
@@ -336,7 +342,7 @@ class Weights:
         return Evidence(np.concatenate([np.zeros(0), *self.p, *(q[s] for q in self.q for s in sorted(q))]), theta)
 
     @classmethod
-    def read(cls, x: Products, evidence: Evidence) -> Weights:
+    def read(cls, x: ProductProblem, evidence: Evidence) -> DualWeights:
         """Return the weights that a plan stores.
 
         Raises:
@@ -374,7 +380,7 @@ class Weights:
         return cls(p, q, [theta[f.tables] / theta.sum() for f in x.families])
 
 
-def _even(n: int) -> Floats:
+def _uniform(n: int) -> Floats:
     return np.full(n, 1 / n)
 
 
@@ -383,7 +389,7 @@ def _even(n: int) -> Floats:
 
 @final
 @dataclass(eq=False)
-class Form:
+class RealProductStrategy:
     """A strategy in product form, before its numbers are made integers.
 
     w, k: The w and K of each kind, (n',) and (n' − 1, n' − 1); K is (n', n') if every table shows the kind. Both are
@@ -402,7 +408,7 @@ class Form:
 class _Family:
     """A family in a search: the sectors of its tables, and its weights."""
 
-    table: Table
+    table: ProductTableFamily
     masks: list[tuple[int, ...]]
     inside: NDArray[np.bool_]
     sectors: Indices
@@ -421,7 +427,7 @@ class _Family:
         return np.asarray(np.where(self.inside[:, kept], hi[kept], lo[kept]).prod(axis=1))
 
 
-class Search:
+class ProductSearch:
     """The ascent of the dual weights, with the strategy that is best for them.
 
     Args:
@@ -429,11 +435,11 @@ class Search:
         mixed: The number of products in the mixture of each family's row weights.
     """
 
-    def __init__(self, x: Products, mixed: int = 1) -> None:
+    def __init__(self, x: ProductProblem, mixed: int = 1) -> None:
         self.x = x
         self.ids: dict[tuple[int, ...], int] = {}
         self.families: list[_Family] = []
-        plain = Weights.uniform(x)
+        plain = DualWeights.uniform(x)
         self.p = plain.p
         for f, q, theta in zip(x.families, plain.q, plain.theta, strict=True):
             masks = [m for m in f.masks if all(i in m or not x.kinds[k].always for i, (k, _) in enumerate(f.slots))]
@@ -452,7 +458,7 @@ class Search:
         self.w = [np.zeros(0) if k.even else np.full(k.size, 0.0 if k.always else 1 / k.size) for k in x.kinds]
         self.k = [np.eye(e.shape[1]) for e in self.e]
         self.views = [{v: (r, r @ e) for v, r in k.views.items()} for k, e in zip(x.kinds, self.e, strict=True)]
-        self.free = np.where(self.count.any(axis=1) | (not x.replaced), 1.0, PUBLIC)
+        self.free = np.where(self.count.any(axis=1) | (not x.replaced), 1.0, TOTAL_COST_WHEN_PUBLIC)
         self._measure()
         self._weigh()
 
@@ -566,14 +572,16 @@ class Search:
         for k, v in f.table.slots:
             n = self.x.kinds[k].size
             even = self.x.kinds[k].even
-            parts.append((np.array([(n - 1) / n]), np.array([n**-2.0])) if even else top(self.v[k][v], self.f[k][v]))
+            parts.append(
+                (np.array([(n - 1) / n]), np.array([n**-2.0])) if even else pareto_front(self.v[k][v], self.f[k][v])
+            )
         noise = 1 / self.s[f.sectors]
         alike = np.unique((noise / noise.max()).round(12), axis=0)  # rounding decides only which is tried
         return float(worst(parts, f.masks, alike).max() * noise.max() / f.table.variance)
 
-    def run(self, steps: int, told: Callable[[float, float], None] | None = None) -> Form:
+    def run(self, steps: int, told: Callable[[float, float], None] | None = None) -> RealProductStrategy:
         """Return the best form found in at most `steps` steps; the search also ends when gains end."""
-        close = CLOSE if self.x.shares is None else SETTLED
+        close = STOP_RATIO_GAP if self.x.shares is None else CONVERGED_GAP
         self.improve()
         best = self._form(self.value())
         last = 0  # step that was better
@@ -587,27 +595,31 @@ class Search:
                     best = self._form(value)
                 if told is not None:
                     told(best.value, self.nu**2)
-                if best.value <= self.nu**2 * (1 + close) or step >= last + STALE:
+                if best.value <= self.nu**2 * (1 + close) or step >= last + MAX_STALLED_STEPS:
                     break
         return best
 
-    def _form(self, value: float) -> Form:
+    def _form(self, value: float) -> RealProductStrategy:
         own = self.s if self.x.shares is None else np.sqrt(self.above / self._dearest())
         s = {t: float(own[i]) for t, i in self.ids.items()}
-        return Form([x.copy() for x in self.w], [x.copy() for x in self.k], s, value)
+        return RealProductStrategy([x.copy() for x in self.w], [x.copy() for x in self.k], s, value)
 
     @property
-    def weights(self) -> Weights:
+    def weights(self) -> DualWeights:
         """The weights of a search with one product for each family."""
-        return Weights([x.copy() for x in self.p], [dict(f.q) for f in self.families], [f.theta for f in self.families])
+        return DualWeights(
+            [x.copy() for x in self.p], [dict(f.q) for f in self.families], [f.theta for f in self.families]
+        )
 
 
-def solve(x: Products, steps: int = 400, told: Callable[[float, float], None] | None = None) -> tuple[Form, Weights]:
+def solve(
+    x: ProductProblem, steps: int = 400, told: Callable[[float, float], None] | None = None
+) -> tuple[RealProductStrategy, DualWeights]:
     """Return a strategy in product form, and weights that prove a bound."""
-    one = Search(x)
+    one = ProductSearch(x)
     form = one.run(steps, told)
-    if x.shares is None and one.nu**2 * (1 + CLOSE) < form.value:
-        other = Search(x, MIXED).run(2 * steps, told)
+    if x.shares is None and one.nu**2 * (1 + STOP_RATIO_GAP) < form.value:
+        other = ProductSearch(x, MIXTURE_PRODUCTS).run(2 * steps, told)
         form = min(form, other, key=lambda y: y.value)
     return form, one.weights
 
@@ -641,7 +653,7 @@ def outer(vectors: Sequence[Floats]) -> Floats:
     return out
 
 
-def top(v: Floats, f: Floats) -> tuple[Floats, Floats]:
+def pareto_front(v: Floats, f: Floats) -> tuple[Floats, Floats]:
     """Return the pairs that no other pair exceeds in both numbers."""
     order = np.lexsort((-v, -f))
     above = np.concatenate([[-1.0], np.maximum.accumulate(v[order])[:-1]])

@@ -27,8 +27,8 @@ from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Array, Exact, Floats, Indices, equal_rows, physical_memory
-from fitnoise.kernel.designs._base import Cells, Pieces
-from fitnoise.kernel.designs.parts import SAFE, largest_entry
+from fitnoise.kernel.designs._base import CellStructure, Pieces
+from fitnoise.kernel.designs.parts import INT64_SAFE_LIMIT, largest_entry
 from fitnoise.kernel.domain import Domain, Hierarchy
 from fitnoise.request.workloads import (
     Family,
@@ -46,11 +46,11 @@ decompositions."""
 MAX_MARGINS = 2**26
 """The largest number of pairs of a table and one of its margins that are planned together: about 100 bytes each."""
 
-TALL = 4
+MAX_ROWS_PER_CELL = 4
 """The number of rows per structured cell above which a table is kept by structure, if its operator has one. Its matrix
 would be larger than all that planning needs."""
 
-SMALL = 2**20
+MAX_MULTIPLE = 2**20
 """The bound of integers for rows of real numbers: a row of smaller multiples of its least entry is stored as integers.
 """
 
@@ -61,7 +61,7 @@ _BASIS_BITS = 26
 
 @final
 @dataclass(frozen=True, eq=False)
-class Layout:
+class TablePlacement:
     """The position of a table: its exchangeable axes, and its queries on the structured cells.
 
     axes: Positions among the exchangeable attributes, in the table's own order; several for a level of a hierarchy.
@@ -89,7 +89,7 @@ class TableGroup:
 
     tables: The numbers of the tables, (T,), increasing.
     axes: Positions among the exchangeable attributes, (T, a).
-    queries, inner_shape, transpose, spans: See :class:`Layout`.
+    queries, inner_shape, transpose, spans: See :class:`TablePlacement`.
     variances: The target variances, (T, m).
     starts: The place of each table's first row among the rows of all tables, (T,).
     cells: n_A, (T,).
@@ -117,10 +117,10 @@ class TableGroup:
         """The place of every row among those of all tables, (T, m)."""
         return np.asarray(self.starts[:, None] + np.arange(self.variances.shape[1]))
 
-    def layout(self, i: int) -> Layout:
+    def layout(self, i: int) -> TablePlacement:
         """Return the i-th of these tables on its own."""
         start, m = int(self.starts[i]), self.variances.shape[1]
-        return Layout(
+        return TablePlacement(
             axes=tuple(self.axes[i].tolist()),
             queries=self.queries,
             variances=self.variances[i],
@@ -237,10 +237,10 @@ class Decomposition:
     steps: Pieces = ()
 
     @property
-    def over(self) -> Cells:
+    def over(self) -> CellStructure:
         """The attributes, as a design names them."""
         exchangeable = tuple(zip(self.exchangeable, self.sizes, strict=True))
-        return Cells(exchangeable, tuple(zip(self.structured, self.shape, strict=True)), self.steps)
+        return CellStructure(exchangeable, tuple(zip(self.structured, self.shape, strict=True)), self.steps)
 
     @property
     def cells(self) -> int:
@@ -282,7 +282,7 @@ class Decomposition:
         group, place = self._places
         return self.tables[group[t]], int(place[t])
 
-    def layout(self, t: int) -> Layout:
+    def layout(self, t: int) -> TablePlacement:
         """Return the position of table t."""
         group, i = self.place(t)
         return group.layout(i)
@@ -328,7 +328,7 @@ def decompose(
             f"Coarsen one of them, or show it by value with one target. {ways_out(workload.domain, bound)}".rstrip(),
             "Nothing was planned.",
         )
-    tables = _Tables(workload, free, bound).groups()
+    tables = _TableGrouper(workload, free, bound).groups()
     sizes = np.array([width[a] for a in free], dtype=np.int64)
     afford(_least_memory(tables), f"planning {math.prod(shape):,} joint cells of {bound}")
     steps = tuple((a, workload.domain.steps[a]) for a in bound if a in workload.domain.steps)
@@ -466,7 +466,7 @@ def _least_memory(tables: Sequence[TableGroup]) -> float:
     return float(8 * (14 * k * k + 3 * k * n + 3 * k * rows))
 
 
-class _Tables:
+class _TableGrouper:
     """The tables of a workload, sorted into groups."""
 
     def __init__(self, workload: Workload, free: Sequence[str], bound: Sequence[str]) -> None:
@@ -579,7 +579,7 @@ class _Tables:
         asked = op.Kronecker(tuple(factors)) if factors else op.Identity(1)
         if asked not in self.queries:
             amounts = any(self.steps)
-            tall = asked.shape[0] > TALL * max(asked.shape[1], 64) and not amounts
+            tall = asked.shape[0] > MAX_ROWS_PER_CELL * max(asked.shape[1], 64) and not amounts
             if not tall:
                 m, n = asked.shape
                 afford(8 * m * n, f"the matrix of the {m:,} × {n:,} queries of table {t.name!r}")
@@ -650,7 +650,7 @@ class _Knots:
                 first = count - (most * centred).sum(axis=axis, keepdims=True)
                 out = np.concatenate([first, first + 2 * (most * centred).cumsum(axis=axis), beside], axis=axis)
         between = 3 ** sum(len(pieces) > 1 for pieces in self.steps)  # times as large is what multiplies counts there
-        if not small or largest_entry(out) * between >= SAFE:
+        if not small or largest_entry(out) * between >= INT64_SAFE_LIMIT:
             raise WorkloadError(
                 "too-many-amount-steps",
                 "The amounts have too many steps between the ends of their ranges to be measured together.",
@@ -921,7 +921,9 @@ def _whole_rows(rows: Array) -> Array:
     least = np.where(size > 0, size, np.inf).min(axis=1, keepdims=True)
     least[~np.isfinite(least)] = 1.0
     whole = np.rint(rows / least)
-    near = (np.abs(whole * least - rows) <= 4 * np.finfo(np.float64).eps * size).all() and np.abs(whole).max() < SMALL
+    near = (np.abs(whole * least - rows) <= 4 * np.finfo(np.float64).eps * size).all() and np.abs(
+        whole
+    ).max() < MAX_MULTIPLE
     return whole.astype(np.int64) if near else rows
 
 

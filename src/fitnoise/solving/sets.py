@@ -17,7 +17,7 @@ import numpy as np
 
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.kernel.designs.sets import sets_of
-from fitnoise.solving.certificates import Admissible, Free, Values, agreement
+from fitnoise.solving.certificates import AdmissibleSets, Free, Values, agreement
 from fitnoise.solving.fixed import scrambled
 
 Chosen = tuple[int, ...]
@@ -27,28 +27,28 @@ Known = tuple[bool | Values, Chosen]
 """A set of cells. The flag is True if all its records have equal values, and False if their values differ. A tuple
 gives the values."""
 
-MOVING = 2**12
+MAX_CELLS_TIMES_VALUES = 2**12
 """The largest product of structured cells and joint values of the free attributes. Above it, sets of records of
 different values are not searched."""
 
-BEGIN = 20
+STARTING_SETS = 20
 """The number of starting sets: the costliest sets known so far."""
 
-MORE = 10
+EXTRA_SETS = 10
 """The number of scattered starting sets, in addition to those known."""
 
 STEPS = 1000
 """The largest number of steps of one search, far above the number that a search needs."""
 
-NEAR = 1e-12
+MIN_RELATIVE_GAIN = 1e-12
 """The smallest gain of a step, as a share of the largest diagonal entry."""
 
 
 @final
-class Dear:
+class CostlySets:
     """The costliest sets among all sets of records that one unit can have."""
 
-    def __init__(self, admissible: Admissible) -> None:
+    def __init__(self, admissible: AdmissibleSets) -> None:
         self.admissible = admissible
         self._n = len(admissible.together)
 
@@ -91,7 +91,7 @@ class Dear:
         inside[list(start)] = True
         own, together, most = x.diagonal(), self.admissible.together, self.admissible.most
         apart = ~together & ~np.eye(self._n, dtype=bool)
-        least = NEAR * float(own.max())
+        least = MIN_RELATIVE_GAIN * float(own.max())
         for _ in range(STEPS):
             y = x @ inside
             hit = apart @ inside.astype(np.intp)  # the number of cells of the set that are incompatible with each cell
@@ -116,10 +116,10 @@ class Dear:
 
 
 @final
-class Moving:
+class CostlyMovingSets:
     """The costliest sets of records, where records may differ in the exchangeable attributes that are not fixed."""
 
-    def __init__(self, admissible: Admissible) -> None:
+    def __init__(self, admissible: AdmissibleSets) -> None:
         self.admissible = admissible
         most, n = admissible.most, len(admissible.together)
         self._n, self._sizes = n, [min(admissible.sizes[a], most) for a in admissible.moving]
@@ -129,7 +129,7 @@ class Moving:
     @property
     def few(self) -> bool:
         """True if such sets are searched: there are several joint values, and not too many."""
-        return 1 < self.kinds <= MOVING // self._n
+        return 1 < self.kinds <= MAX_CELLS_TIMES_VALUES // self._n
 
     @cached_property
     def _values(self) -> list[tuple[int, ...]]:
@@ -149,7 +149,7 @@ class Moving:
         values = np.array(self._values)
         parts = [(np.where(others, x, 0), agreement(values, free)) for free, x in products.items()]
         found: dict[Known, float] = {}
-        for start in (*map(self._begun, known), *map(self._scattered, range(MORE))):
+        for start in (*map(self._begun, known), *map(self._scattered, range(EXTRA_SETS))):
             z, value = self._climb(whole.diagonal(), parts, start)
             found[self._named(z)] = value
         return sorted(((value, one) for one, value in found.items()), key=lambda x: -x[0])[:count]
@@ -183,7 +183,7 @@ class Moving:
 
     def _climb(self, own: Floats, parts: Sequence[tuple[Floats, Floats]], z: Indices) -> tuple[Indices, float]:
         """Climb from a set to one that no record added, moved, removed or exchanged for another makes costlier."""
-        z, least, apart = z.copy(), NEAR * float(own.max()), self._apart
+        z, least, apart = z.copy(), MIN_RELATIVE_GAIN * float(own.max()), self._apart
         for _ in range(STEPS):
             on, off = np.flatnonzero(z >= 0), np.flatnonzero(z < 0)
             inside = np.zeros((self._n, self.kinds))

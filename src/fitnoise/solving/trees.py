@@ -3,7 +3,7 @@
 **Purpose.** A plan has one weight for each level and margin. Such weights cost every record the same, wherever it
 lives. For counties and tracts like those of the United States, the cost is within about 1 % of ν². An inverse or a root
 of the matrices below takes two passes through the tree. Places that a symmetry of the tree exchanges are handled once
-(:class:`Quotient`).
+(:class:`TreeQuotient`).
 
 **Symbols** (docs/mathematics/notation.md).
 
@@ -64,21 +64,21 @@ ROUGH, FINE = (2.0, 6.0), (1.0, 16.0)
 """The pairs (h, margin) of the sum that replaces the root. h is its step. The sum extends beyond the possible
 eigenvalues by `margin` powers of e. ROUGH serves the search for weights, and FINE the stated bound."""
 
-AT_ONCE = 2**15
+NUMBERS_PER_BATCH = 2**15
 """The number of terms of that sum times classes of leaves handled at once. Arrays of this size stay in the processor's
 cache."""
 
-LOWERED = 1e-12
+ROUNDING_ALLOWANCE = 1e-12
 """The allowance for rounding of each term before it is subtracted, and of the total."""
 
 FLOOR = 1e-12
 """The smallest dual weight, as a share of its start value."""
 
-FAR, MOST_DIFFERING = 2.0, 8
+UNRELATED_PAIR_FACTOR, MOST_DIFFERING = 2.0, 8
 """The cost of two records that differ in everything, as a multiple of one record's cost. Then the number of attributes
 outside the tree up to which all sets of differing attributes are enumerated."""
 
-FAINTEST = 1e-100
+MIN_DUAL_SHARE = 1e-100
 """The share of a dual weight in its sum above which the weights prove a bound."""
 
 SHARPNESS = (20.0, 100.0, 500.0, 3000.0, 20_000.0)
@@ -92,7 +92,7 @@ The search then takes a second or two. With very many classes, its result is onl
 
 @final
 @dataclass(frozen=True, eq=False)
-class Quotient:
+class TreeQuotient:
     """A tree of places by classes: a symmetry of the tree exchanges the places of one class.
 
     above: For each level except the top, the class above each class; not decreasing.
@@ -105,7 +105,7 @@ class Quotient:
     of: tuple[Indices, ...]
 
     @classmethod
-    def by(cls, above: Sequence[Indices], colours: Sequence[Indices] | None = None) -> Quotient:
+    def by(cls, above: Sequence[Indices], colours: Sequence[Indices] | None = None) -> TreeQuotient:
         """Return the quotient of a tree by its symmetries.
 
         Args:
@@ -209,7 +209,7 @@ class Quotient:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Merged:
+class MergedSectors:
     """Sectors that the same tables reach, without any level, as one problem.
 
     weight: M; in a problem `mixed`, M √c.
@@ -232,7 +232,7 @@ class Merged:
 
 @final
 @dataclass(frozen=True, eq=False)
-class ByLevel:
+class LevelProblem:
     """Tables by levels of a tree.
 
     tree: The tree by classes.
@@ -246,12 +246,12 @@ class ByLevel:
     sizes: The number of places of each level.
     """
 
-    tree: Quotient
+    tree: TreeQuotient
     above: tuple[Indices, ...]
     level: Indices
     relative: Floats
     looser: tuple[Floats, ...]
-    sectors: tuple[Merged, ...]
+    sectors: tuple[MergedSectors, ...]
     homes: Mapping[tuple[int, ...], int]
     axes: Indices
     sizes: tuple[int, ...]
@@ -265,7 +265,7 @@ class ByLevel:
         looser: Mapping[int, Floats] | None = None,
         *,
         replaced: bool = False,
-    ) -> ByLevel:
+    ) -> LevelProblem:
         """Return the problem of a workload in sectors `by_level`.
 
         Args:
@@ -288,21 +288,25 @@ class ByLevel:
             level[g.numbers[:, 0]] = axes[g.axes].max(axis=1, initial=0)
             beside = np.where(axes[g.axes] > 0, 1.0, sizes[g.axes]).prod(axis=1)
             relative[g.numbers[:, 0]] = g.variances[:, 0] * beside**2
-        homes, known, sectors = dict[tuple[int, ...], int](), dict[tuple[bytes, bytes, bool], int](), list[Merged]()
+        homes, known, sectors = (
+            dict[tuple[int, ...], int](),
+            dict[tuple[bytes, bytes, bool], int](),
+            list[MergedSectors](),
+        )
         differing = _kinds(d, axes) if replaced else None
         for group in d.groups:
             for i in np.flatnonzero(~(axes[group.attributes] > 0).any(axis=1)).tolist():
                 tables, own = _reaching(d, group, i), tuple(group.attributes[i].tolist())
-                moved = np.ones(1) if differing is None else _moved(d, own, differing)
+                moved = np.ones(1) if differing is None else _neighbour_factors(d, own, differing)
                 key = tables.tobytes(), moved.tobytes(), replaced and not own
                 home = homes[own] = known.setdefault(key, len(sectors))
                 if home == len(sectors):
                     passed = np.union1d(level[tables], [0]).astype(np.intp)
-                    sectors.append(Merged(0.0, tables, int(level[tables].max()), passed, moved, not own))
+                    sectors.append(MergedSectors(0.0, tables, int(level[tables].max()), passed, moved, not own))
                 sectors[home] = replace(sectors[home], weight=sectors[home].weight + float(group.multiplicity[i]))
         counts = (1, *(domain.sizes[a] for a in real))
         told = dict(looser or {})
-        tree = Quotient.by(above, _colours(counts, [(int(level[j]), x) for j, x in told.items()]))
+        tree = TreeQuotient.by(above, _colours(counts, [(int(level[j]), x) for j, x in told.items()]))
         ones = [np.ones(len(x)) for x in tree.counts]
         more = tuple(
             _by_class(told[j], tree.of[own]) if j in told else ones[own] for j, own in enumerate(level.tolist())
@@ -337,9 +341,9 @@ class ByLevel:
 
         The first kind of neighbours then differ in everything; the others share a place.
         """
-        return bool(self.sectors[0].moved[0] == FAR)
+        return bool(self.sectors[0].moved[0] == UNRELATED_PAIR_FACTOR)
 
-    def mixed(self, kinds: Floats | None) -> ByLevel:
+    def mixed(self, kinds: Floats | None) -> LevelProblem:
         """Return the problem for a record that costs √c_T times as much in each sector T, and carries as much more."""
         if kinds is None:
             return self
@@ -383,10 +387,10 @@ def _kinds(d: Decomposition, axes: Indices) -> list[set[int]]:
     return [set(own) for n in sizes for own in itertools.combinations(sorted(used), n)]
 
 
-def _moved(d: Decomposition, own: Sequence[int], kinds: Sequence[set[int]]) -> Floats:
+def _neighbour_factors(d: Decomposition, own: Sequence[int], kinds: Sequence[set[int]]) -> Floats:
     """Return the cost of each kind of neighbours in a sector, as a multiple of one record's; the far kind is first."""
     agreement = (math.prod(-1 / (d.sizes[a] - 1) for a in own if a in differ) for differ in kinds)
-    return np.array([FAR, *(2 * (1 - chi) for chi in agreement)])
+    return np.array([UNRELATED_PAIR_FACTOR, *(2 * (1 - chi) for chi in agreement)])
 
 
 def _reaching(d: Decomposition, group: SectorGroup, k: int) -> Indices:
@@ -397,7 +401,7 @@ def _reaching(d: Decomposition, group: SectorGroup, k: int) -> Indices:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Root:
+class RootBound:
     """The optimum over all mechanisms at some dual weights, almost exactly.
 
     lower: At most ν², for any weights.
@@ -412,7 +416,7 @@ class Root:
     kinds: Floats
 
 
-def bound(problem: ByLevel, evidence: Evidence) -> float:
+def bound(problem: LevelProblem, evidence: Evidence) -> float:
     """Return the bound that the evidence proves: no mechanism of its kind that meets the targets has a smaller Δ².
 
     Args:
@@ -425,7 +429,7 @@ def bound(problem: ByLevel, evidence: Evidence) -> float:
     """
     check(problem, evidence)
     with np.errstate(all="ignore"):
-        proven = root(problem, evidence, FINE).lower * (1 - LOWERED)
+        proven = root(problem, evidence, FINE).lower * (1 - ROUNDING_ALLOWANCE)
     if not math.isfinite(proven):
         raise PlanError(
             "dual-weights-too-far-apart",
@@ -448,13 +452,13 @@ def level_weights_too_far_apart() -> PlanError:
     )
 
 
-def check(problem: ByLevel, evidence: Evidence) -> None:
+def check(problem: LevelProblem, evidence: Evidence) -> None:
     """Raise PlanError for weights that prove nothing."""
     like = problem.start
     for name, given, wanted in (("p", evidence.cells, like.cells), ("q", evidence.numbers, like.numbers)):
         with np.errstate(over="ignore"):
             total = given.sum()
-        fits = given.shape == wanted.shape and math.isfinite(total) and bool((given > FAINTEST * total).all())
+        fits = given.shape == wanted.shape and math.isfinite(total) and bool((given > MIN_DUAL_SHARE * total).all())
         if not fits or evidence.pairs is not None:
             raise PlanError(
                 "tree-weights-unusable",
@@ -477,7 +481,7 @@ def check(problem: ByLevel, evidence: Evidence) -> None:
         )
 
 
-def root(problem: ByLevel, evidence: Evidence, grid: tuple[float, float]) -> Root:
+def root(problem: LevelProblem, evidence: Evidence, grid: tuple[float, float]) -> RootBound:
     """Return ν² and its slopes, with √z replaced by a sum of z/(z + t) that is nowhere above it.
 
     √z = (1/π) ∫ e^{u/2} z/(z + e^u) du. By Poisson summation, the sum over a grid of step h is at most C √z. Here C = 1
@@ -500,21 +504,21 @@ def root(problem: ByLevel, evidence: Evidence, grid: tuple[float, float]) -> Roo
             level = int(problem.level[j])
             w[level] = w[level] + shares[j] / counts[level] / problem.wanted(j)
         own, values, leaves = _root(tree, w, mass[: sector.deep + 1], grid)
-        nu += sector.weight * own / over * (1 - LOWERED)
+        nu += sector.weight * own / over * (1 - ROUNDING_ALLOWANCE)
         kinds += sector.weight * own / over * sector.moved / (2 * sector.scale**2)
         if sector.alone and problem.replaced:
             common = sum(float(n @ (a * m**2)) for n, a, m in zip(counts, w, mass, strict=False))
-            nu -= sector.scale * math.sqrt(common) * (1 + LOWERED)
+            nu -= sector.scale * math.sqrt(common) * (1 + ROUNDING_ALLOWANCE)
         for level in range(sector.deep + 1, len(counts)):
             leaves = tree.down(leaves, level)
         profile += sector.weight * leaves
         for j in sector.tables.tolist():
             variances[j] += sector.weight * values[int(problem.level[j])] / problem.wanted(j)
-    return Root(max(nu, 0.0) ** 2, profile, np.concatenate(variances), kinds)
+    return RootBound(max(nu, 0.0) ** 2, profile, np.concatenate(variances), kinds)
 
 
 def _root(
-    tree: Quotient, w: list[Floats], mass: Sequence[Floats], grid: tuple[float, float]
+    tree: TreeQuotient, w: list[Floats], mass: Sequence[Floats], grid: tuple[float, float]
 ) -> tuple[float, list[Floats], Floats]:
     """Return the sum for tr (P^½ A P^½)^½, and those for the diagonals of P # A⁻¹ at all places and P⁻¹ # A at leaves.
 
@@ -528,7 +532,7 @@ def _root(
     every[[0, -1]] /= 1 - math.exp(-step / 2)
     every *= step / math.pi
     spread, leaves = [np.zeros(len(x)) for x in w], np.zeros(len(p))
-    for some in np.array_split(np.arange(len(u)), math.ceil(len(u) * len(p) / AT_ONCE)):
+    for some in np.array_split(np.arange(len(u)), math.ceil(len(u) * len(p) / NUMBERS_PER_BATCH)):
         factors, t = every[some], np.exp(u[some])[:, None]
         values, v, s = tree.variances([*(x[None, :] for x in w[:-1]), w[-1] + t / p])
         lost = np.zeros((len(t), 1))
@@ -542,7 +546,7 @@ def _root(
     return float((tree.counts[deep] * p) @ leaves), spread, leaves
 
 
-def _most(tree: Quotient, w: Sequence[Floats], mass: Sequence[Floats]) -> float:
+def _most(tree: TreeQuotient, w: Sequence[Floats], mass: Sequence[Floats]) -> float:
     """Return an upper bound of the largest eigenvalue of P^½ A P^½: the largest row sum of A P, along a path."""
     path = w[0] * mass[0]
     for level in range(1, len(w)):
@@ -550,7 +554,7 @@ def _most(tree: Quotient, w: Sequence[Floats], mass: Sequence[Floats]) -> float:
     return float(path.max())
 
 
-def ascend(problem: ByLevel, gap: float, iterations: int) -> Evidence:
+def ascend(problem: LevelProblem, gap: float, iterations: int) -> Evidence:
     """Return dual weights that almost maximise the bound: plain steps, accelerated while the bound rises."""
     evidence = problem.start
     blocks = [evidence.cells, evidence.numbers, *([] if evidence.kinds is None else [evidence.kinds])]
@@ -572,19 +576,19 @@ def ascend(problem: ByLevel, gap: float, iterations: int) -> Evidence:
             memory.clear()
             continue
         slopes = np.concatenate([x / (own @ x) for own, x in told])
-        safe = _even(weights * np.clip(slopes, 1e-6, 1e6) ** 0.9, ends, floor)
+        safe = _mix_with_uniform(weights * np.clip(slopes, 1e-6, 1e6) ** 0.9, ends, floor)
         before = at.lower
         jump = memory.extrapolate(weights, safe)
-        weights = safe if jump is None else _even(jump, ends, floor)
+        weights = safe if jump is None else _mix_with_uniform(jump, ends, floor)
     return kept
 
 
-def _even(weights: Floats, ends: Indices, floor: Floats) -> Floats:
+def _mix_with_uniform(weights: Floats, ends: Indices, floor: Floats) -> Floats:
     out = np.concatenate([x / x.sum() for x in np.split(weights, ends)])
     return np.asarray(np.maximum(out, floor))
 
 
-def solve(problem: ByLevel) -> list[Floats]:
+def solve(problem: LevelProblem) -> list[Floats]:
     """Return the best weights by level: y_ℓ for each merged sector, (deep + 1,), and 0 if no table reaches a level.
 
     A series of norms that approach the largest relative variance replaces it. The result is then scaled to make it 1.
@@ -646,7 +650,7 @@ def solve(problem: ByLevel) -> list[Floats]:
     return [x * worst for x in weights(y)]
 
 
-def by_hand(problem: ByLevel, d: Decomposition, precisions: Floats) -> float:
+def separate_noise_cost(problem: LevelProblem, d: Decomposition, precisions: Floats) -> float:
     """Return Δ² of independent noise on every number of each table, combined for all tables by least squares.
 
     Independent noise has precision w on the n_S cells that each place of a level splits into. It adds w/n_S to the
@@ -669,7 +673,7 @@ def by_hand(problem: ByLevel, d: Decomposition, precisions: Floats) -> float:
     return float(precisions.sum()) * max(float(x.max()) for x in achieved)
 
 
-def factors(problem: ByLevel, d: Decomposition, weights: Sequence[Floats]) -> list[Floats]:
+def factors(problem: LevelProblem, d: Decomposition, weights: Sequence[Floats]) -> list[Floats]:
     """Return F with F² = 1/var θ_S of each sector, (K,) by group, from weights by level of each merged sector.
 
     ξ_S = n_T y_ℓ; for T itself, ξ_T = n_T (y_0 + Σ_ℓ y_ℓ/N_ℓ). F² = ξ_S/n_S.

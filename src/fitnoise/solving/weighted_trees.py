@@ -32,12 +32,12 @@ import numpy as np
 
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.solving.certificates import Evidence
-from fitnoise.solving.trees import ByLevel, Quotient, level_weights_too_far_apart
+from fitnoise.solving.trees import LevelProblem, TreeQuotient, level_weights_too_far_apart
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Known:
+class LevelInformation:
     """The knowledge of the sums of places of each class, by level from the top down to the deepest level measured.
 
     tree: The tree by classes.
@@ -48,7 +48,7 @@ class Known:
     `whole`: Γ.
     """
 
-    tree: Quotient
+    tree: TreeQuotient
     x: tuple[Floats, ...]
     r: tuple[Floats, ...]
     own: tuple[Floats, ...]
@@ -58,7 +58,7 @@ class Known:
     whole: tuple[Floats, ...]
 
     @classmethod
-    def of(cls, tree: Quotient, x: Sequence[Floats], r: Sequence[Floats]) -> Known:
+    def of(cls, tree: TreeQuotient, x: Sequence[Floats], r: Sequence[Floats]) -> LevelInformation:
         """Return the knowledge for weights by class, by level.
 
         Raises:
@@ -154,14 +154,14 @@ class Known:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Weighting:
+class TreeWeights:
     """The weights of every merged sector, by class and level: x, and r (1 at the top)."""
 
     x: tuple[tuple[Floats, ...], ...]
     r: tuple[tuple[Floats, ...], ...]
 
     @classmethod
-    def independent(cls, problem: ByLevel, cells: Floats) -> Weighting:
+    def independent(cls, problem: LevelProblem, cells: Floats) -> TreeWeights:
         """Return the information of noise of target variance on all numbers; cells: n_S of each without places."""
         out = []
         for sector in problem.sectors:
@@ -173,27 +173,27 @@ class Weighting:
         return cls(tuple(out), tuple(tuple(np.ones(len(a)) for a in x) for x in out))
 
     @classmethod
-    def even(cls, weights: Sequence[Floats], problem: ByLevel) -> Weighting:
+    def even(cls, weights: Sequence[Floats], problem: LevelProblem) -> TreeWeights:
         """Return the weighting with one weight for all places of a level."""
         pairs = zip(weights, problem.sectors, strict=True)
         counts = problem.tree.counts
         x = tuple(tuple(np.full(len(counts[k]), float(y[k])) for k in range(s.deep + 1)) for y, s in pairs)
         return cls(x, tuple(tuple(np.ones(len(a)) for a in own) for own in x))
 
-    def scaled(self, factor: float) -> Weighting:
+    def scaled(self, factor: float) -> TreeWeights:
         """Return the weights with all information multiplied by this factor."""
-        return Weighting(tuple(tuple(a * factor for a in x) for x in self.x), self.r)
+        return TreeWeights(tuple(tuple(a * factor for a in x) for x in self.x), self.r)
 
     @property
     def vector(self) -> Floats:
         """The logarithms of all weights, and of all r below the top."""
         return np.asarray(np.log(np.concatenate(self._arrays)))
 
-    def of(self, vector: Floats) -> Weighting:
+    def of(self, vector: Floats) -> TreeWeights:
         """Return the weights of these logarithms, in the layout of this weighting."""
         parts = iter(np.split(np.exp(vector), np.cumsum([len(a) for a in self._arrays])[:-1]))
         x = tuple(tuple(next(parts) for _ in own) for own in self.x)
-        return Weighting(x, tuple((own[0], *(next(parts) for _ in own[1:])) for own in self.r))
+        return TreeWeights(x, tuple((own[0], *(next(parts) for _ in own[1:])) for own in self.r))
 
     @property
     def _arrays(self) -> list[Floats]:
@@ -202,7 +202,7 @@ class Weighting:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Reached:
+class AchievedErrors:
     """The cost and the variances of some weights.
 
     known: The knowledge of every sector.
@@ -210,19 +210,19 @@ class Reached:
     variances: The variances of the numbers of each class, relative to their targets, table by table.
     """
 
-    known: tuple[Known, ...]
+    known: tuple[LevelInformation, ...]
     profile: Floats
     variances: tuple[Floats, ...]
 
     @classmethod
-    def of(cls, problem: ByLevel, weights: Weighting) -> Reached:
+    def of(cls, problem: LevelProblem, weights: TreeWeights) -> AchievedErrors:
         """Return the sum over all sectors.
 
         Raises:
             PlanError: Weights differ too much in size.
         """
         tree = problem.tree
-        known = tuple(Known.of(tree, x, r) for x, r in zip(weights.x, weights.r, strict=True))
+        known = tuple(LevelInformation.of(tree, x, r) for x, r in zip(weights.x, weights.r, strict=True))
         profile = np.zeros(len(tree.counts[-1]))
         variances = [np.zeros(len(tree.counts[level])) for level in problem.level]
         for sector, own in zip(problem.sectors, known, strict=True):
@@ -245,21 +245,21 @@ class Reached:
         return float(self.profile.max()) * self.worst
 
 
-STEPS, FEW = 40, 2000
+STEPS, FEW_CLASSES = 40, 2000
 """The steps of the fixed point for each level of the tree; each norm after it takes three fifths of them. Up to FEW
 classes of places in all sectors, the steps are four times as many."""
 
-WORK = 12_000_000
+MAX_CLASS_STEPS = 12_000_000
 """The largest number of classes of places in all sectors times steps: they take some ten seconds."""
 
-LOOK, SLOW = 10, 1e-4
+LOOK, MIN_GAIN_PER_LOOK = 10, 1e-4
 """With more than FEW classes, the number of steps between two evaluations. And the smallest relative gain
 between two evaluations with which the search goes on."""
 
 NORMS = (500.0, 3000.0, 20_000.0)
 """The norms of costs and of relative variances that replace the largest of each."""
 
-_MIXED, _FLOOR, _LEAST, _HURRY, _STIFF, _FAINT = 1e-2, 0.1, 1e-4, 10.0, 0.25, 1e-7
+_MIXED, _FLOOR, _LEAST, _GROWTH_FACTOR, _LOG_STEP, _FAINT = 1e-2, 0.1, 1e-4, 10.0, 0.25, 1e-7
 """Constants of the fixed point, in this order:
 
 * the share of even weights in the weights that prove the bound;
@@ -273,7 +273,9 @@ Slopes go with the square of 1/x, the variance of the sum from its own measureme
 doubles, only rounding would remain of them."""
 
 
-def solve(problem: ByLevel, evidence: Evidence, start: Weighting, *, gap: float = 0.0, bound: float = 0.0) -> Weighting:
+def solve(
+    problem: LevelProblem, evidence: Evidence, start: TreeWeights, *, gap: float = 0.0, bound: float = 0.0
+) -> TreeWeights:
     """Return weights of classes and r, from a start and dual weights, scaled so the worst number just meets its target.
 
     First the search iterates a fixed point: x ← x (slope/load)^½, and an analogous step for r. Costs and variances
@@ -281,44 +283,44 @@ def solve(problem: ByLevel, evidence: Evidence, start: Weighting, *, gap: float 
     of each. The function keeps the best weights, the start among them. It ends early within a gap of a bound.
     """
     size = sum(len(a) for x in start.x for a in x)
-    steps = (STEPS if size > FEW else 4 * STEPS) * len(problem.tree.above)
-    steps = min(steps, max(10, WORK // size))
-    at = Reached.of(problem, start)
+    steps = (STEPS if size > FEW_CLASSES else 4 * STEPS) * len(problem.tree.above)
+    steps = min(steps, max(10, MAX_CLASS_STEPS // size))
+    at = AchievedErrors.of(problem, start)
     best = start.scaled(at.worst), at.cost
     lowest = min(float(a[a > 0].min()) for x in start.x for a in x if (a > 0).any())
-    begun = Weighting(tuple(tuple(np.maximum(a, 1e-3 * lowest) for a in x) for x in start.x), start.r)
+    begun = TreeWeights(tuple(tuple(np.maximum(a, 1e-3 * lowest) for a in x) for x in start.x), start.r)
     enough = bound * (1 + gap)
     current, cost = _balanced(problem, evidence, begun, steps, enough)
     best = min(best, (current, cost), key=lambda x: x[1])
-    current = Weighting(tuple(tuple(np.maximum(a, 1e-6 * lowest) for a in x) for x in current.x), current.r)
+    current = TreeWeights(tuple(tuple(np.maximum(a, 1e-6 * lowest) for a in x) for x in current.x), current.r)
     return _sharpened(problem, current, best, int(0.6 * steps), enough)
 
 
-def polished(problem: ByLevel, weights: Weighting) -> Weighting:
+def polished(problem: LevelProblem, weights: TreeWeights) -> TreeWeights:
     """Return weights with the same r that are better, if the search finds any."""
-    at, size = Reached.of(problem, weights), sum(len(a) for x in weights.x for a in x)
+    at, size = AchievedErrors.of(problem, weights), sum(len(a) for x in weights.x for a in x)
     lowest = min(float(a[a > 0].min()) for x in weights.x for a in x if (a > 0).any())
-    begun = Weighting(tuple(tuple(np.maximum(a, 1e-6 * lowest) for a in x) for x in weights.x), weights.r)
-    steps = min(STEPS, max(10, WORK // size))
+    begun = TreeWeights(tuple(tuple(np.maximum(a, 1e-6 * lowest) for a in x) for x in weights.x), weights.r)
+    steps = min(STEPS, max(10, MAX_CLASS_STEPS // size))
     return _sharpened(problem, begun, (weights.scaled(at.worst), at.cost), steps, 0.0, still=True)
 
 
 def _sharpened(
-    problem: ByLevel,
-    current: Weighting,
-    best: tuple[Weighting, float],
+    problem: LevelProblem,
+    current: TreeWeights,
+    best: tuple[TreeWeights, float],
     steps: int,
     enough: float,
     *,
     still: bool = False,
-) -> Weighting:
+) -> TreeWeights:
     """Return the best weights met while minimising sharper and sharper norms. With `still`, r stays as it is."""
     import scipy.optimize as so  # takes as long as a small plan
 
     def reached(vector: Floats) -> float:
         nonlocal best
         own = current.of(vector)
-        at = Reached.of(problem, own)
+        at = AchievedErrors.of(problem, own)
         best = min(best, (own.scaled(at.worst), at.cost), key=lambda x: x[1])
         return at.cost
 
@@ -329,10 +331,10 @@ def _sharpened(
         made += 1
         if many and made % LOOK == 0:
             before, last = last, reached(xk)
-            if best[1] <= enough or before * (1 - SLOW) < last <= before:
+            if best[1] <= enough or before * (1 - MIN_GAIN_PER_LOOK) < last <= before:
                 raise StopIteration
 
-    many = len(current.vector) > FEW
+    many = len(current.vector) > FEW_CLASSES
     for norm in NORMS[-1:] if many and still else NORMS:
         if best[1] <= enough:
             break
@@ -346,7 +348,7 @@ def _sharpened(
     return best[0]
 
 
-def _asked(problem: ByLevel, deep: int, tables: Indices, q: Sequence[Floats]) -> list[Floats]:
+def _own_weights(problem: LevelProblem, deep: int, tables: Indices, q: Sequence[Floats]) -> list[Floats]:
     """Return the weights of a place's numbers over their targets, of some tables, by level."""
     w = [np.zeros(len(n)) for n in problem.tree.counts[: deep + 1]]
     for j in tables.tolist():
@@ -355,10 +357,12 @@ def _asked(problem: ByLevel, deep: int, tables: Indices, q: Sequence[Floats]) ->
     return w
 
 
-def _smoothed(vector: Floats, problem: ByLevel, like: Weighting, norm: float, still: bool) -> tuple[float, Floats]:
+def _smoothed(
+    vector: Floats, problem: LevelProblem, like: TreeWeights, norm: float, still: bool
+) -> tuple[float, Floats]:
     """Return the log of the norms of costs and of variances, and its slope."""
     tree, counts = problem.tree, problem.tree.counts
-    at = Reached.of(problem, like.of(vector))
+    at = AchievedErrors.of(problem, like.of(vector))
     dear, worst = float(at.profile.max()), at.worst
     p = (at.profile / dear) ** (norm - 1)
     q = [(v / worst) ** (norm - 1) for v in at.variances]
@@ -374,7 +378,7 @@ def _smoothed(vector: Floats, problem: ByLevel, like: Weighting, norm: float, st
     for sector, own in zip(problem.sectors, at.known, strict=True):
         deep, n = sector.deep, counts[: sector.deep + 1]
         load, y = own.loads(mass[deep] / n[deep]), own.prices
-        less, turned = own.slopes(_asked(problem, deep, sector.tables, q))
+        less, turned = own.slopes(_own_weights(problem, deep, sector.tables, q))
         by_x += [sector.weight * n[k] * own.x[k] * (load[k] - less[k]) for k in range(deep + 1)]
         for k in range(1, deep + 1):
             more = 2 * load[k] * own.r[k] * tree.down(y[k - 1], k)
@@ -382,7 +386,7 @@ def _smoothed(vector: Floats, problem: ByLevel, like: Weighting, norm: float, st
     return float(value), np.concatenate(by_x + by_r)
 
 
-def _masses(tree: Quotient, p: Floats) -> list[Floats]:
+def _masses(tree: TreeQuotient, p: Floats) -> list[Floats]:
     """Return the sums of weights of the leaves in a place of each class, by level."""
     out = [p]
     for level in range(len(tree.counts) - 1, 0, -1):
@@ -391,8 +395,8 @@ def _masses(tree: Quotient, p: Floats) -> list[Floats]:
 
 
 def _balanced(
-    problem: ByLevel, evidence: Evidence, weights: Weighting, steps: int, enough: float
-) -> tuple[Weighting, float]:
+    problem: LevelProblem, evidence: Evidence, weights: TreeWeights, steps: int, enough: float
+) -> tuple[TreeWeights, float]:
     """Return the best weights on the way to a fixed point of weights, costs and variances.
 
     In a subtree whose costs and variances all have room, the dual weights fade together. Its best weights depend on the
@@ -407,8 +411,8 @@ def _balanced(
     best = weights, np.inf
     for _ in range(steps):
         mass = _masses(tree, p)
-        weights = _moved(problem, weights, mass, q)
-        at = Reached.of(problem, weights)
+        weights = _take_step(problem, weights, mass, q)
+        at = AchievedErrors.of(problem, weights)
         best = min(best, (weights.scaled(at.worst), at.cost), key=lambda x: x[1])
         if best[1] <= enough:
             break
@@ -427,18 +431,18 @@ def _balanced(
         p = p / (counts[-1] @ p)
         for j, (k, v) in enumerate(zip(levels, at.variances, strict=True)):
             far, least = np.log(v / missed), np.maximum(_FLOOR * masses[k] / len(q), 1e-12)
-            push = far * np.where((far > 0) & (q[j] < least), _HURRY, 1.0) + held[k]
+            push = far * np.where((far > 0) & (q[j] < least), _GROWTH_FACTOR, 1.0) + held[k]
             q[j] = np.maximum(q[j], _LEAST * least) * np.exp(np.clip(0.5 * push, -1, 1))
         total = sum(float(counts[k] @ a) for k, a in zip(levels, q, strict=True))
         q = [a / total for a in q]
     return best
 
 
-def _moved(problem: ByLevel, weights: Weighting, mass: Sequence[Floats], q: Sequence[Floats]) -> Weighting:
+def _take_step(problem: LevelProblem, weights: TreeWeights, mass: Sequence[Floats], q: Sequence[Floats]) -> TreeWeights:
     """Take one step towards the best weights at some dual weights; the mean of r² below a place stays 1, by load."""
     tree, xs, rs = problem.tree, [], []
     for sector, x, r in zip(problem.sectors, weights.x, weights.r, strict=True):
-        own, w = Known.of(tree, x, r), _asked(problem, sector.deep, sector.tables, q)
+        own, w = LevelInformation.of(tree, x, r), _own_weights(problem, sector.deep, sector.tables, q)
         less, turned = own.slopes(w)
         load, y = own.loads(mass[sector.deep]), own.prices
         new = [
@@ -449,7 +453,7 @@ def _moved(problem: ByLevel, weights: Weighting, mass: Sequence[Floats], q: Sequ
         for k in range(1, sector.deep + 1):
             dear, above = 2 * load[k] * r[k] ** 2 * tree.down(y[k - 1], k), tree.down(above, k)
             stiff = dear + 2 * above * own.own[k] * r[k] ** 2
-            step = _STIFF * (turned[k] * r[k] - dear) / np.maximum(stiff, 1e-300)
+            step = _LOG_STEP * (turned[k] * r[k] - dear) / np.maximum(stiff, 1e-300)
             turn.append(r[k] * np.exp(np.clip(step, -0.3, 0.3)))
             above = w[k] + above
         for k in range(sector.deep, 0, -1):
@@ -459,4 +463,4 @@ def _moved(problem: ByLevel, weights: Weighting, mass: Sequence[Floats], q: Sequ
             turn[k - 1] = turn[k - 1] * mean if k > 1 else turn[k - 1]
         xs.append(tuple(new))
         rs.append(tuple(turn))
-    return Weighting(tuple(xs), tuple(rs))
+    return TreeWeights(tuple(xs), tuple(rs))

@@ -21,23 +21,23 @@ from fitnoise.interfaces.exports.latex import latex
 from fitnoise.interfaces.exports.manifests import IN_FOLDER, check_export, manifest, manifest_place, versions_for
 from fitnoise.interfaces.exports.packages import package
 from fitnoise.interfaces.exports.workbooks import workbook
-from fitnoise.interfaces.pages.words import words
+from fitnoise.interfaces.pages.words import translator
 from fitnoise.kernel.arguments import checked
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.files import replace_file, write_texts
 from fitnoise.reading.layouts import Tabled, layout, publication_of
 from fitnoise.reading.refusals import UNWRITTEN, existing_place, repeated_table, too_many_numbers, unknown_table
 from fitnoise.reading.release import Release
-from fitnoise.reading.tables import Made
+from fitnoise.reading.tables import DerivedTables
 from fitnoise.reading.verification import Verification
 
-MOST_NUMBERS = 1_000_000
+MAX_EXPORTED_NUMBERS = 1_000_000
 """Numbers that are written for other programs at once."""
 
 
 @checked(ReleaseError, "No file was written.")
 def export(
-    what: Release | Made,
+    what: Release | DerivedTables,
     path: str | os.PathLike[str],
     *,
     language: str = "en",
@@ -121,7 +121,7 @@ def export(
 
 
 @checked(ReleaseError, "Nothing was verified.")
-def verify_export(what: Release | Made, path: str | os.PathLike[str]) -> Verification:
+def verify_export(what: Release | DerivedTables, path: str | os.PathLike[str]) -> Verification:
     """Check an export against its manifest, and against the tables of which it is.
 
     Args:
@@ -143,7 +143,7 @@ def verify_export(what: Release | Made, path: str | os.PathLike[str]) -> Verific
 
 
 def contents(
-    what: Release | Made,
+    what: Release | DerivedTables,
     place: Path,
     *,
     language: str,
@@ -153,7 +153,7 @@ def contents(
     licence: str | None,
 ) -> Iterator[tuple[str, bytes]]:
     """Yield the files of an export with their names, relative to its folder."""
-    told, names = words(language), _names(what, tables)
+    told, names = translator(language), _names(what, tables)
     if not place.suffix:
         yield from ((name, text.encode()) for name, text in package(what, names, bands, licence))
         return
@@ -172,6 +172,6 @@ def _names(what: Tabled, tables: str | Iterable[str] | None) -> list[str]:
             raise unknown_table(name, list(what), UNWRITTEN)
         workload = publication_of(what, name).workload
         numbers += math.prod(workload[name].shape(workload.domain))
-        if numbers > MOST_NUMBERS:
-            raise too_many_numbers(MOST_NUMBERS, UNWRITTEN)
+        if numbers > MAX_EXPORTED_NUMBERS:
+            raise too_many_numbers(MAX_EXPORTED_NUMBERS, UNWRITTEN)
     return names

@@ -6,11 +6,21 @@ import re
 from collections.abc import Iterable, Iterator
 
 from fitnoise import __version__
-from fitnoise.interfaces.pages.fragments import MARKS, beside, caption, hashes, heading, labelled, notes, numbers, title
-from fitnoise.interfaces.pages.words import Words
+from fitnoise.interfaces.pages.fragments import (
+    MARKS,
+    caption,
+    hashes,
+    heading,
+    labelled,
+    margin_text,
+    notes,
+    numbers,
+    title,
+)
+from fitnoise.interfaces.pages.words import Translator
 from fitnoise.interfaces.render import readable
 from fitnoise.reading.bands import Bands
-from fitnoise.reading.layouts import Label, Layout, Tabled
+from fitnoise.reading.layouts import Label, Tabled, TableLayout
 
 _SPECIAL = {
     **{c: f"\\{c}" for c in "{}$&#_%"},
@@ -39,7 +49,7 @@ def escaped(text: str) -> str:
     return "".join(_SPECIAL.get(c, c) for c in plain)
 
 
-def latex(of: Tabled, tables: Iterable[Layout], told: Words, bands: Bands | None) -> bytes:
+def latex(of: Tabled, tables: Iterable[TableLayout], told: Translator, bands: Bands | None) -> bytes:
     """Return a longtable for each table.
 
     A document that includes them needs booktabs, longtable, textcomp, UTF-8 and the font encoding T1.
@@ -55,7 +65,7 @@ def latex(of: Tabled, tables: Iterable[Layout], told: Words, bands: Bands | None
     return ("\n".join(out) + "\n").encode()
 
 
-def _longtable(table: Layout, told: Words) -> Iterator[str]:
+def _longtable(table: TableLayout, told: Translator) -> Iterator[str]:
     stubs = "l" * max(1, len(table.stubs))
     yield rf"\begin{{longtable}}{{@{{}}{stubs}*{{{len(table.columns)}}}{{r@{{}}l}}@{{}}}}"
     yield rf"\caption{{{escaped(table.name)}. {escaped(caption(table, told))}}}\\"
@@ -74,15 +84,15 @@ def _longtable(table: Layout, told: Words) -> Iterator[str]:
     yield r"\end{longtable}"
 
 
-def _named(label: Label, told: Words) -> str:
+def _named(label: Label, told: Translator) -> str:
     return escaped(labelled(label, told)) + (f" {{\\footnotesize {escaped(label.code)}}}" if label.code else "")
 
 
-def _number(table: Layout, i: int, j: int, told: Words) -> str:
+def _number(table: TableLayout, i: int, j: int, told: Translator) -> str:
     """Return a number and its mark, and its margin or interval if the caption does not state it."""
     digits = table.decimals
     mark = "" if table.bands is None else MARKS[table.bands[i, j]]
-    said = beside(table, told, i, j)
+    said = margin_text(table, told, i, j)
     margin = f"\\,{{\\footnotesize {said}}}" if said else ""
     raised = f"\\textsuperscript{{{escaped(mark)}}}" if mark else ""
     return f"{escaped(told.number(table.values[i, j], digits))} & {raised}{margin.replace('±', _SPECIAL['±'])}"

@@ -22,7 +22,7 @@ from fitnoise.reading.bands import Bands
 from fitnoise.reading.files import links, read_text, to_json
 from fitnoise.reading.layouts import Tabled, releases
 from fitnoise.reading.release import outputs_digest
-from fitnoise.reading.tables import TOLD, Made
+from fitnoise.reading.tables import MAX_FILES_IN_MESSAGE, DerivedTables
 from fitnoise.reading.verification import Check
 
 FORMAT = 1
@@ -112,7 +112,7 @@ def check_export(verified: Sequence[Tabled], export: Path, contents: Contents) -
 
 def _kind(source: Tabled) -> str:
     """Return the kind of the exported tables, in words."""
-    return source.called if isinstance(source, Made) else "the release"
+    return source.called if isinstance(source, DerivedTables) else "the release"
 
 
 def _identity(release: Any) -> dict[str, Any]:
@@ -173,7 +173,7 @@ def _check_files(export: Path, files: Mapping[str, tuple[str, int]]) -> str | No
     folder = export if not export.suffix else export.parent
     parents = {p.as_posix() for name in files for p in Path(name).parents} - {"."}
     listed = {*files} if export.suffix else {IN_FOLDER, *files, *parents}
-    paths = [export] if export.suffix else list(itertools.islice(export.rglob("*"), len(listed) + TOLD))
+    paths = [export] if export.suffix else list(itertools.islice(export.rglob("*"), len(listed) + MAX_FILES_IN_MESSAGE))
     if problem := links(folder, paths):
         return problem
     there = {p.relative_to(folder).as_posix() for p in paths if p.exists()}

@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 
 from fitnoise.interfaces.pages.fragments import caption, notes
-from fitnoise.interfaces.pages.words import words
+from fitnoise.interfaces.pages.words import translator
 from fitnoise.kernel.codings import Code
 from fitnoise.kernel.domain import RESERVED, Attribute, Categorical
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.description import describe
 from fitnoise.reading.files import csv_text, field, to_json
-from fitnoise.reading.layouts import Layout, Tabled, layout, publication_of, releases
+from fitnoise.reading.layouts import Tabled, TableLayout, layout, publication_of, releases
 from fitnoise.reading.whole import SIMULATED
 from fitnoise.request.workloads import slug
 
-MOST_VALUES = 1_000
+MAX_LISTED_VALUES = 1_000
 """Values of a column that are listed in a data package."""
 
-MEANING = {
+COLUMN_DESCRIPTIONS = {
     "value": "Estimated {what}: unbiased, and therefore possibly negative or not whole.",
     "std_error": "Standard error of the value, in {unit}, of the noise alone.",
     "moe": "Margin of error, in {unit}: at the confidence the exact {what}, of values as they were read, is within it.",
@@ -38,13 +38,13 @@ MEANING = {
 }
 """Descriptions of the columns of numbers."""
 
-RATIO = "Estimated mean of {name}: a sum by a count, both noisy, and as a ratio not quite unbiased."
+MEAN_DESCRIPTION = "Estimated mean of {name}: a sum by a count, both noisy, and as a ratio not quite unbiased."
 """Description of the values of means."""
 
 
 def package(of: Tabled, names: list[str], bands: Bands | None, licence: str | None) -> Iterator[tuple[str, str]]:
     """Yield the files of a data package with their names; the descriptor of the others comes last."""
-    publication, english, resources = releases(of)[0].plan.publication, words("en"), []
+    publication, english, resources = releases(of)[0].plan.publication, translator("en"), []
     for name in names:
         place, frame, laid = f"tables/{slug(name)}.csv", of[name], layout(of, name, bands=bands)
         if bands is not None and not laid.biased:
@@ -89,9 +89,9 @@ def _privacy(of: Tabled) -> dict[str, Any]:
     return {"privacy": charged[0]} if len(charged) == 1 else {"releases": charged}
 
 
-def _field(of: Tabled, table: Layout, name: str) -> dict[str, Any]:
+def _field(of: Tabled, table: TableLayout, name: str) -> dict[str, Any]:
     """Return the description of a column; for labels, those of the file and their codes."""
-    if name in MEANING:
+    if name in COLUMN_DESCRIPTIONS:
         kind = "string" if name == "reliability" else "number"
         return {"name": name, "type": kind, "description": _meaning(table, name)}
     workload = publication_of(of, table.name).workload
@@ -114,19 +114,19 @@ def _field(of: Tabled, table: Layout, name: str) -> dict[str, Any]:
         "name": name,
         "type": kind,
         **({"description": described} if described else {}),
-        **({"constraints": {"enum": labels}} if len(labels) <= MOST_VALUES else {}),
+        **({"constraints": {"enum": labels}} if len(labels) <= MAX_LISTED_VALUES else {}),
         **({"codes": dict(zip(labels, codes, strict=False))} if codes and not view else {}),
     }
 
 
-def _meaning(table: Layout, name: str) -> str:
+def _meaning(table: TableLayout, name: str) -> str:
     """Return the description of a column of numbers."""
     if name == "value" and table.averaged is not None:
-        return RATIO.format(name=table.averaged)
+        return MEAN_DESCRIPTION.format(name=table.averaged)
     summed = " × ".join(table.summed)
     what, unit = (f"sum of {summed}", f"units of {summed}") if summed else ("number of records", "records")
     what = what if table.averaged is None else f"mean of {table.averaged}"
-    return MEANING[name].format(what=what, unit=unit)
+    return COLUMN_DESCRIPTIONS[name].format(what=what, unit=unit)
 
 
 def _codes(attribute: Attribute) -> tuple[Code, ...]:

@@ -10,10 +10,10 @@ from typing import Any
 
 from fitnoise import __version__
 from fitnoise.interfaces.pages.fragments import MARKS, caption, hashes, heading, labelled, notes, numbers, title
-from fitnoise.interfaces.pages.words import Words
+from fitnoise.interfaces.pages.words import Translator
 from fitnoise.interfaces.render import readable
 from fitnoise.reading.bands import Bands
-from fitnoise.reading.layouts import Layout, Tabled, releases
+from fitnoise.reading.layouts import Tabled, TableLayout, releases
 from fitnoise.reading.refusals import missing_package
 
 EPOCH = datetime(1980, 1, 1)  # noqa: DTZ001 - what a ZIP file can say, and no time at all
@@ -23,7 +23,7 @@ SHEET = re.compile(r"[^\w .-]")
 """The letters that the name of a sheet may not have."""
 
 
-def workbook(of: Tabled, tables: Iterable[Layout], told: Words, bands: Bands | None) -> bytes:
+def workbook(of: Tabled, tables: Iterable[TableLayout], told: Translator, bands: Bands | None) -> bytes:
     """Return a workbook with a sheet for each table, after a sheet with their names.
 
     Raises:
@@ -61,7 +61,9 @@ def workbook(of: Tabled, tables: Iterable[Layout], told: Words, bands: Bands | N
     return held.getvalue()
 
 
-def _sheet(sheet: Any, table: Layout, looks: dict[str, Any], told: Words, of: Tabled, bands: Bands | None) -> None:
+def _sheet(
+    sheet: Any, table: TableLayout, looks: dict[str, Any], told: Translator, of: Tabled, bands: Bands | None
+) -> None:
     """Write a title, a caption, the table and its notes. Next to each number are its margin or interval and its mark.
 
     Every column has a heading of its own, so that a program that reads the sheet by headings finds each once.

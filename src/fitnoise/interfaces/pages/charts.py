@@ -14,18 +14,18 @@ from typing import final
 import numpy as np
 
 from fitnoise.kernel.arrays import Floats, Indices
-from fitnoise.reading.layouts import Label, Layout
+from fitnoise.reading.layouts import Label, TableLayout
 
-ROWS = 24
+MAX_STRIP_ROWS = 24
 """Largest number of rows of strips; a chart of a longer table shows the first rows."""
 
-LINES = 6
+MAX_LINES = 6
 """Largest number of lines of a chart. Colours and dashes distinguish as many."""
 
-LONG = 12
+MIN_VALUES_FOR_LINE = 12
 """Smallest number of values of an ordered attribute that a chart draws as a line."""
 
-TIMES = 3
+MIN_PERIODS_FOR_LINE = 3
 """Smallest number of periods of a series that a chart draws as a line."""
 
 
@@ -88,7 +88,7 @@ class Strips:
 
 @final
 @dataclass(frozen=True)
-class Line:
+class ChartLine:
     """A line: its label, its points and the outline of its margins, in SVG coordinates from 0 (top) to 100."""
 
     label: Label
@@ -101,7 +101,7 @@ class Line:
 class Lines:
     """Lines over the values of one attribute. along: some values, with places in percent. digits: digits of ticks."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[ChartLine, ...]
     along: list[tuple[float, Label]]
     ticks: list[Tick]
     digits: int = 0
@@ -112,7 +112,7 @@ def curve(delta: Floats, epsilon: Floats) -> Lines:
     powers = np.log10(delta)
     along, scale = Scale(float(powers[0]), float(powers[-1])), Scale.over(epsilon, epsilon)
     points = (f"{along.at(x):g},{100 - scale.at(y):g}" for x, y in zip(powers.tolist(), epsilon.tolist(), strict=True))
-    line = Line(Label(None), " ".join(points), "")
+    line = ChartLine(Label(None), " ".join(points), "")
     ticks = scale.ticks()
     digits = max(0, -math.floor(math.log10(ticks[1].number) + 1e-9))
     return Lines((line,), [(t.at, Label(_power(round(t.number)))) for t in along.ticks(6)], ticks, digits)
@@ -122,18 +122,18 @@ def _power(n: int) -> str:
     return "10" + str(n).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
-def chart(table: Layout) -> Strips | Lines | None:
+def chart(table: TableLayout) -> Strips | Lines | None:
     """Return the chart that suits a table, without its totals, or None if it needs too many lines."""
     rows = np.flatnonzero([all(x.text is not None for x in row) for row in table.rows])
     columns = np.arange(len(table.columns) - (table.columns[-1].text is None and len(table.columns) > 1))
     ordered = table.stubs[0].ordered if len(table.stubs) == 1 else 0
-    if ordered >= (TIMES if ordered and table.stubs[0].periods else LONG):
-        return _lines(table, rows[:ordered], columns) if len(columns) <= LINES else None
+    if ordered >= (MIN_PERIODS_FOR_LINE if ordered and table.stubs[0].periods else MIN_VALUES_FOR_LINE):
+        return _lines(table, rows[:ordered], columns) if len(columns) <= MAX_LINES else None
     return _strips(table, rows, columns)
 
 
-def _strips(table: Layout, rows: Indices, columns: Indices) -> Strips:
-    shown = np.ix_(rows[:ROWS], columns)
+def _strips(table: TableLayout, rows: Indices, columns: Indices) -> Strips:
+    shown = np.ix_(rows[:MAX_STRIP_ROWS], columns)
     low, high = (x[shown] for x in table.intervals)
     values, scale = table.values[shown], Scale.over(low, high)
     zero = scale.at(0.0)
@@ -143,12 +143,13 @@ def _strips(table: Layout, rows: Indices, columns: Indices) -> Strips:
         return Mark(scale.at(values[i, j]), zero, ends)
 
     drawn = (
-        (table.rows[row], tuple(mark(i, j) for j in range(len(columns)))) for i, row in enumerate(rows[:ROWS].tolist())
+        (table.rows[row], tuple(mark(i, j) for j in range(len(columns))))
+        for i, row in enumerate(rows[:MAX_STRIP_ROWS].tolist())
     )
     return Strips(tuple(table.columns[j] for j in columns), tuple(drawn), scale.ticks(2), len(rows))
 
 
-def _lines(table: Layout, rows: Indices, columns: Indices) -> Lines:
+def _lines(table: TableLayout, rows: Indices, columns: Indices) -> Lines:
     low, high = (x[np.ix_(rows, columns)] for x in table.intervals)
     values, scale = table.values[np.ix_(rows, columns)], Scale.over(low, high)
     along = Scale(0.0, float(len(rows) - 1))
@@ -159,6 +160,6 @@ def _lines(table: Layout, rows: Indices, columns: Indices) -> Lines:
     lines = []
     for j, column in enumerate(columns.tolist()):
         band = [*points(high[:, j]), *reversed(points(low[:, j]))]
-        lines.append(Line(table.columns[column], " ".join(points(values[:, j])), " ".join(band)))
+        lines.append(ChartLine(table.columns[column], " ".join(points(values[:, j])), " ".join(band)))
     whole = (t for t in along.ticks(6) if t.number == round(t.number))
     return Lines(tuple(lines), [(t.at, table.rows[rows[round(t.number)]][0]) for t in whole], scale.ticks())

@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING, Any, final
 
 from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.pages.charts import Lines, Strips, chart
-from fitnoise.interfaces.pages.words import Words, words
+from fitnoise.interfaces.pages.words import Translator, translator
 from fitnoise.interfaces.render import readable
-from fitnoise.interfaces.reports.plans import called, warned
+from fitnoise.interfaces.reports.plans import table_label, warned
 from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.units import Pattern, PrivacyUnit
 from fitnoise.planning.ranges import asked
 from fitnoise.reading.bands import Band, Bands
 from fitnoise.reading.description import left_out
-from fitnoise.reading.layouts import Heading, Label, Layout, Tabled, publication_of, releases
+from fitnoise.reading.layouts import Heading, Label, Tabled, TableLayout, publication_of, releases
 from fitnoise.reading.refusals import missing_package
-from fitnoise.reporting import Kind, Report, heading_beside
+from fitnoise.reporting import Report, ValueKind, heading_beside
 from fitnoise.request.coverage import ValueList, uncounted
 
 if TYPE_CHECKING:
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 MARKS = {Band.RELIABLE: "", Band.CARE: "†", Band.WIDE: "‡"}
 """The mark next to a number of each band."""
 
-FIGURE = "\u2007"
+FIGURE_SPACE = "\u2007"
 """A space as wide as a digit: padding before the margins of a column, so that all of them are equally wide."""
 
 PLAIN_HEADINGS = ("each", "query", "ranges", "recode", "count", "sum", "mean")
 """Views whose columns are headed by the attribute's name alone: their labels say the rest."""
 
-CODES = 8
+MAX_CODES_IN_TEXT = 8
 """The largest number of codes of a condition that are written out."""
 
 WRITTEN = "fitnoise.interfaces.pages"
@@ -69,7 +69,7 @@ class Cell:
 
 @final
 @dataclass(frozen=True)
-class Group:
+class RowGroup:
     """Rows that share all their labels except the last."""
 
     over: tuple[Label, ...]
@@ -78,7 +78,7 @@ class Group:
 
 @final
 @dataclass(frozen=True)
-class Shown:
+class RenderedTable:
     """A table as a page shows it.
 
     caption: The meaning of its numbers.
@@ -86,8 +86,8 @@ class Shown:
     """
 
     place: int
-    layout: Layout
-    groups: tuple[Group, ...]
+    layout: TableLayout
+    groups: tuple[RowGroup, ...]
     drawn: Strips | Lines | None
     caption: str
     notes: tuple[str, ...]
@@ -104,7 +104,7 @@ def environment(language: str, also: str = "") -> Environment:
     Raises:
         ReleaseError: Jinja2 is not installed, or the language is unknown.
     """
-    told = words(language, also)
+    told = translator(language, also)
     try:
         from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
     except ModuleNotFoundError:
@@ -117,7 +117,7 @@ def environment(language: str, also: str = "") -> Environment:
         lstrip_blocks=True,
         finalize=_plain,
     )
-    made.globals |= {"language": told, "t": told.tell, "number": told.number, "kind": told.kind, "Kind": Kind}
+    made.globals |= {"language": told, "t": told.tell, "number": told.number, "kind": told.kind, "Kind": ValueKind}
     made.globals |= {
         "heading": partial(heading, told),
         "numbers_of": lambda table: numbers(table, told),
@@ -153,7 +153,7 @@ def _type(x: object) -> str:
     return type(x).__name__
 
 
-def heading(told: Words, heading: Heading) -> str:
+def heading(told: Translator, heading: Heading) -> str:
     """Return the heading of a column of labels."""
     name, n = heading.name, told.number(heading.steps)
     match heading.view:
@@ -181,7 +181,7 @@ def _unknown_view(heading: Heading) -> ReleaseError:
     )
 
 
-def meaning(told: Words, heading: Heading) -> str:
+def meaning(told: Translator, heading: Heading) -> str:
     """Return the meaning of the rows of a column; empty for one that shows value by value."""
     name, n = heading.name, told.number(heading.steps)
     match heading.view:
@@ -204,7 +204,7 @@ def meaning(told: Words, heading: Heading) -> str:
     raise _unknown_view(heading)
 
 
-def pattern(told: Words, given: Pattern) -> str:
+def pattern(told: Translator, given: Pattern) -> str:
     """Return the pattern of the records of one unit; empty if none is known."""
 
     def named(*names: str) -> str:
@@ -217,7 +217,7 @@ def pattern(told: Words, given: Pattern) -> str:
     return ", ".join(said)
 
 
-def merged(told: Words, unit: PrivacyUnit) -> str:
+def merged(told: Translator, unit: PrivacyUnit) -> str:
     """Return the rule by which records of one unit are merged, if amounts are added up."""
     names = f" {told.tell('and')} ".join(told.tell('"{name}"', name=a) for a in unit.merge)
     return told.tell(
@@ -225,7 +225,7 @@ def merged(told: Words, unit: PrivacyUnit) -> str:
     )
 
 
-def condition(told: Words, given: Condition) -> str:
+def condition(told: Translator, given: Condition) -> str:
     """Return the condition of counted records in a language; values as the specification has them."""
     ways = {
         "at_least": told.tell("at least"),
@@ -235,7 +235,7 @@ def condition(told: Words, given: Condition) -> str:
     }
     values = f" {told.tell('and')} ".join(f"{ways[name]} {x}" for name, x in given.bounds.items())
     if not values:
-        shown = [repr(c) if isinstance(c, str) else str(c).lower() for c in given.codes[:CODES]]
+        shown = [repr(c) if isinstance(c, str) else str(c).lower() for c in given.codes[:MAX_CODES_IN_TEXT]]
         more = len(given.codes) - len(shown)
         values = f" {told.tell('or')} ".join(shown)
         values += f", {told.tell('or one of {n} more', n=told.number(more))}" if more else ""
@@ -271,14 +271,16 @@ def digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def labelled(label: Label, told: Words) -> str:
+def labelled(label: Label, told: Translator) -> str:
     """Return a label without its code."""
     return told.tell("Total") if label.text is None else readable(label.text)
 
 
-def shown(table: Layout, told: Words, of: Tabled, place: int = 0, bands: Bands | None = None) -> Shown:
+def render_table(
+    table: TableLayout, told: Translator, of: Tabled, place: int = 0, bands: Bands | None = None
+) -> RenderedTable:
     """Return a table with its numbers as people read them, its caption and its notes."""
-    return Shown(
+    return RenderedTable(
         place=place,
         layout=table,
         groups=tuple(_groups(table, told)),
@@ -288,11 +290,11 @@ def shown(table: Layout, told: Words, of: Tabled, place: int = 0, bands: Bands |
     )
 
 
-def caption(table: Layout, told: Words) -> str:
+def caption(table: TableLayout, told: Translator) -> str:
     """Return the meaning of the numbers of a table."""
     if table.biased:
         return told.tell("Estimated numbers of records, biased; ± is their simulated error, which is no margin")
-    level, what = told.kind(Kind.LEVEL, table.confidence), _what(table, told)
+    level, what = told.kind(ValueKind.LEVEL, table.confidence), _what(table, told)
     if table.ends is not None:
         said = told.tell("{what}, with their intervals at {level} confidence", what=what, level=level)
     elif table.even is None:
@@ -309,7 +311,7 @@ def caption(table: Layout, told: Words) -> str:
     return f"{said} ({'; '.join(values)})" if values else said
 
 
-def _what(table: Layout, told: Words) -> str:
+def _what(table: TableLayout, told: Translator) -> str:
     """Return the meaning of the numbers of a table, without their margins."""
     changes = any(h.view == "change" for h in (*table.stubs, *([table.across] if table.across else ())))
     names = readable(" × ".join(table.summed))
@@ -326,7 +328,7 @@ def _what(table: Layout, told: Words) -> str:
     return told.tell("Estimated sums of {names}", names=names) if names else told.tell("Estimated numbers of records")
 
 
-def numbers(table: Layout, told: Words) -> str:
+def numbers(table: TableLayout, told: Translator) -> str:
     """Return the heading of the numbers of a table with one column of them; no column of labels has it."""
     stubs = [readable(heading(told, stub)) for stub in table.stubs]
     if table.averaged is not None:
@@ -347,7 +349,7 @@ def hashes(of: Tabled, digits: int = 64) -> str:
     return ", ".join(f"plan {r.plan.hash[:digits]}" for r in releases(of))
 
 
-def notes(table: Layout, told: Words, of: Tabled, bands: Bands | None) -> Iterator[str]:
+def notes(table: TableLayout, told: Translator, of: Tabled, bands: Bands | None) -> Iterator[str]:
     """Yield the notes below a table: the records that it counts, its origin, the meaning of its signs."""
     release = releases(of)[0]
     plan = release.plan
@@ -401,7 +403,7 @@ def notes(table: Layout, told: Words, of: Tabled, bands: Bands | None) -> Iterat
         method.append(told.sentence(group.mechanism.words(group)).text)
     yield " ".join(method)
     if bands is not None and table.bands is not None:
-        care, wide = (told.kind(Kind.LEVEL, x) for x in (bands.reliable, bands.care))
+        care, wide = (told.kind(ValueKind.LEVEL, x) for x in (bands.reliable, bands.care))
         yield (
             told.tell(
                 "† use with care: the margin is more than {care} of the number without its sign; ‡ too wide to be used "
@@ -419,20 +421,20 @@ def notes(table: Layout, told: Words, of: Tabled, bands: Bands | None) -> Iterat
         )
 
 
-def uncounted_by_table(plan: Plan, told: Words) -> list[tuple[str, str]]:
+def uncounted_by_table(plan: Plan, told: Translator) -> list[tuple[str, str]]:
     """Return the tables that leave values out, each with these values in a language."""
     domain = plan.publication.workload.domain
-    found = ((called(s.name, s.tables), uncounted(table, domain)) for s, table in asked(plan))
+    found = ((table_label(s.name, s.tables), uncounted(table, domain)) for s, table in asked(plan))
     return [(name, "; ".join(listed(x, told) for x in left)) for name, left in found if left]
 
 
-def listed(values: ValueList, told: Words) -> str:
+def listed(values: ValueList, told: Translator) -> str:
     """Return a list of values in a language."""
     text = f"{values.name} {', '.join(values.pieces)}"
     return told.tell("{values}, and {n} more", values=text, n=told.number(values.more)) if values.more else text
 
 
-def beside(table: Layout, told: Words, i: int, j: int, width: int = 0) -> str:
+def margin_text(table: TableLayout, told: Translator, i: int, j: int, width: int = 0) -> str:
     """Return the margin of a number, padded to a width, or its interval; empty if the caption has it.
 
     Ends are rounded outwards, as margins are rounded up.
@@ -442,21 +444,21 @@ def beside(table: Layout, told: Words, i: int, j: int, width: int = 0) -> str:
         low, high = floor(table.ends[0][i, j] * ten + 1e-6) / ten, ceil(table.ends[1][i, j] * ten - 1e-6) / ten
         return f"{told.number(low, table.decimals)}{'–' if low >= 0 else ' – '}{told.number(high, table.decimals)}"
     said = table.even is None or bool(table.totals[i, j])
-    return f"± {told.number(float(table.told[i, j]), table.decimals).rjust(width, FIGURE)}" if said else ""
+    return f"± {told.number(float(table.told[i, j]), table.decimals).rjust(width, FIGURE_SPACE)}" if said else ""
 
 
-def _groups(table: Layout, told: Words) -> Iterator[Group]:
+def _groups(table: TableLayout, told: Translator) -> Iterator[RowGroup]:
     digits = table.decimals
     texts = [[told.number(x, digits) for x in row] for row in table.values]
     widths = [max(len(told.number(x, digits)) for x in column) for column in table.told.T.tolist()]
 
     def cell(i: int, j: int) -> Cell:
-        margin = beside(table, told, i, j, widths[j])
+        margin = margin_text(table, told, i, j, widths[j])
         return Cell(texts[i][j], margin, None if table.bands is None else table.bands[i, j])
 
     for over, rows in groupby(enumerate(table.rows), key=lambda row: row[1][:-1]):
         made = ((row[-1] if row else Label(None), i) for i, row in rows)
-        yield Group(over, tuple((x, tuple(cell(i, j) for j in range(len(table.columns)))) for x, i in made))
+        yield RowGroup(over, tuple((x, tuple(cell(i, j) for j in range(len(table.columns)))) for x, i in made))
 
 
 def report(found: Report, language: str = "en") -> Markup:

@@ -12,25 +12,25 @@ import pandas as pd
 
 from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.pages.charts import Mark, Scale
-from fitnoise.interfaces.pages.fragments import environment, fragment, report, shown, style
-from fitnoise.interfaces.pages.words import words
+from fitnoise.interfaces.pages.fragments import environment, fragment, render_table, report, style
+from fitnoise.interfaces.pages.words import translator
 from fitnoise.interfaces.reports.comparisons import comparison_report
 from fitnoise.planning.choosing import Comparison
 from fitnoise.planning.plan import Plan
-from fitnoise.reading.comparisons import Told
+from fitnoise.reading.comparisons import LabelledNumbers
 from fitnoise.reading.description import statistic
 from fitnoise.reading.layouts import Tabled, decimals, layout, publication_of
 from fitnoise.reading.release import Release
-from fitnoise.reading.tables import Made
+from fitnoise.reading.tables import DerivedTables
 from fitnoise.reporting import NOTHING
 
-ROWS = 60
+MAX_ROWS = 60
 """The largest number of rows that a notebook shows of an answer or of a large table; if there are more, the first."""
 
-TABLES = 20
+MAX_TABLES = 20
 """The largest number of tables that a notebook shows; all except the first are folded."""
 
-NUMBERS = 5_000
+MAX_NUMBERS = 5_000
 """The largest number of numbers in these tables."""
 
 
@@ -66,24 +66,24 @@ def _(found: Comparison) -> str:
 
 
 @_inner.register
-def _(asked: Told) -> str:
+def _(asked: LabelledNumbers) -> str:
     return _numbers(asked.frame(), list(asked.labels), asked.confidence, asked.summary, asked.universe)
 
 
 @_inner.register
-def _(found: Made) -> str:
+def _(found: DerivedTables) -> str:
     return _tables(found)
 
 
 def _tables(of: Tabled) -> str:
     """Return the first tables, all except one folded, up to a number of numbers, and the names of all."""
     views, numbers = [], 0
-    for name in islice(of, TABLES):
+    for name in islice(of, MAX_TABLES):
         publication = publication_of(of, name)
         numbers += math.prod(publication.workload[name].shape(publication.domain))
-        if numbers > NUMBERS:
+        if numbers > MAX_NUMBERS:
             break
-        views.append(shown(layout(of, name), words("en"), of))
+        views.append(render_table(layout(of, name), translator("en"), of))
     rows = ""
     if not views and len(of) and "value" in (frame := of[name]):
         level = publication.workload[name].target.level(publication.workload.confidence)
@@ -94,12 +94,12 @@ def _tables(of: Tabled) -> str:
 
 def _numbers(frame: pd.DataFrame, names: list[str], confidence: float, what: str, records: str) -> str:
     """Return numbers with their intervals, a row each. records: the records that they count."""
-    rows = frame.head(ROWS)
+    rows = frame.head(MAX_ROWS)
     low, high = _ends(rows)
     numbers = low.dtype == np.float64
     scale = _scale(low, high) if numbers else None
     digits = decimals((high - low) / 2) if numbers else 0
-    told = words("en")
+    told = translator("en")
 
     def text(x: Any) -> str:
         if not isinstance(x, float):

@@ -15,8 +15,8 @@ from typing import Any
 
 from fitnoise import __version__
 from fitnoise.errors import ReleaseError
-from fitnoise.interfaces.pages.fragments import Shown, digest, environment, shown, style, title
-from fitnoise.interfaces.pages.words import Words, words
+from fitnoise.interfaces.pages.fragments import RenderedTable, digest, environment, render_table, style, title
+from fitnoise.interfaces.pages.words import Translator, translator
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import answers_digest
@@ -26,29 +26,29 @@ from fitnoise.reading.files import read_text, replace_file
 from fitnoise.reading.layouts import Tabled, layout, publication_of
 from fitnoise.reading.refusals import UNWRITTEN, existing_place, repeated_table, too_many_numbers, unknown_table
 from fitnoise.reading.release import Release
-from fitnoise.reading.tables import Made
+from fitnoise.reading.tables import DerivedTables
 from fitnoise.reading.verification import Check
-from fitnoise.reading.whole import Whole
+from fitnoise.reading.whole import IntegerTables
 from fitnoise.reporting import Report
 
-MOST_TABLES = 100
+MAX_TABLES = 100
 """The number of tables of a report if none are named."""
 
-MOST_NUMBERS = 100_000
+MAX_NUMBERS = 100_000
 """The largest number of numbers of a report: some ten megabytes."""
 
-ASKED = ("language", "bands", "totals", "tables")
+REQUEST_KEYS = ("language", "bands", "totals", "tables")
 """The arguments of a report, as it states them; for tables made of releases also their kind, as `of`."""
 
 CLAIM = "the report is that of what was verified"
 
-KNOWN = ("price", "records", "counted")
+SECTIONS_SHOWN_ELSEWHERE = ("price", "records", "counted")
 """The sections of a plan's report that a page states in its own words."""
 
 
 @checked(ReleaseError, "No file was written.")
 def report(
-    what: Plan | Release | Made,
+    what: Plan | Release | DerivedTables,
     path: str | os.PathLike[str],
     *,
     language: str = "en",
@@ -99,7 +99,7 @@ def report(
 
 
 def page(
-    what: Plan | Release | Made,
+    what: Plan | Release | DerivedTables,
     *,
     language: str = "en",
     bands: Bands | None = None,
@@ -108,11 +108,15 @@ def page(
 ) -> str:
     """Return the text of a report; arguments and errors as for :func:`report`."""
     given = content(what, language=language, bands=bands, totals=totals, tables=tables)
-    return environment(language).get_template("made.html" if isinstance(what, Made) else "report.html").render(**given)
+    return (
+        environment(language)
+        .get_template("made.html" if isinstance(what, DerivedTables) else "report.html")
+        .render(**given)
+    )
 
 
 def content(
-    what: Plan | Release | Made,
+    what: Plan | Release | DerivedTables,
     *,
     language: str = "en",
     bands: Bands | None = None,
@@ -122,20 +126,20 @@ def content(
     """Return the input of the template of a report; arguments and errors as for :func:`report`."""
     chosen = None if tables is None else [tables] if isinstance(tables, str) else list(tables)
     rule = None if bands is None else [bands.reliable, bands.care]
-    told = words(language)
+    told = translator(language)
 
     def beside() -> dict[str, Any]:
         """Return the input of every page, once its tables are known to exist."""
-        said = dict(zip(ASKED, (language, rule, totals, chosen), strict=True)) | _made(what)
+        said = dict(zip(REQUEST_KEYS, (language, rule, totals, chosen), strict=True)) | _derived_content(what)
         asked = json.dumps(said)
         return {"version": __version__, "sheet": style(), "digest": digest(style()), "asked": asked, "bands": bands}
 
-    if isinstance(what, Made):
+    if isinstance(what, DerivedTables):
         made = _views(what, _names(what, chosen), told, bands, totals=totals)
         return {
             **beside(),
             "title": title(what) or told.tell("Untitled"),
-            "whole": isinstance(what, Whole),
+            "whole": isinstance(what, IntegerTables),
             "releases": [(r.plan, answers_digest(r.answers)) for r in what.releases],
             "tables": made,
             "count": len(what),
@@ -143,7 +147,9 @@ def content(
     plan, release = (what, None) if isinstance(what, Plan) else (what.plan, what)
     views = [] if release is None else _views(release, _names(release, chosen), told, bands, totals=totals)
     count = sum(len(p.publication.workload.tables) for p in plan.groups)
-    own = (replace(s, tables=()) for s in plan_report(plan).sections if s.name and s.name not in KNOWN)
+    own = (
+        replace(s, tables=()) for s in plan_report(plan).sections if s.name and s.name not in SECTIONS_SHOWN_ELSEWHERE
+    )
     return {
         **beside(),
         "plan": plan,
@@ -158,12 +164,12 @@ def content(
     }
 
 
-def _made(what: Plan | Release | Made) -> dict[str, str]:
+def _derived_content(what: Plan | Release | DerivedTables) -> dict[str, str]:
     """Return the kind of tables that were made of releases; empty for others."""
-    return {"of": what.called} if isinstance(what, Made) else {}
+    return {"of": what.called} if isinstance(what, DerivedTables) else {}
 
 
-def written(text: str) -> tuple[dict[str, Any], dict[str, str]]:
+def parse_request(text: str) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the arguments of :func:`page` that a report states, and the kind of its tables.
 
     Raises:
@@ -172,7 +178,7 @@ def written(text: str) -> tuple[dict[str, Any], dict[str, str]]:
     try:
         (found,) = re.findall(r'^<meta name="fitnoise-report" content="([^"]*)">$', text, re.MULTILINE)
         said = json.loads(html.unescape(found))
-        language, bands, totals, tables = (said[key] for key in ASKED)
+        language, bands, totals, tables = (said[key] for key in REQUEST_KEYS)
         known = isinstance(language, str) and isinstance(totals, bool)
         if not known or not (tables is None or all(isinstance(x, str) for x in tables)):
             raise ValueError(found)
@@ -189,12 +195,12 @@ def written(text: str) -> tuple[dict[str, Any], dict[str, str]]:
     return asked, {"of": said["of"]} if "of" in said else {}
 
 
-def same(verified: Sequence[Plan | Release | Made], path: str | os.PathLike[str]) -> Check:
+def same(verified: Sequence[Plan | Release | DerivedTables], path: str | os.PathLike[str]) -> Check:
     """Return the check that a file is the report of one of some things, byte for byte, by writing it again."""
     try:
         text = read_text(Path(path))
-        asked, of = written(text)
-        what = next((x for x in verified if _made(x) == of), None)
+        asked, of = parse_request(text)
+        what = next((x for x in verified if _derived_content(x) == of), None)
         if what is None:
             raise ReleaseError(
                 "report-of-other-tables",
@@ -213,9 +219,9 @@ def same(verified: Sequence[Plan | Release | Made], path: str | os.PathLike[str]
     return Check(CLAIM, holds=False, found=f"written again, it differs from this file{other}")
 
 
-def _views(of: Tabled, names: list[str], told: Words, bands: Bands | None, *, totals: bool) -> list[Shown]:
+def _views(of: Tabled, names: list[str], told: Translator, bands: Bands | None, *, totals: bool) -> list[RenderedTable]:
     laid = (layout(of, name, totals=totals, bands=bands) for name in names)
-    return [shown(table, told, of, place, bands) for place, table in enumerate(laid, 1)]
+    return [render_table(table, told, of, place, bands) for place, table in enumerate(laid, 1)]
 
 
 def _names(of: Tabled, given: list[str] | None) -> list[str]:
@@ -223,13 +229,13 @@ def _names(of: Tabled, given: list[str] | None) -> list[str]:
     if given is not None and len(set(given)) < len(given):
         raise repeated_table(UNWRITTEN)
     out, numbers = [], 0
-    for name in islice(of, MOST_TABLES) if given is None else given:
+    for name in islice(of, MAX_TABLES) if given is None else given:
         if name not in of:
             raise unknown_table(name, list(of), UNWRITTEN)
         workload = publication_of(of, name).workload
         numbers += math.prod(workload[name].shape(workload.domain))
-        if numbers <= MOST_NUMBERS:
+        if numbers <= MAX_NUMBERS:
             out.append(name)
         elif given is not None:
-            raise too_many_numbers(MOST_NUMBERS, UNWRITTEN)
+            raise too_many_numbers(MAX_NUMBERS, UNWRITTEN)
     return out

@@ -12,7 +12,7 @@ from typing import final
 
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.checks import is_plain
-from fitnoise.reporting import Kind, Plain, Section, Value
+from fitnoise.reporting import Plain, Section, Value, ValueKind
 
 _PAGES = "fitnoise.interfaces.pages"
 
@@ -25,7 +25,7 @@ LANGUAGES = tuple(_SIGNS)
 
 @final
 @dataclass(frozen=True)
-class Said:
+class TranslatedText:
     """A text, and the code of the language that it is in."""
 
     text: str
@@ -34,7 +34,7 @@ class Said:
 
 @final
 @dataclass(frozen=True)
-class Words:
+class Translator:
     """One language.
 
     code: The code of BCP 47.
@@ -51,27 +51,27 @@ class Words:
         said = text if self.code == "en" else self.catalogue[text]
         return said.format_map(values) if values else said
 
-    def sentence(self, text: str, values: Sequence[Value] = ()) -> Said:
+    def sentence(self, text: str, values: Sequence[Value] = ()) -> TranslatedText:
         """Return a sentence of a report with its values; in English if this language lacks some of its words."""
         try:
             told = {v.key: self._given(v) for v in values if f"{{{v.key}}}" in text}
-            return Said(self._known(text).format_map(told), self.code)
+            return TranslatedText(self._known(text).format_map(told), self.code)
         except KeyError:
-            return Said(Section("", (text,), tuple(values)).words[0], "en")
+            return TranslatedText(Section("", (text,), tuple(values)).words[0], "en")
 
-    def phrase(self, text: str) -> Said:
+    def phrase(self, text: str) -> TranslatedText:
         """Return words that are filled in already: the name of a section, the origin of a plan, the code of values."""
         try:
-            return Said(self._phrase(text), self.code)
+            return TranslatedText(self._phrase(text), self.code)
         except KeyError:
-            return Said(text, "en")
+            return TranslatedText(text, "en")
 
-    def section(self, section: Section) -> tuple[Said, ...]:
+    def section(self, section: Section) -> tuple[TranslatedText, ...]:
         """Return the sentences of a section of a report, with their values."""
         return tuple(self.sentence(text, section.values) for text in section.sentences)
 
     def _given(self, value: Value) -> str:
-        if value.kind is Kind.WORDS and isinstance(value.given, str):
+        if value.kind is ValueKind.WORDS and isinstance(value.given, str):
             return self._phrase(value.given)
         return self.kind(value.kind, value.given)
 
@@ -96,7 +96,7 @@ class Words:
         text = f"{x:,.{decimals}f}"
         return self.written(text[1:] if text.startswith("-") and not text.strip("-0.,") else text)
 
-    def kind(self, kind: Kind, given: Plain) -> str:
+    def kind(self, kind: ValueKind, given: Plain) -> str:
         """Return a value of a report, as people read it."""
         number = is_plain(given) and kind.numeric
         return self.written(kind.words(given)) if number else kind.words(given)
@@ -128,7 +128,7 @@ def _catalogue(package: str, name: str) -> dict[str, str]:
     return tomllib.loads(place.read_text(encoding="utf-8"))
 
 
-def words(language: str, also: str = "") -> Words:
+def translator(language: str, also: str = "") -> Translator:
     """Return a language by its code. also: a package with a catalogue in addition to that of pages.
 
     Raises:
@@ -144,7 +144,7 @@ def words(language: str, also: str = "") -> Words:
             place="language",
         )
     if language == "en":
-        return Words(language, {}, {})
+        return Translator(language, {}, {})
     known = [_catalogue(x, language) for x in (_PAGES, also) if x]
     told = {text: said for own in known for text, said in own.items()}
-    return Words(language, told, _catalogue(_PAGES, f"sentences.{language}"))
+    return Translator(language, told, _catalogue(_PAGES, f"sentences.{language}"))

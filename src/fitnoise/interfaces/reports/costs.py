@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from fitnoise.kernel.losses import Loss, rounded_up
-from fitnoise.reporting import Kind, Value
+from fitnoise.reporting import Value, ValueKind
 
 
 @final
 @dataclass(frozen=True)
-class Said:
+class CostSentences:
     """The sentences of a cost, to be filled with values of the report.
 
     `whole`: For the total of a plan.
@@ -27,14 +27,14 @@ class Said:
     part: str
     charged: str
     measure: str
-    epsilon: Kind
+    epsilon: ValueKind
     by_cell: bool
-    pure: tuple[Value, Value] = (Value("epsilon_exact", None), Value("epsilon", None, Kind.COST, spoken=True))
+    pure: tuple[Value, Value] = (Value("epsilon_exact", None), Value("epsilon", None, ValueKind.COST, spoken=True))
 
 
 _GUESS = "a guess between two neighbouring data sets, equally likely before, is right at most {best_guess} of the time"
 
-_CONCENTRATED = Said(
+_CONCENTRATED = CostSentences(
     whole=(
         "rho = {rho}   mu = {mu}   for {privacy_unit}",
         "epsilon = {epsilon} at delta = {delta}, guaranteed",
@@ -43,24 +43,24 @@ _CONCENTRATED = Said(
     part="{tables}: {mechanism}, rho = {rho}",
     charged="rho = {rho}",
     measure="rho",
-    epsilon=Kind.COMPARED,
+    epsilon=ValueKind.COMPARED,
     by_cell=True,
 )
 
-_PURE = Said(
+_PURE = CostSentences(
     whole=("epsilon = {epsilon}, pure, for {privacy_unit}", "which implies rho = {rho} and mu = {mu}", _GUESS),
     part="{tables}: {mechanism}, epsilon = {epsilon}, pure",
     charged="epsilon = {epsilon}, rho = {rho}",
     measure="epsilon",
-    epsilon=Kind.COST,
+    epsilon=ValueKind.COST,
     by_cell=False,
 )
 
 
-def said(loss: Loss) -> Said:
+def sentences_for(loss: Loss) -> CostSentences:
     """Return the wording of a loss."""
     exact = loss.epsilon
     if exact is None:
         return _CONCENTRATED
-    spoken = Value("epsilon", rounded_up(exact), Kind.COST, spoken=True)
+    spoken = Value("epsilon", rounded_up(exact), ValueKind.COST, spoken=True)
     return replace(_PURE, pure=(Value("epsilon_exact", str(exact)), spoken))

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from fitnoise.kernel import privacy
-from fitnoise.kernel.ledger import Entry, Quote
+from fitnoise.kernel.ledger import LedgerEntry, Quote
 from fitnoise.kernel.losses import Loss, best_guess
 from fitnoise.kernel.units import Account
 from fitnoise.planning.accounting import FIXED_IN_ADVANCE
 from fitnoise.planning.protection import ALMOST_CERTAIN_GUESS
-from fitnoise.reporting import Column, Kind, Plain, Report, Section, Table, Value
+from fitnoise.reporting import Plain, Report, ReportColumn, ReportTable, Section, Value, ValueKind
 
 
 def ledger_report(
-    entries: Sequence[Entry], balances: Sequence[Quote], head: tuple[int, str], left: Sequence[str] = ()
+    entries: Sequence[LedgerEntry], balances: Sequence[Quote], head: tuple[int, str], left: Sequence[str] = ()
 ) -> Report:
     """Return the accounts and the entries of a ledger, with the sequence and digest of the last.
 
@@ -23,30 +23,30 @@ def ledger_report(
     """
     pure = any(e.epsilon is not None for e in entries)
     columns = (
-        Column("sequence", "entry", Kind.COUNT),
-        Column("time", "time"),
-        Column("kind"),
-        Column("said", "kind", spoken=True),
-        Column("source", "account"),
-        Column("privacy_unit", "unit"),
-        Column("rho"),
-        Column("cost", "rho", Kind.COST, spoken=True),
-        Column("rho_exact"),
-        Column("epsilon"),
-        Column("paid", "epsilon" if pure else None, Kind.COST, spoken=True),
-        Column("plan"),
-        Column("named", "plan", spoken=True),
-        Column("beside"),
-        Column("digest"),
+        ReportColumn("sequence", "entry", ValueKind.COUNT),
+        ReportColumn("time", "time"),
+        ReportColumn("kind"),
+        ReportColumn("said", "kind", spoken=True),
+        ReportColumn("source", "account"),
+        ReportColumn("privacy_unit", "unit"),
+        ReportColumn("rho"),
+        ReportColumn("cost", "rho", ValueKind.COST, spoken=True),
+        ReportColumn("rho_exact"),
+        ReportColumn("epsilon"),
+        ReportColumn("paid", "epsilon" if pure else None, ValueKind.COST, spoken=True),
+        ReportColumn("plan"),
+        ReportColumn("named", "plan", spoken=True),
+        ReportColumn("beside"),
+        ReportColumn("digest"),
     )
     rest, told = (Value("leftovers", left),), ("{leftovers}: left by processes that were killed",) if left else ()
-    last = (Value("sequence", head[0], Kind.COUNT), Value("digest", head[1]))
+    last = (Value("sequence", head[0], ValueKind.COUNT), Value("digest", head[1]))
     accounts = [balance_section("", b, ("balances", i)) for i, b in enumerate(balances)]
     return Report(
         "",
         (
             *(accounts or [Section("", values=(Value("balances", []),))]),
-            Section("", tables=(Table.of("entries", columns, map(_row, entries)),)),
+            Section("", tables=(ReportTable.of("entries", columns, map(_row, entries)),)),
             *_series(entries),
             Section("", values=last, place=("head",)),
             Section("unfinished" if left else "", told, rest),
@@ -54,7 +54,7 @@ def ledger_report(
     )
 
 
-def _series(entries: Sequence[Entry]) -> Iterator[Section]:
+def _series(entries: Sequence[LedgerEntry]) -> Iterator[Section]:
     """Yield the assumption between the draws of the charged series, for every unit."""
     begun = [e for e in entries if e.kind == "charge" and e.drawn is not None and e.drawn.period == 1]
     said = dict.fromkeys(e.account.unit.between_draws for e in begun)
@@ -82,19 +82,19 @@ def balance_section(name: str, balance: Quote, place: tuple[str | int, ...] = ("
     values = (
         Value("source", balance.account.source),
         Value("privacy_unit", balance.account.sentence),
-        Value("spent", None if balance.spent is None else float(balance.spent), Kind.COST),
+        Value("spent", None if balance.spent is None else float(balance.spent), ValueKind.COST),
         Value("spent_exact", None if balance.spent is None else str(balance.spent)),
-        Value("cap", None if cap is None else float(cap), Kind.COST),
-        Value("remaining", None if unspent is None else float(unspent), Kind.COST),
+        Value("cap", None if cap is None else float(cap), ValueKind.COST),
+        Value("remaining", None if unspent is None else float(unspent), ValueKind.COST),
         Value("epsilon_spent", None if spent is None else str(spent)),
         Value("epsilon_cap", None if limit is None else str(limit)),
         Value("mu_squared_spent", None if mu is None else str(mu)),
         Value("mu_squared_cap", None if most is None else str(most)),
-        Value("mu_spent", None if mu is None else privacy.mu(mu), Kind.COST, spoken=True),
-        Value("mu_cap", None if most is None else privacy.mu(most), Kind.COST, spoken=True),
-        Value("pure_spent", None if spent is None else float(spent), Kind.COST, spoken=True),
-        Value("pure_cap", None if limit is None else float(limit), Kind.COST, spoken=True),
-        Value("pure_left", pure_left, Kind.COST, spoken=True),
+        Value("mu_spent", None if mu is None else privacy.mu(mu), ValueKind.COST, spoken=True),
+        Value("mu_cap", None if most is None else privacy.mu(most), ValueKind.COST, spoken=True),
+        Value("pure_spent", None if spent is None else float(spent), ValueKind.COST, spoken=True),
+        Value("pure_cap", None if limit is None else float(limit), ValueKind.COST, spoken=True),
+        Value("pure_left", pure_left, ValueKind.COST, spoken=True),
     )
     warned, guesses = _warned(balance)
     return Section(name, (f"{{source}} ({{privacy_unit}}): {told}", *warned), (*values, *guesses), place=place)
@@ -119,7 +119,7 @@ def _warned(balance: Quote) -> tuple[list[str], tuple[Value, ...]]:
         "neighbouring data sets can be right in {cap_guess} of cases",
     }
     warned = [sentence for key, sentence in told.items() if most[key] > ALMOST_CERTAIN_GUESS]
-    return warned, tuple(Value(key, guess, Kind.CHANCE) for key, guess in most.items())
+    return warned, tuple(Value(key, guess, ValueKind.CHANCE) for key, guess in most.items())
 
 
 def more_section(quote: Quote, loss: Loss, delta: float) -> Section:
@@ -132,23 +132,23 @@ def more_section(quote: Quote, loss: Loss, delta: float) -> Section:
         none = Value("more", None)
         return Section("plan", ("no cap is set: any number of releases of this plan fits",), (none,), place=("plan",))
     told = ["{more} more releases of this plan fit" if quote.more != 1 else "one more release of this plan fits"]
-    values = [Value("more", quote.more, Kind.COUNT)]
+    values = [Value("more", quote.more, ValueKind.COUNT)]
     other = _instead(quote, loss, delta)
     if other is not None:
         kind, (promised, size, more) = "rho" if quote.mu_squared_cap is not None else "mu", other
         told.append(f"a cap of {kind} = {{instead}} promises the same epsilon = {{promised}} at delta = {{delta}}")
         told.append("and leaves room for {more_instead} more")
         values += [
-            Value("promised", promised, Kind.COMPARED),
-            Value("delta", delta, Kind.NUMBER),
+            Value("promised", promised, ValueKind.COMPARED),
+            Value("delta", delta, ValueKind.NUMBER),
             Value(f"{kind}_instead", size),
-            Value("instead", size, Kind.COST, spoken=True),
-            Value("more_instead", more, Kind.COUNT),
+            Value("instead", size, ValueKind.COST, spoken=True),
+            Value("more_instead", more, ValueKind.COUNT),
         ]
     return Section("plan", tuple(told), tuple(values), place=("plan",))
 
 
-def together(balances: Sequence[Quote], told: Mapping[Account, float | str], delta: float) -> Iterator[Section]:
+def accounts_epsilon(balances: Sequence[Quote], told: Mapping[Account, float | str], delta: float) -> Iterator[Section]:
     """Yield ε at δ of all releases of each account, and its meaning if plans are chosen on the way.
 
     `told`: ε of every account, or the reason why it is unknown.
@@ -163,8 +163,8 @@ def together(balances: Sequence[Quote], told: Mapping[Account, float | str], del
             kept = "the cap holds whatever is chosen next" if capped else "no cap: bookkeeping, no promise"
             sentence = f"epsilon = {{epsilon}} at delta = {{delta}}, {{assumption}}; {kept}"
             values = [
-                Value("epsilon", found, Kind.COMPARED),
-                Value("delta", delta, Kind.NUMBER),
+                Value("epsilon", found, ValueKind.COMPARED),
+                Value("delta", delta, ValueKind.NUMBER),
                 Value("assumption", FIXED_IN_ADVANCE),
             ]
         sentence = f"{{source}} ({{privacy_unit}}): {sentence}"
@@ -187,7 +187,7 @@ def _instead(quote: Quote, loss: Loss, delta: float) -> tuple[float, float, int]
     return promised, size, max(0, int(left / each)) if each else 0
 
 
-def _row(entry: Entry) -> dict[str, Plain]:
+def _row(entry: LedgerEntry) -> dict[str, Plain]:
     plan, others = entry.detail.get("plan"), ", ".join(plan[:12] for plan in entry.beside)
     own = "" if plan is None else str(plan)[:12]
     kind, most = entry.limit if entry.kind == "cap" else ("rho", entry.rho)

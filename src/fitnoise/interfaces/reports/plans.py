@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fitnoise.interfaces.reports.costs import said
+from fitnoise.interfaces.reports.costs import sentences_for
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.domain import Hierarchy
 from fitnoise.kernel.losses import Loss, rounded_up
@@ -25,13 +25,13 @@ from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning import protection, ranges
 from fitnoise.planning.free import left_beside, profile_beside
 from fitnoise.planning.plan import Plan
-from fitnoise.reading.description import counted, kept, left_out, shares, universe
-from fitnoise.reporting import Column, Kind, Report, Section, Table, Value
+from fitnoise.reading.description import condition_texts, enforcement_text, left_out, shares, universe
+from fitnoise.reporting import Report, ReportColumn, ReportTable, Section, Value, ValueKind
 from fitnoise.request.coverage import uncounted_by_question
 from fitnoise.request.publication import Goal
 from fitnoise.request.workloads import Family
 
-NEGLIGIBLE = 1e-12
+ROUNDING_SHIFT = 1e-12
 """The change of queries per record that is the rounding of any sum, and is not reported."""
 
 
@@ -53,7 +53,7 @@ def plan_report(plan: Plan) -> Report:
         *units(plan),
         *_series(plan.whole or plan),
         _cap(plan),
-        _beside(plan),
+        _composition_section(plan),
         *said,
         *_free(plan),
     )
@@ -81,12 +81,12 @@ def free_report(plan: Plan) -> Report:
 def _of_tables(part: TablePart) -> Iterator[Section]:
     """Yield the sections of tables: the meaning of their targets, their mechanism, and the proof."""
     yield _targets(part)
-    by_cell = said(part.loss).by_cell
+    by_cell = sentences_for(part.loss).by_cell
     yield gaussian.profile(part.profile, part.slack, part.publication.unit, told=by_cell, alike=part.mechanism.alike)
     yield part.mechanism.about(part)
     yield Section("values", (part.mechanism.words(part),))
     yield from part.mechanism.proof(part)
-    yield _found(part)
+    yield _search_outcome(part)
     yield part.mechanism.beyond(part)
     yield _otherwise(part)
     yield _note(part)
@@ -98,41 +98,45 @@ def _of_several(i: int, part: TablePart) -> Iterator[Section]:
     values = (
         Value("tables", [s.name for s in part.summaries]),
         Value("mechanism", part.mechanism.name),
-        Value("rho", part.rho, Kind.COST),
-        *said(part.loss).pure,
+        Value("rho", part.rho, ValueKind.COST),
+        *sentences_for(part.loss).pure,
     )
-    yield Section(f"part {i + 1}", (said(part.loss).part,), values, place=place)
+    yield Section(f"part {i + 1}", (sentences_for(part.loss).part,), values, place=place)
     for section in _of_tables(part):
         yield replace(section, place=(*place, *section.place))
 
 
 def tables(
-    summaries: Iterable[TableSummary], *columns: Column, more: Mapping[str, Mapping[str, Any]] | None = None
-) -> Table:
+    summaries: Iterable[TableSummary], *columns: ReportColumn, more: Mapping[str, Mapping[str, Any]] | None = None
+) -> ReportTable:
     """Return a row for each table or pattern of tables: name, further columns of its summary, and further values."""
-    names = (Column("name"), Column("tables", kind=Kind.COUNT), Column("called", "table", spoken=True))
-    rows = ({"called": called(s.name, s.tables), **vars(s), **(more or {}).get(s.name, {})} for s in summaries)
-    return Table.of("tables", (*names, Column("numbers", "numbers", Kind.COUNT), *columns), rows)
+    names = (
+        ReportColumn("name"),
+        ReportColumn("tables", kind=ValueKind.COUNT),
+        ReportColumn("called", "table", spoken=True),
+    )
+    rows = ({"called": table_label(s.name, s.tables), **vars(s), **(more or {}).get(s.name, {})} for s in summaries)
+    return ReportTable.of("tables", (*names, ReportColumn("numbers", "numbers", ValueKind.COUNT), *columns), rows)
 
 
-def called(name: str, tables: int) -> str:
+def table_label(name: str, tables: int) -> str:
     """Return a table by its name; a pattern in words, with the number of its tables."""
     return name if tables == 1 else f"{name} ({tables:,} tables)"
 
 
-def _promised(parts: Sequence[TablePart]) -> Iterator[Column]:
+def _promised(parts: Sequence[TablePart]) -> Iterator[ReportColumn]:
     goals = {p.publication.objective.goal for p in parts}
     total = goals == {Goal.TOTAL_ERROR}
     shares = {"value" if p.publication.objective.goal is Goal.HYBRID else p.mechanism.share for p in parts}
     share = shares.pop() if len(shares) == 1 else "part"
-    yield Column("target", "target on average" if total else "target")
-    yield Column("confidence", kind=Kind.LEVEL)
-    yield Column("target_moe", "asked ±", Kind.PEOPLE)
-    yield Column("achieved_moe", "worst ±" if total else "achieved ±", Kind.PEOPLE)
-    yield Column("price", f"share of {share}", Kind.SHARE)
+    yield ReportColumn("target", "target on average" if total else "target")
+    yield ReportColumn("confidence", kind=ValueKind.LEVEL)
+    yield ReportColumn("target_moe", "asked ±", ValueKind.PEOPLE)
+    yield ReportColumn("achieved_moe", "worst ±" if total else "achieved ±", ValueKind.PEOPLE)
+    yield ReportColumn("price", f"share of {share}", ValueKind.SHARE)
 
 
-def _levels(plan: Plan) -> Iterator[Table]:
+def _levels(plan: Plan) -> Iterator[ReportTable]:
     """Yield the accuracy and cost of each level of nested places, if several tables show places of one level.
 
     Tables in several parts have no such table, because each part has a price of its own.
@@ -156,12 +160,12 @@ def _levels(plan: Plan) -> Iterator[Table]:
         if len(by_level) < 2 or len(by_level) == len(part.summaries):
             continue
         columns = (
-            Column("level", f"level of {name}"),
-            Column("places", "places", Kind.COUNT),
-            Column("tables", "tables", Kind.COUNT),
-            Column("least_moe", "from ±", Kind.PEOPLE),
-            Column("most_moe", "to ±", Kind.PEOPLE),
-            Column("price", "share of price", Kind.SHARE),
+            ReportColumn("level", f"level of {name}"),
+            ReportColumn("places", "places", ValueKind.COUNT),
+            ReportColumn("tables", "tables", ValueKind.COUNT),
+            ReportColumn("least_moe", "from ±", ValueKind.PEOPLE),
+            ReportColumn("most_moe", "to ±", ValueKind.PEOPLE),
+            ReportColumn("price", "share of price", ValueKind.SHARE),
         )
         rows = (
             {
@@ -174,28 +178,28 @@ def _levels(plan: Plan) -> Iterator[Table]:
             }
             for depth, own in sorted(by_level.items())
         )
-        yield Table.of("levels", columns, rows)
+        yield ReportTable.of("levels", columns, rows)
 
 
-def _questions(plan: Plan) -> Table:
+def _questions(plan: Plan) -> ReportTable:
     """Return the accuracy of each question with finitely many answers."""
     columns = (
-        Column("name", "question"),
-        Column("question"),
-        Column("results", "results", Kind.COUNT),
-        Column("family", "mechanism"),
-        Column("epsilon", "epsilon", Kind.NUMBER),
-        Column("epsilon_exact"),
-        Column("hit_rate", "hit rate", Kind.CHANCE),
-        Column("confidence", kind=Kind.LEVEL),
-        Column("moe", "margin ±", Kind.RESULT),
-        Column("rank_moe", "rank margin ±", Kind.PEOPLE),
-        Column("mae", "MAE", Kind.PEOPLE),
-        Column("rmse", "RMSE", Kind.PEOPLE),
-        Column("leakage", "leakage (bits)", Kind.BITS),
+        ReportColumn("name", "question"),
+        ReportColumn("question"),
+        ReportColumn("results", "results", ValueKind.COUNT),
+        ReportColumn("family", "mechanism"),
+        ReportColumn("epsilon", "epsilon", ValueKind.NUMBER),
+        ReportColumn("epsilon_exact"),
+        ReportColumn("hit_rate", "hit rate", ValueKind.CHANCE),
+        ReportColumn("confidence", kind=ValueKind.LEVEL),
+        ReportColumn("moe", "margin ±", ValueKind.RESULT),
+        ReportColumn("rank_moe", "rank margin ±", ValueKind.PEOPLE),
+        ReportColumn("mae", "MAE", ValueKind.PEOPLE),
+        ReportColumn("rmse", "RMSE", ValueKind.PEOPLE),
+        ReportColumn("leakage", "leakage (bits)", ValueKind.BITS),
     )
     promised = zip(plan.finite_summaries, plan.finite_epsilons, strict=True)
-    return Table.of("finite", columns, ({"epsilon_exact": str(e), **vars(s)} for s, e in promised))
+    return ReportTable.of("finite", columns, ({"epsilon_exact": str(e), **vars(s)} for s, e in promised))
 
 
 def _targets(part: TablePart) -> Section:
@@ -218,15 +222,15 @@ def _targets(part: TablePart) -> Section:
     values = (
         Value("goal", objective.goal.value),
         Value("relaxation", relaxation),
-        Value("factor", relaxation**0.5, Kind.FACTOR, spoken=True),
-        Value("weights", objective.weights.value, Kind.WORDS, spoken=True),
+        Value("factor", relaxation**0.5, ValueKind.FACTOR, spoken=True),
+        Value("weights", objective.weights.value, ValueKind.WORDS, spoken=True),
     )
     return Section("targets", (told,) if told else (), values)
 
 
 def _price(plan: Plan) -> Section:
     """Return the total cost, and the unit that it protects."""
-    publication, words, paid = plan.publication, said(plan.loss), sum(plan.finite_epsilons)
+    publication, words, paid = plan.publication, sentences_for(plan.loss), sum(plan.finite_epsilons)
     what = "one finite answer" if len(plan.finite) == 1 else "{questions} finite answers"
     of_it = (f"of it {what}: epsilon = {{paid}}, pure",) if plan.finite else ()
     values = (
@@ -234,14 +238,14 @@ def _price(plan: Plan) -> Section:
         Value("privacy_unit", publication.unit.describe()),
         Value("source", publication.source.name),
         Value("account", publication.source.population),
-        Value("rho", plan.rho, Kind.COST),
-        Value("mu", plan.mu, Kind.FINE),
-        Value("delta", publication.delta, Kind.NUMBER),
+        Value("rho", plan.rho, ValueKind.COST),
+        Value("mu", plan.mu, ValueKind.FINE),
+        Value("delta", publication.delta, ValueKind.NUMBER),
         Value("epsilon", plan.epsilon(), words.epsilon),
         words.pure[0],
-        Value("best_guess", plan.best_guess, Kind.CHANCE),
-        Value("questions", len(plan.finite), Kind.COUNT, spoken=True),
-        Value("paid", float(paid), Kind.NUMBER, spoken=True),
+        Value("best_guess", plan.best_guess, ValueKind.CHANCE),
+        Value("questions", len(plan.finite), ValueKind.COUNT, spoken=True),
+        Value("paid", float(paid), ValueKind.NUMBER, spoken=True),
     )
     return Section("price", (*words.whole, *of_it), values)
 
@@ -258,7 +262,7 @@ def whom(plan: Plan, *, every: bool = True) -> Section:
         told = universe(part, domain)
         left, coded = told.get("not_counted", {}), told.get("coded", {})
         rows += [
-            {"table": called(s.name, s.tables), "attribute": a, "not_counted": left.get(a), "coded": coded.get(a)}
+            {"table": table_label(s.name, s.tables), "attribute": a, "not_counted": left.get(a), "coded": coded.get(a)}
             for a in {**left, **coded}
         ]
     some = any(row["not_counted"] for row in rows)
@@ -268,10 +272,10 @@ def whom(plan: Plan, *, every: bool = True) -> Section:
             name = query.name if len(lists) == 1 else f"{query.name} {i}"
             rows += [{"table": name, "attribute": x.name, "not_counted": x.items, "coded": None} for x in own]
     columns = (
-        Column("table", "table"),
-        Column("attribute", "attribute"),
-        Column("not_counted", "not counted"),
-        Column("coded", "coded"),
+        ReportColumn("table", "table"),
+        ReportColumn("attribute", "attribute"),
+        ReportColumn("not_counted", "not counted"),
+        ReportColumn("coded", "coded"),
     )
     unit, source = plan.publication.unit, plan.publication.source
     sentences = {
@@ -285,21 +289,21 @@ def whom(plan: Plan, *, every: bool = True) -> Section:
             "records whose value is dropped (absent, outside, outside_domain) are left out of all tables: by {left_out}"
         ),
     }
-    said: dict[str, Any] = shares(plan) | counted(plan)
+    said: dict[str, Any] = shares(plan) | condition_texts(plan)
     dropped = left_out(plan)
     if every and plan.summaries and not said:
         whole = "dropping_of" if dropped else "every"
         said = {"kept_of" if unit.bound is not None else "some_of" if some else whole: source.name}
     said |= dropped
     values = tuple(Value(key, found) for key, found in said.items())
-    tables = (Table.of("universe", columns, rows),) if rows else ()
+    tables = (ReportTable.of("universe", columns, rows),) if rows else ()
     return Section("counted", tuple(sentences[key] for key in said), values, tables)
 
 
 def means(plan: Plan) -> Section:
     """Return the numbers of records to which margins of means refer."""
     told = [
-        f"{called(s.name, s.tables)} {t.averaged[1].reference:,.15g}"
+        f"{table_label(s.name, s.tables)} {t.averaged[1].reference:,.15g}"
         for s, t in ranges.asked(plan)
         if t.averaged is not None
     ]
@@ -311,7 +315,9 @@ def _amounts(plan: Plan) -> Section:
     """Return margins of sums and means in records at the largest amount (κ), by which a range is chosen."""
     rows = [
         {
-            "table": called(k.summary.name, k.summary.tables) if k.label is None else f"{k.summary.name}: {k.label}",
+            "table": table_label(k.summary.name, k.summary.tables)
+            if k.label is None
+            else f"{k.summary.name}: {k.label}",
             "largest": k.largest,
             "reference": k.reference,
             "asked_kappa": k.asked,
@@ -320,18 +326,20 @@ def _amounts(plan: Plan) -> Section:
         for k in ranges.kappas(plan)
     ]
     columns = (
-        Column("table", "table"),
-        Column("largest", "largest amount", Kind.NUMBER),
-        Column("reference", "records of the mean" if any(row["reference"] for row in rows) else None, Kind.NUMBER),
-        Column("asked_kappa", "asked ± in records of it", Kind.PEOPLE),
-        Column("achieved_kappa", "achieved ±", Kind.PEOPLE),
+        ReportColumn("table", "table"),
+        ReportColumn("largest", "largest amount", ValueKind.NUMBER),
+        ReportColumn(
+            "reference", "records of the mean" if any(row["reference"] for row in rows) else None, ValueKind.NUMBER
+        ),
+        ReportColumn("asked_kappa", "asked ± in records of it", ValueKind.PEOPLE),
+        ReportColumn("achieved_kappa", "achieved ±", ValueKind.PEOPLE),
     )
-    return Section("amounts", tables=(Table.of("amounts", columns, rows),) if rows else ())
+    return Section("amounts", tables=(ReportTable.of("amounts", columns, rows),) if rows else ())
 
 
 def records(plan: Plan) -> Section:
     """Return the ways in which units are kept to the number of records that they are priced for."""
-    told = list(dict.fromkeys(filter(None, (kept(plan, unit) for unit, _ in _charged_for(plan)))))
+    told = list(dict.fromkeys(filter(None, (enforcement_text(plan, unit) for unit, _ in _charged_for(plan)))))
     return Section("records", tuple(told), (Value("records_of_units", told),) if told else ())
 
 
@@ -349,7 +357,7 @@ def _series(plan: Plan) -> Iterator[Section]:
         told = "{count} periods of {attribute}, from {first} to {last}, released one by one; all charged with the first"
         values = (
             Value("attribute", plan.publication.series),
-            Value("count", len(plan.periods), Kind.COUNT),
+            Value("count", len(plan.periods), ValueKind.COUNT),
             Value("first", str(plan.periods[0]), spoken=True),
             Value("last", str(plan.periods[-1]), spoken=True),
         )
@@ -359,11 +367,11 @@ def _series(plan: Plan) -> Iterator[Section]:
 def bounds_section(plans: Sequence[Plan]) -> Section:
     """Return the costs for units of other numbers of records; with a budget, the factor of the margins."""
     columns = (
-        Column("max_records", "records of one", Kind.COUNT),
-        Column("rho", "rho", Kind.COST),
-        Column("mu", "mu", Kind.FINE),
-        Column("epsilon", "epsilon", Kind.COMPARED),
-        Column("factor", "margins ×" if any(p.publication.budget for p in plans) else None, Kind.FACTOR),
+        ReportColumn("max_records", "records of one", ValueKind.COUNT),
+        ReportColumn("rho", "rho", ValueKind.COST),
+        ReportColumn("mu", "mu", ValueKind.FINE),
+        ReportColumn("epsilon", "epsilon", ValueKind.COMPARED),
+        ReportColumn("factor", "margins ×" if any(p.publication.budget for p in plans) else None, ValueKind.FACTOR),
     )
     rows = (
         {
@@ -375,7 +383,7 @@ def bounds_section(plans: Sequence[Plan]) -> Section:
         }
         for plan in plans
     )
-    return Section("", tables=(Table.of("bounds", columns, rows),))
+    return Section("", tables=(ReportTable.of("bounds", columns, rows),))
 
 
 def _charged_for(plan: Plan) -> tuple[tuple[PrivacyUnit, Loss], ...]:
@@ -386,11 +394,11 @@ def _charged_for(plan: Plan) -> tuple[tuple[PrivacyUnit, Loss], ...]:
 def units(plan: Plan) -> Iterator[Section]:
     """Yield the costs of the other units, if any; the first in the table is the protected one."""
     columns = (
-        Column("privacy_unit", "costs"),
-        Column("rho", "rho", Kind.COST),
-        Column("mu", "mu", Kind.FINE),
-        Column("epsilon", f"epsilon at {plan.publication.delta:g}", Kind.COMPARED),
-        Column("best_guess", "best guess", Kind.CHANCE),
+        ReportColumn("privacy_unit", "costs"),
+        ReportColumn("rho", "rho", ValueKind.COST),
+        ReportColumn("mu", "mu", ValueKind.FINE),
+        ReportColumn("epsilon", f"epsilon at {plan.publication.delta:g}", ValueKind.COMPARED),
+        ReportColumn("best_guess", "best guess", ValueKind.CHANCE),
     )
     losses = _charged_for(plan)
     if len(losses) > 1:
@@ -405,7 +413,7 @@ def units(plan: Plan) -> Iterator[Section]:
             for unit, loss in losses
         )
         yield Section("units", ("each is charged to an account of its own, all or none",))
-        yield Section("", tables=(Table.of("units", columns, rows),))
+        yield Section("", tables=(ReportTable.of("units", columns, rows),))
 
 
 def _cap(plan: Plan) -> Section:
@@ -425,14 +433,14 @@ def _cap(plan: Plan) -> Section:
         )
     measure, most = next(iter(said.items()))
     values = (
-        *(Value(k, v, Kind.NUMBER) for k, v in said.items()),
+        *(Value(k, v, ValueKind.NUMBER) for k, v in said.items()),
         Value("measure", measure, spoken=True),
-        Value("most", most, Kind.NUMBER, spoken=True),
+        Value("most", most, ValueKind.NUMBER, spoken=True),
     )
     return Section("cap", (told,), values, place=("cap",))
 
 
-def _beside(plan: Plan) -> Section:
+def _composition_section(plan: Plan) -> Section:
     beside = plan.publication.beside
     told = ("{names}, on the same records: costs add up cell by cell, so the balance may rise by less",)
     names = Value("names", [name[:12] for name in beside], spoken=True)
@@ -448,15 +456,17 @@ def _free(plan: Plan) -> Iterator[Section]:
     )
     profile = profile_beside(plan) if plan.groups else None
     found = () if profile is None else left_beside(plan)
-    less = profile is not None and min(profile.values) < (1 - gaussian.SLACK) * max(profile.values)
+    less = profile is not None and min(profile.values) < (1 - gaussian.EQUAL_COST_TOLERANCE) * max(profile.values)
     for i, left in enumerate(found):
         values = (
             Value("attribute", left.attribute),
             Value("values", left.values),
             Value("std_errors", left.std_errors),
-            Value("count", len(left.values), Kind.COUNT, spoken=True),
-            Value("size", plan.publication.workload.domain[left.attribute].size, Kind.COUNT, spoken=True),
-            Value("moe", NormalDist().inv_cdf((1 + confidence) / 2) * min(left.std_errors), Kind.PEOPLE, spoken=True),
+            Value("count", len(left.values), ValueKind.COUNT, spoken=True),
+            Value("size", plan.publication.workload.domain[left.attribute].size, ValueKind.COUNT, spoken=True),
+            Value(
+                "moe", NormalDist().inv_cdf((1 + confidence) / 2) * min(left.std_errors), ValueKind.PEOPLE, spoken=True
+            ),
             Value("shown", reprlib.repr(list(left.values)), spoken=True),
         )
         yield Section("free", (told,), values, place=("free", i))
@@ -464,13 +474,13 @@ def _free(plan: Plan) -> Iterator[Section]:
         yield Section("free", ("nothing by any attribute: what cheaper cells pay less is too little, or scattered",))
 
 
-def _found(part: TablePart) -> Section:
+def _search_outcome(part: TablePart) -> Section:
     """Return the reason why the search ended, and its result."""
     values = (
-        Value("cost_squared", rounded_up(part.exact_cost), Kind.OPTIMUM),
-        Value("status", part.status, Kind.WORDS),
-        Value("answers", part.answers, Kind.COUNT),
-        Value("numbers", part.numbers, Kind.COUNT),
+        Value("cost_squared", rounded_up(part.exact_cost), ValueKind.OPTIMUM),
+        Value("status", part.status, ValueKind.WORDS),
+        Value("answers", part.answers, ValueKind.COUNT),
+        Value("numbers", part.numbers, ValueKind.COUNT),
     )
     return Section("proof", ("({status}; noisy answers: {answers}, for numbers: {numbers})",), values)
 
@@ -480,17 +490,17 @@ def _otherwise(part: TablePart) -> Section:
     told = "noise added to each number on its own would cost {measure} = {separate}"
     if part.publication.objective.goal is Goal.TOTAL_ERROR:
         told = "noise added to each number on its own, to its own target, would cost {measure} = {separate}"
-    measure = said(part.loss).measure
+    measure = sentences_for(part.loss).measure
     separate = part.separate_rho if measure == "rho" else math.sqrt(2 * part.separate_rho)
     values = (
-        Value("separate_rho", part.separate_rho, Kind.COMPARED),
+        Value("separate_rho", part.separate_rho, ValueKind.COMPARED),
         Value("measure", measure, spoken=True),
-        Value("separate", separate, Kind.COMPARED, spoken=True),
+        Value("separate", separate, ValueKind.COMPARED, spoken=True),
     )
     return Section("otherwise", (told,), values)
 
 
 def _note(part: TablePart) -> Section:
     shift = part.decomposition.query_shift
-    told = ("queries are answered to within {query_shift} per record",) if shift > NEGLIGIBLE else ()
-    return Section("note", told, (Value("query_shift", shift, Kind.GAP),))
+    told = ("queries are answered to within {query_shift} per record",) if shift > ROUNDING_SHIFT else ()
+    return Section("note", told, (Value("query_shift", shift, ValueKind.GAP),))

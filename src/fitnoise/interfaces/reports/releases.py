@@ -10,30 +10,30 @@ from pathlib import Path
 
 import pandas as pd
 
-from fitnoise.interfaces.reports.costs import said
+from fitnoise.interfaces.reports.costs import sentences_for
 from fitnoise.interfaces.reports.ledgers import balance_section
-from fitnoise.interfaces.reports.plans import called, means, records, tables, units, warning_sections, whom
+from fitnoise.interfaces.reports.plans import means, records, table_label, tables, units, warning_sections, whom
 from fitnoise.kernel.ledger import Quote
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import PeriodStatus
-from fitnoise.reading.asking import SEVERAL
+from fitnoise.reading.asking import MIXED_UNIVERSE_TEXT
 from fitnoise.reading.combining import Combination
 from fitnoise.reading.comparisons import CombinedRatios, ComparedRatios
 from fitnoise.reading.estimates import Estimates, Ratios
 from fitnoise.reading.quantiles import Quantiles
 from fitnoise.reading.release import FiniteAnswer, Release
 from fitnoise.reading.verification import Verification
-from fitnoise.reading.whole import Whole
-from fitnoise.reporting import Column, Kind, Report, Section, Table, Value
+from fitnoise.reading.whole import IntegerTables
+from fitnoise.reporting import Report, ReportColumn, ReportTable, Section, Value, ValueKind
 from fitnoise.request.workloads import Table as Asked
-from fitnoise.request.workloads import Tables
+from fitnoise.request.workloads import TableSequence
 
-NAMED = 12
+MAX_NAMES_PER_LINE = 12
 """The number of tables and patterns that one line names; if there are more, the first."""
 
-LOOKED_AT = 1_000
+MAX_TABLES_SEARCHED = 1_000
 """The largest number of tables for which the widest margin is computed."""
 
 
@@ -63,7 +63,10 @@ def receipt_report(
         Value("written", "all" if every else written),
     )
     lacking = "{files} of {all} tables; `fitnoise tables` rebuilds each of them"
-    counts = (Value("files", len(written), Kind.COUNT, spoken=True), Value("all", known, Kind.COUNT, spoken=True))
+    counts = (
+        Value("files", len(written), ValueKind.COUNT, spoken=True),
+        Value("all", known, ValueKind.COUNT, spoken=True),
+    )
     asked = Value("asked", [q.name for q in plan.publication.finite], spoken=True)
     return Report(
         plan.publication.title,
@@ -94,12 +97,12 @@ def receipt_report(
 def periods_report(plan: Plan, periods: Sequence[PeriodStatus]) -> Report:
     """Return the state of each period of a series."""
     columns = (
-        Column("period", "period"),
-        Column("sequence", "entry", Kind.COUNT),
-        Column("time", "drawn"),
-        Column("kept", "kept", Kind.CHECK),
-        Column("frozen", "counts", Kind.CHECK),
-        Column("price", "again, rho", Kind.COST),
+        ReportColumn("period", "period"),
+        ReportColumn("sequence", "entry", ValueKind.COUNT),
+        ReportColumn("time", "drawn"),
+        ReportColumn("kept", "kept", ValueKind.CHECK),
+        ReportColumn("frozen", "counts", ValueKind.CHECK),
+        ReportColumn("price", "again, rho", ValueKind.COST),
     )
     drawn = sum(p.sequence is not None for p in periods)
     lost = [str(p.period) for p in periods if p.sequence is not None and not p.kept]
@@ -116,8 +119,8 @@ def periods_report(plan: Plan, periods: Sequence[PeriodStatus]) -> Report:
     )
     values = (
         Value("plan", plan.hash),
-        Value("drawn", drawn, Kind.COUNT),
-        Value("all", len(periods), Kind.COUNT),
+        Value("drawn", drawn, ValueKind.COUNT),
+        Value("all", len(periods), ValueKind.COUNT),
         Value("lost", lost),
         Value("touched", touched),
         Value("next", following),
@@ -127,7 +130,7 @@ def periods_report(plan: Plan, periods: Sequence[PeriodStatus]) -> Report:
         for p in periods
     ]
     return Report(
-        plan.publication.title, (Section("series", sentences, values, (Table.of("periods", columns, rows),)),)
+        plan.publication.title, (Section("series", sentences, values, (ReportTable.of("periods", columns, rows),)),)
     )
 
 
@@ -136,10 +139,10 @@ def release_report(release: Release, *, every: bool = False) -> Report:
     summaries = release.plan.tables if every else release.plan.summaries
     varied = any(" to " in s.target for s in summaries)  # then one margin is not that of all numbers
     columns = (
-        *(Column("target", "target"),) * varied,
-        Column("achieved_moe", "margin ± nearest to it" if varied else "margin ±", Kind.PEOPLE),
-        *(Column("widest_moe", "widest ±", Kind.PEOPLE),) * varied,
-        Column("confidence", "confidence", Kind.LEVEL),
+        *(ReportColumn("target", "target"),) * varied,
+        ReportColumn("achieved_moe", "margin ± nearest to it" if varied else "margin ±", ValueKind.PEOPLE),
+        *(ReportColumn("widest_moe", "widest ±", ValueKind.PEOPLE),) * varied,
+        ReportColumn("confidence", "confidence", ValueKind.LEVEL),
     )
     widest = dict(_widest(release, summaries)) if varied else None
     sections = [
@@ -161,7 +164,7 @@ def _widest(release: Release, summaries: Sequence[TableSummary]) -> Iterator[tup
     def widest(t: TableSummary) -> float:
         return float(release.plan.group(t.name).table_margins(t.name).max()) if " to " in t.target else t.achieved_moe
 
-    few = sum(s.tables for s in summaries) <= LOOKED_AT
+    few = sum(s.tables for s in summaries) <= MAX_TABLES_SEARCHED
     tables = iter(release.plan.tables if few else ())
     for s in summaries:
         yield s.name, {"widest_moe": max(map(widest, islice(tables, s.tables))) if few else None}
@@ -185,7 +188,7 @@ def asked_report(
     values = (
         Value("plan", release.plan.hash),
         Value("asked", asked),
-        Value("confidence", found.confidence, Kind.LEVEL),
+        Value("confidence", found.confidence, ValueKind.LEVEL),
         Value("simultaneous", simultaneous),
     )
     sentences = (
@@ -194,7 +197,9 @@ def asked_report(
     )
     if any(attribute.is_capped for attribute in release.plan.publication.domain.values()):
         sentences += ("they are for values as they were read: none includes what a range cuts off",)
-    said = Section("records", ("{records}",) * (found.universe != SEVERAL), (Value("records", found.universe),))
+    said = Section(
+        "records", ("{records}",) * (found.universe != MIXED_UNIVERSE_TEXT), (Value("records", found.universe),)
+    )
     return Report(
         release.plan.publication.title,
         (
@@ -206,18 +211,18 @@ def asked_report(
     )
 
 
-def whole_report(found: Whole, directory: Path) -> Report:
+def whole_report(found: IntegerTables, directory: Path) -> Report:
     """Return the integer tables, their distance from the release, and the number of simulations."""
     numbers = sum(len(found.nearest(name).ravel()) for name in found)
     values = (
         Value("directory", str(directory)),
         Value("plan", found.release.plan.hash),
         Value("tables", list(found)),
-        Value("count", len(found), Kind.COUNT, spoken=True),
-        Value("numbers", numbers, Kind.COUNT),
-        Value("residual", found.residual, Kind.GAP),
-        Value("reach", found.reach, Kind.PEOPLE),
-        Value("simulations", found.simulations, Kind.COUNT),
+        Value("count", len(found), ValueKind.COUNT, spoken=True),
+        Value("numbers", numbers, ValueKind.COUNT),
+        Value("residual", found.residual, ValueKind.GAP),
+        Value("reach", found.reach, ValueKind.PEOPLE),
+        Value("simulations", found.simulations, ValueKind.COUNT),
     )
     tables = "table" if len(found) == 1 else "tables"
     sentences = (
@@ -239,34 +244,40 @@ def combination_report(found: Combination, directory: Path | None) -> Report:
         margin = float((own["moe"] if "moe" in own else (own["high"] - own["low"]) / 2).max())
         rows.append({"table": name, "numbers": len(own), "moe": margin, "std_error": together, "gain": gain})
     columns = (
-        Column("table", "table"),
-        Column("numbers", "numbers", Kind.COUNT),
-        Column("moe", "worst margin ±", Kind.PEOPLE),
-        Column("std_error", "worst standard error", Kind.PEOPLE),
-        Column("gain", "error of the best alone, so many times", Kind.RATIO),
+        ReportColumn("table", "table"),
+        ReportColumn("numbers", "numbers", ValueKind.COUNT),
+        ReportColumn("moe", "worst margin ±", ValueKind.PEOPLE),
+        ReportColumn("std_error", "worst standard error", ValueKind.PEOPLE),
+        ReportColumn("gain", "error of the best alone, so many times", ValueKind.RATIO),
     )
     values = (
         Value("releases", [r.plan.hash for r in found.releases]),
-        Value("count", len(found.releases), Kind.COUNT, spoken=True),
+        Value("count", len(found.releases), ValueKind.COUNT, spoken=True),
         Value("directory", None if directory is None else str(directory)),
     )
     sentences = ("{count} releases as one estimate of least variance", "their records are the same, as was said here")
-    return Report("", (Section("combined", sentences, values, (Table.of("tables", columns, rows),)),))
+    return Report("", (Section("combined", sentences, values, (ReportTable.of("tables", columns, rows),)),))
 
 
 def verification_report(checked: Verification) -> Report:
     """Return the checks and their results."""
-    columns = (Column("holds", "", Kind.CHECK), Column("claim", "claim"), Column("found", "found"))
-    table = Table.of("checks", columns, map(vars, checked.checks))
+    columns = (
+        ReportColumn("holds", "", ValueKind.CHECK),
+        ReportColumn("claim", "claim"),
+        ReportColumn("found", "found"),
+    )
+    table = ReportTable.of("checks", columns, map(vars, checked.checks))
     left = Section("unchecked", checked.unchecked, (Value("unchecked", list(checked.unchecked)),))
-    return Report("", (Section("", values=(Value("ok", checked.ok, Kind.CHECK),), tables=(table,)), left))
+    return Report("", (Section("", values=(Value("ok", checked.ok, ValueKind.CHECK),), tables=(table,)), left))
 
 
-def tables_line(groups: Sequence[Tables]) -> str:
+def tables_line(groups: Sequence[TableSequence]) -> str:
     """Return tables in a line, patterns in words; of many, the first and the number of all."""
-    words = [t.name if isinstance(t, Asked) else called(t.describe(), len(t)) for g in groups for t in g.parts]
+    words = [t.name if isinstance(t, Asked) else table_label(t.describe(), len(t)) for g in groups for t in g.parts]
     return (
-        ", ".join(words) if len(words) <= NAMED else f"{', '.join(words[:NAMED])}, … ({sum(map(len, groups)):,} in all)"
+        ", ".join(words)
+        if len(words) <= MAX_NAMES_PER_LINE
+        else f"{', '.join(words[:MAX_NAMES_PER_LINE])}, … ({sum(map(len, groups)):,} in all)"
     )
 
 
@@ -274,22 +285,22 @@ def _names(plan: Plan) -> Value:
     return Value("tables", [t.name for t in plan.summaries])
 
 
-def _answers(answers: Iterable[FiniteAnswer]) -> Table:
+def _answers(answers: Iterable[FiniteAnswer]) -> ReportTable:
     columns = (
-        Column("name", "answer"),
-        Column("output", kind=Kind.COUNT),
-        Column("value", "value"),
-        Column("moe", "margin ±", Kind.RESULT),
-        Column("rank_moe", "rank margin ±", Kind.PEOPLE),
-        Column("confidence", "confidence", Kind.LEVEL),
-        Column("hit_rate", "hit rate", Kind.CHANCE),
+        ReportColumn("name", "answer"),
+        ReportColumn("output", kind=ValueKind.COUNT),
+        ReportColumn("value", "value"),
+        ReportColumn("moe", "margin ±", ValueKind.RESULT),
+        ReportColumn("rank_moe", "rank margin ±", ValueKind.PEOPLE),
+        ReportColumn("confidence", "confidence", ValueKind.LEVEL),
+        ReportColumn("hit_rate", "hit rate", ValueKind.CHANCE),
     )
-    return Table.of("finite", columns, map(vars, answers))
+    return ReportTable.of("finite", columns, map(vars, answers))
 
 
 def _charged(plan: Plan, rise: Fraction) -> Section:
     """Return the charge, and the reason for another rise of the balance."""
-    publication, words = plan.publication, said(plan.loss)
+    publication, words = plan.publication, sentences_for(plan.loss)
     sentences = [words.charged]
     if plan.whole is not None:
         sentences.append("for all periods of the series" + ("" if rise else ", at the first of them; now nothing was"))
@@ -297,12 +308,12 @@ def _charged(plan: Plan, rise: Fraction) -> Section:
         turn = f"{'rose' if rise > 0 else 'fell'} by {{turn}}" if rise else "did not rise"
         sentences.append(f"composed with what it stands beside: rho spent {turn}")
     values = (
-        Value("rho", plan.rho, Kind.COST),
-        Value("mu", plan.mu, Kind.FINE),
+        Value("rho", plan.rho, ValueKind.COST),
+        Value("mu", plan.mu, ValueKind.FINE),
         Value("epsilon", plan.epsilon(), words.epsilon),
-        Value("delta", publication.delta, Kind.NUMBER),
+        Value("delta", publication.delta, ValueKind.NUMBER),
         Value("beside", publication.beside),
-        Value("increase", float(rise), Kind.COST),
-        Value("turn", float(abs(rise)), Kind.COST, spoken=True),
+        Value("increase", float(rise), ValueKind.COST),
+        Value("turn", float(abs(rise)), ValueKind.COST, spoken=True),
     )
     return Section("charged", tuple(sentences), values)

@@ -34,13 +34,13 @@ from fitnoise.interfaces.pages.words import LANGUAGES
 from fitnoise.interfaces.reports.ledgers import ledger_report
 from fitnoise.interfaces.reports.releases import asked_report
 from fitnoise.interfaces.studio import forms
-from fitnoise.interfaces.studio.folder import SPEC, Changed, Folder, digest, named_files
-from fitnoise.interfaces.studio.guard import Form
+from fitnoise.interfaces.studio.folder import SPEC, DraftChanged, Folder, digest, named_files
+from fitnoise.interfaces.studio.guard import SubmittedForm
 from fitnoise.interfaces.studio.refusals import Refusals, Refused, refused_at
 from fitnoise.interfaces.studio.releasing import head_of, no_data, released_before
 from fitnoise.interfaces.studio.state import Studio
-from fitnoise.interfaces.studio.wording import page, told
-from fitnoise.interfaces.studio.workers import Replaced
+from fitnoise.interfaces.studio.wording import page, render_part
+from fitnoise.interfaces.studio.workers import QuestionReplaced
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.expressions import ask
@@ -54,7 +54,7 @@ PAGES = ("protect", "describe", "tables", "prove", "release", "report", "ledger"
 BUDGET = "budget.sqlite"
 """The name of a new ledger."""
 
-TELL = 0.25
+POLL_SECONDS = 0.25
 """The seconds between two checks for changes."""
 
 
@@ -92,14 +92,14 @@ def _shell(
 
 def _parts(studio: Studio, shown: str, status: int = 200, *, alert: str = "") -> Response:
     """Return the parts of a page that change by themselves, and the problem if there is one."""
-    html = Markup("\n").join(studio.parts(shown).values()) + told("alert", studio.language, why=alert)
+    html = Markup("\n").join(studio.parts(shown).values()) + render_part("alert", studio.language, why=alert)
     return HTMLResponse(html, status)
 
 
 def _wrong(studio: Studio, error: FitnoiseError) -> Response:
-    status = 409 if isinstance(error, Changed) else 422
+    status = 409 if isinstance(error, DraftChanged) else 422
     fields = error.fields if isinstance(error, Refused) else {}
-    return HTMLResponse(told("alert", studio.language, why=str(error), fields=fields), status)
+    return HTMLResponse(render_part("alert", studio.language, why=str(error), fields=fields), status)
 
 
 def _mistake(error: Exception) -> str:
@@ -116,7 +116,7 @@ def protect(studio: Studio, request: Request) -> Response:
     """Show page 1: the unit of protection."""
     studio.wish_price()
     document = studio.document()
-    fields = {".".join(p): forms.shown(document, p) for p in forms.DEFAULTS}
+    fields = {".".join(p): forms.field_text(document, p) for p in forms.DEFAULTS}
     choices = {".".join(p): x for p, x in forms.CHOICES.items()}
     cap = forms.cost_shown(document, ("privacy", "cap"))
     merge = forms.merge_of(document)
@@ -154,7 +154,7 @@ def tables(studio: Studio, request: Request) -> Response:
     """Show page 3: tables, with the price next to them."""
     studio.wish_price()
     document = studio.document()
-    fields = {".".join(p): forms.shown(document, p) for p in forms.DEFAULTS if p[0] == "accuracy"}
+    fields = {".".join(p): forms.field_text(document, p) for p in forms.DEFAULTS if p[0] == "accuracy"}
     return _shell(
         studio,
         "tables",
@@ -190,7 +190,7 @@ def file(studio: Studio, request: Request) -> Response:
 def release(studio: Studio, request: Request, asked: Mapping[str, Any] | None = None) -> Response:
     """Show page 5: choose the data, request, release once."""
     folder, plan = studio.folder, studio.folder.certified()
-    used = [(n, _told(studio, n)) for n in studio.releases.numbers()]
+    used = [(n, _release_state(studio, n)) for n in studio.releases.numbers()]
     return _shell(
         studio,
         "release",
@@ -205,7 +205,7 @@ def release(studio: Studio, request: Request, asked: Mapping[str, Any] | None = 
     )
 
 
-def _told(studio: Studio, number: str) -> str:
+def _release_state(studio: Studio, number: str) -> str:
     """Return the name of a release, and its state."""
     try:
         found = studio.releases.where(number)
@@ -256,7 +256,7 @@ def one_report(studio: Studio, request: Request) -> Response:
     return HTMLResponse(html)
 
 
-def question(studio: Studio, request: Request, form: Form) -> Response:
+def question(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Answer a question about a release."""
     _, read = _opened(studio, request)
     text = form.get("question", "")
@@ -267,11 +267,12 @@ def question(studio: Studio, request: Request, form: Form) -> Response:
         asked_report(read, text, found, found.frame(simultaneous=together), simultaneous=together), studio.language
     )
     return HTMLResponse(
-        told("answer", studio.language, shown=shown, question=text) + told("alert", studio.language, why="")
+        render_part("answer", studio.language, shown=shown, question=text)
+        + render_part("alert", studio.language, why="")
     )
 
 
-def written(studio: Studio, request: Request, form: Form) -> Response:
+def write_outputs(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Write a report or tables of a release next to it; integer tables, which take time, as a job."""
     name, read = _opened(studio, request)
     kind, language = form.get("kind", ""), form.get("language", studio.language)
@@ -298,7 +299,7 @@ def written(studio: Studio, request: Request, form: Form) -> Response:
             _free(studio.folder, f"{base}-{'package' if kind == 'package' else 'tables'}", ending)
         )
         export(read, place, language=language, totals=kind != "package")
-    return HTMLResponse(told("done", studio.language, name=place.name))
+    return HTMLResponse(render_part("done", studio.language, name=place.name))
 
 
 def ledger(studio: Studio, request: Request) -> Response:
@@ -347,38 +348,38 @@ def _charge_of(folder: Folder, name: str) -> str:
 # --- changes ---------------------------------------------------------------------------------------------------------
 
 
-def set_protect(studio: Studio, request: Request, form: Form) -> Response:
+def set_protect(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Set the unit of protection."""
     studio.change(form, lambda d: forms.protect(d, form))
     return protect(studio, request)
 
 
-def set_tables(studio: Studio, request: Request, form: Form) -> Response:
+def set_tables(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Set the margins; the reply waits for the price."""
     studio.change(form, lambda d: forms.margins(d, form))
     studio.price()
     return _parts(studio, "tables")
 
 
-def add_table(studio: Studio, request: Request, form: Form) -> Response:
+def add_table(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Add a table."""
     studio.change(form, lambda d: forms.add_table(d, form))
     return tables(studio, request)
 
 
-def remove_table(studio: Studio, request: Request, form: Form) -> Response:
+def remove_table(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Remove a table."""
     studio.change(form, lambda d: forms.remove_table(d, request.path_params["place"]))
     return tables(studio, request)
 
 
-def add_attribute(studio: Studio, request: Request, form: Form) -> Response:
+def add_attribute(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Add an attribute."""
     studio.change(form, lambda d: forms.add_attribute(d, form.get("name", "").strip(), form.get("type", "")))
     return describe(studio, request)
 
 
-def set_attribute(studio: Studio, request: Request, form: Form) -> Response:
+def set_attribute(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Set the keys of an attribute."""
     given = form.get("file", "")
     with refused_at("file"):
@@ -388,14 +389,14 @@ def set_attribute(studio: Studio, request: Request, form: Form) -> Response:
     return describe(studio, request)
 
 
-def remove_attribute(studio: Studio, request: Request, form: Form) -> Response:
+def remove_attribute(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Remove an attribute."""
     place = request.path_params["place"]
     studio.change(form, lambda d: forms.remove_attribute(d, forms.name_at(d, place)))
     return describe(studio, request)
 
 
-def set_file(studio: Studio, request: Request, form: Form) -> Response:
+def set_file(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Set the text of the draft."""
     text = form.get("text", "").replace("\r\n", "\n")
     with refused_at("text"):
@@ -404,25 +405,25 @@ def set_file(studio: Studio, request: Request, form: Form) -> Response:
     return file(studio, request)
 
 
-def save(studio: Studio, request: Request, form: Form) -> Response:
+def save(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Make the draft the specification."""
     studio.folder.save()
     return _parts(studio, "")
 
 
-def discard(studio: Studio, request: Request, form: Form) -> Response:
+def discard(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Remove the draft."""
     studio.folder.discard()
     return _go("/protect")
 
 
-def stop_price(studio: Studio, request: Request, form: Form) -> Response:
+def stop_price(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Stop planning."""
     studio.planner.stop()
     return _parts(studio, "tables")
 
 
-def certify(studio: Studio, request: Request, form: Form) -> Response:
+def certify(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Plan and verify, as a job."""
     text = studio.folder.text()
     key = studio.folder.key(text)  # to know the job again; what is kept goes by the planner's own
@@ -430,31 +431,31 @@ def certify(studio: Studio, request: Request, form: Form) -> Response:
     return _parts(studio, "prove")
 
 
-def sweep(studio: Studio, request: Request, form: Form) -> Response:
+def sweep(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Compute the cost of other margins of one table, as a job."""
     question = {"what": "sweep", "text": studio.folder.text(), "place": form.get("place", ""), **studio.common}
     studio.jobs.add("sweep", question)
     return _parts(studio, "prove")
 
 
-def kinds(studio: Studio, request: Request, form: Form) -> Response:
+def kinds(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Compare Laplace with Gaussian noise, as a job."""
     studio.jobs.add("kinds", {"what": "kinds", "text": studio.folder.text(), **studio.common})
     return _parts(studio, "prove")
 
 
-def stop_job(studio: Studio, request: Request, form: Form) -> Response:
+def stop_job(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Stop a job."""
     place = request.path_params["place"]
     studio.jobs.stop(int(place) if re.fullmatch("[0-9]{1,6}", place) else 0)  # no job has the number 0
     return _parts(studio, "prove")
 
 
-def ask_release(studio: Studio, request: Request, form: Form) -> Response:
+def ask_release(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Bind plan, data and place together, for one use within ten minutes."""
     folder, plan = studio.folder, studio.folder.certified()
     if plan is None:
-        raise Changed(
+        raise DraftChanged(
             "plan-not-certified",
             "No plan is certified for the specification in its present form.",
             "A release needs a certified plan.",
@@ -511,7 +512,7 @@ def _quote(folder: Folder, name: str, plan: Plan) -> Any:
         return book.quote(order.account, order.charged(), also=order.also(book.accounts()), beside=order.beside)
 
 
-def confirm(studio: Studio, request: Request, form: Form) -> Response:
+def confirm(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Confirm a release; each confirmation works once."""
     number, typed = request.path_params["number"], form.get("typed", "")
     intent = studio.releases.asked(number)
@@ -521,14 +522,14 @@ def confirm(studio: Studio, request: Request, form: Form) -> Response:
     return _go(f"/release/{number}")
 
 
-def stop_release(studio: Studio, request: Request, form: Form) -> Response:
+def stop_release(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Stop a release, until it is charged."""
     number = request.path_params["number"]
     studio.releases.stop(number)
     return _parts(studio, f"release/{number}")
 
 
-def set_cap(studio: Studio, request: Request, form: Form) -> Response:
+def set_cap(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Set a cap, once its account was typed."""
     folder = studio.folder
     name = folder.named(form.get("ledger", ""), folder.ledgers())
@@ -561,10 +562,10 @@ def set_cap(studio: Studio, request: Request, form: Form) -> Response:
     return _go(f"/ledger?ledger={form['ledger']}")
 
 
-def quit_studio(studio: Studio, request: Request, form: Form) -> Response:
+def quit_studio(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Stop the server, its cookie and its tokens."""
     studio.closing.set()
-    return HTMLResponse(told("closed", studio.language))
+    return HTMLResponse(render_part("closed", studio.language))
 
 
 async def events(studio: Studio, request: Request) -> Response:
@@ -580,7 +581,7 @@ async def events(studio: Studio, request: Request) -> Response:
                 last = digest(html)
                 data = "\n".join(f"data: {line}" for line in html.splitlines())
                 yield f"id: {last}\n{data}\n\n"
-            await asyncio.sleep(TELL)
+            await asyncio.sleep(POLL_SECONDS)
 
     return StreamingResponse(stream(), media_type="text/event-stream")
 
@@ -599,7 +600,7 @@ def _own(name: str) -> str:
     return (resources.files(__package__) / "templates" / name).read_text(encoding="utf-8")
 
 
-SHOWN: Mapping[str, Handler] = {
+PAGE_HANDLERS: Mapping[str, Handler] = {
     "/": protect,
     "/protect": protect,
     "/describe": describe,
@@ -615,7 +616,7 @@ SHOWN: Mapping[str, Handler] = {
     "/studio.css": sheet,
 }
 
-CHANGES: Mapping[str, Callable[[Studio, Request, Form], Response]] = {
+FORM_HANDLERS: Mapping[str, Callable[[Studio, Request, SubmittedForm], Response]] = {
     "/protect": set_protect,
     "/describe/add": add_attribute,
     "/describe/{place}": set_attribute,
@@ -635,7 +636,7 @@ CHANGES: Mapping[str, Callable[[Studio, Request, Form], Response]] = {
     "/release/{number}": confirm,
     "/release/{number}/stop": stop_release,
     "/report/{number}/ask": question,
-    "/report/{number}/write": written,
+    "/report/{number}/write": write_outputs,
     "/ledger": set_cap,
     "/quit": quit_studio,
 }
@@ -657,17 +658,17 @@ def application(studio: Studio) -> Starlette:
 
         return answer
 
-    def changed(handler: Callable[[Studio, Request, Form], Response]) -> Callable[[Request], Response]:
+    def changed(handler: Callable[[Studio, Request, SubmittedForm], Response]) -> Callable[[Request], Response]:
         def answer(request: Request) -> Response:
             studio.last_asked = studio.clock()
             try:
                 return handler(studio, request, request.scope["form"])
-            except Replaced:
+            except QuestionReplaced:
                 return Response(status_code=204)
             except FitnoiseError as error:
                 return _wrong(studio, error)
             except Exception as error:
-                return HTMLResponse(told("alert", studio.language, why=_mistake(error)), 500)
+                return HTMLResponse(render_part("alert", studio.language, why=_mistake(error)), 500)
 
         return answer
 
@@ -676,8 +677,8 @@ def application(studio: Studio) -> Starlette:
 
     return Starlette(
         routes=[
-            *(Route(path, shown(handler), methods=["GET"]) for path, handler in SHOWN.items()),
-            *(Route(path, changed(handler), methods=["POST"]) for path, handler in CHANGES.items()),
+            *(Route(path, shown(handler), methods=["GET"]) for path, handler in PAGE_HANDLERS.items()),
+            *(Route(path, changed(handler), methods=["POST"]) for path, handler in FORM_HANDLERS.items()),
             Route("/events", told_events, methods=["GET"]),
         ]
     )

@@ -25,7 +25,7 @@ import uvicorn
 from starlette.requests import cookie_parser
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from fitnoise.interfaces.studio.guard import Session
+from fitnoise.interfaces.studio.guard import StudioSession
 
 HEAD_SECONDS = 10.0
 """Seconds within which the head of a request is complete."""
@@ -47,7 +47,7 @@ QUEUE = 1024
 class Connections:
     """All connections of a server: those of strangers, the oldest first, and the others."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: StudioSession) -> None:
         self.session = session
         self.all: set[Connection] = set()
         self.strangers: dict[Connection, None] = {}

@@ -34,7 +34,7 @@ from fitnoise.reading.files import DESCRIPTION, read_text, replace_file
 
 SPEC, OWN, PLANS = "spec.toml", ".studio", "plans"
 
-MOST, DEEPEST = 2000, 3
+MAX_NAMES, MAX_DEPTH = 2000, 3
 """The largest number of listed names of the folder, and the largest nesting of listed folders."""
 
 MOST_FILES = 100_000
@@ -46,16 +46,16 @@ PARQUET = (".parquet", ".pq")
 
 DATA = (*CSV, *PARQUET, ".duckdb", ".ddb", ".sav", ".zsav", ".por", ".sas7bdat", ".xpt", ".dta", ".xlsx")
 
-OLD = 600.0
+OPENING_PAGE_SECONDS = 600.0
 """The age in seconds after which a page that opened a studio is of no use."""
 
-BESIDE = ("env:", "spark:")
+REMOTE_PREFIXES = ("env:", "spark:")
 """The prefixes of data that are not files of the folder."""
 
 CODES = ("codes_file", "file", "lookup_file")
 """The keys of an attribute that name a file."""
 
-SETTLED = 2.0
+MTIME_RESOLUTION_SECONDS = 2.0
 """The seconds within which a file can be written twice with one time stamp."""
 
 _SCHEMA_READER: dict[str, Any] = {"threads": 1, "python_enable_replacements": False, "temp_directory": ""}
@@ -67,7 +67,7 @@ _LINE = 2**20
 _NO_NAME = re.compile(r"\s*|[-+]?[\d.,\s]+(e[-+]?\d+)?\s*%?|\d{1,4}([-./])\d{1,2}\2\d{1,4}([ T].*)?", re.IGNORECASE)
 """Texts that head no column: nothing, a number, a date."""
 
-BEGUN = """title = ""
+EMPTY_SPEC = """title = ""
 
 [data]
 source = ""
@@ -84,7 +84,7 @@ gap = 1e-6
 
 
 @final
-class Changed(FitnoiseError):
+class DraftChanged(FitnoiseError):
     """The error of a change by another page or program in the meantime."""
 
 
@@ -207,7 +207,7 @@ class Folder:
         folders = {f for p in files if p.name.lower().endswith((*CSV, *PARQUET)) for f in p.parents}
         found = {p for p in (*files, *folders) if p != self.root and self.root in p.parents}
         names = sorted(p.relative_to(self.root).as_posix() for p in found)
-        return [*self._names[: self._others], *(x for x in names if not x.startswith(BESIDE))]
+        return [*self._names[: self._others], *(x for x in names if not x.startswith(REMOTE_PREFIXES))]
 
     def ledgers(self) -> list[str]:
         """Return the ledgers: files of SQLite that are not data."""
@@ -247,7 +247,7 @@ class Folder:
 
     def headed(self) -> list[str]:
         """Return the data whose columns :meth:`columns` can list."""
-        return [x for x in self.data() if not x.startswith(BESIDE) and (_lined(x) or _schemed(x))]
+        return [x for x in self.data() if not x.startswith(REMOTE_PREFIXES) and (_lined(x) or _schemed(x))]
 
     def columns(self, name: str) -> list[str]:
         """Return the columns in the first line of a CSV file, or in the schema of a Parquet file. No more is read.
@@ -295,7 +295,7 @@ class Folder:
             places = (p for p in (self._draft, self.root / SPEC) if p.exists())
             place = next(places, None)
             if place is None:
-                return BEGUN
+                return EMPTY_SPEC
             if not self._within(place):
                 raise ReleaseError(
                     "specification-outside-folder",
@@ -319,7 +319,7 @@ class Folder:
         """
         with self._lock:
             if digest(self.text()) != base:
-                raise Changed(
+                raise DraftChanged(
                     "draft-changed-elsewhere",
                     "Another tab or another program changed the draft meanwhile.",
                     "A change must start from the present draft.",
@@ -340,7 +340,7 @@ class Folder:
             if not self._draft.exists():
                 return
             if self.moved():
-                raise Changed(
+                raise DraftChanged(
                     "specification-changed-elsewhere",
                     f"Another program changed {SPEC} after this draft was started.",
                     "The draft must start from the present file.",
@@ -382,7 +382,7 @@ class Folder:
             if mark in self._digests:
                 return self._digests[mark]
             found = hashlib.file_digest(file, "sha256").hexdigest()
-            if time.time() - said.st_mtime > SETTLED:
+            if time.time() - said.st_mtime > MTIME_RESOLUTION_SECONDS:
                 self._digests[mark] = found
             return found
 
@@ -400,7 +400,7 @@ class Folder:
         """Raise ReleaseError if data are also a file of codes: the set of codes would leak from the data."""
         found: list[Path] = []
         for name in data:
-            path = None if name.startswith(BESIDE) else self.inside(name)
+            path = None if name.startswith(REMOTE_PREFIXES) else self.inside(name)
             found += [] if path is None else [path] if path.is_file() else [x for x in path.rglob("*") if x.is_file()]
         for name in codes:
             place = self.root / name
@@ -446,7 +446,7 @@ class Folder:
     def page(self, text: str) -> Path:
         """Write a page that only its owner can read, and return its path."""
         for old in self.own.glob("open-*.html"):
-            if time.time() - old.stat().st_mtime > OLD:
+            if time.time() - old.stat().st_mtime > OPENING_PAGE_SECONDS:
                 old.unlink(missing_ok=True)  # of a server that was killed: its code opens nothing
         place = self.own / f"open-{secrets.token_hex(8)}.html"
         handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -507,7 +507,7 @@ def checked_name(name: str) -> str:
     return name
 
 
-def _below(folder: Path, deep: int = DEEPEST, most: int = MOST) -> Iterator[Path]:
+def _below(folder: Path, deep: int = MAX_DEPTH, most: int = MAX_NAMES) -> Iterator[Path]:
     """Yield the paths in a folder and in those below, except hidden ones, up to a number; links are not followed."""
     left = most
 

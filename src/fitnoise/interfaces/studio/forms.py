@@ -18,7 +18,7 @@ from typing import Any
 
 from fitnoise.errors import SpecError
 from fitnoise.interfaces.studio.folder import checked_name
-from fitnoise.interfaces.studio.guard import Form
+from fitnoise.interfaces.studio.guard import SubmittedForm
 from fitnoise.interfaces.studio.refusals import Refusals, refused_at
 from fitnoise.kernel.checks import is_plain
 from fitnoise.kernel.codings import number
@@ -30,7 +30,7 @@ Document = dict[str, Any]
 
 TARGETS = ("margin", "std_error", "variance", "max_deviation", "cv")
 
-TOLD = ("sum", "mean", "count")
+AMOUNT_STATISTICS = ("sum", "mean", "count")
 """The quantities of an amount that a table can show."""
 
 COSTS = ("rho", "epsilon", "mu")
@@ -63,7 +63,7 @@ CHOICES: Mapping[tuple[str, ...], Sequence[str]] = {
 DEEPEST = 50
 """The largest nesting of tables and lists in a draft."""
 
-DIGITS = 18
+MAX_INTEGER_DIGITS = 18
 """The largest number of digits of a whole number."""
 
 _WHOLE = {("data", "max_records"), ("privacy", "max_records")}
@@ -131,11 +131,11 @@ def _checked(document: Document) -> None:
             left += [(y, depth + 1, coded or key in _CODED) for key, y in own]
             if depth > DEEPEST:
                 raise draft_too_deep()
-        elif isinstance(x, int) and abs(x) >= 10**DIGITS:
+        elif isinstance(x, int) and abs(x) >= 10**MAX_INTEGER_DIGITS:
             raise SpecError(
                 "draft-integer-too-long",
                 "The draft has a whole number with too many digits.",
-                f"A whole number may have at most {DIGITS} digits.",
+                f"A whole number may have at most {MAX_INTEGER_DIGITS} digits.",
                 "Correct the draft in the file.",
                 "Nothing was changed.",
             )
@@ -160,16 +160,16 @@ def _checked(document: Document) -> None:
 # --- fields ----------------------------------------------------------------------------------------------------------
 
 
-def shown(document: Mapping[str, Any], path: tuple[str, ...]) -> str:
+def field_text(document: Mapping[str, Any], path: tuple[str, ...]) -> str:
     """Return a field as a form shows it: the value in the document, or the one that it means by default."""
-    found = at(document, path)
+    found = value_at(document, path)
     said = DEFAULTS[path] if found is None else found
     if path == ("privacy", "max_records") and said == 0:
         return ""  # a starter specification has 0, and the publisher has to state it
     return "" if said is None else number_text(said) if isinstance(said, float) else str(said)
 
 
-def at(document: Any, path: Sequence[str]) -> Any:
+def value_at(document: Any, path: Sequence[str]) -> Any:
     """Return the value at a place of a document; None if it is empty."""
     for key in path:
         document = document.get(key) if isinstance(document, Mapping) else None
@@ -246,7 +246,7 @@ def _read(text: str) -> float:
     return math.nan if result is None else result
 
 
-def whole(text: str, what: str) -> int:
+def parse_integer(text: str, what: str) -> int:
     """Return a whole number.
 
     Raises:
@@ -267,7 +267,7 @@ def _short(text: str) -> str:
     return repr(text if len(text) <= 40 else text[:40] + "…")
 
 
-def _chosen(form: Form, name: str, among: Sequence[str]) -> str:
+def _chosen(form: SubmittedForm, name: str, among: Sequence[str]) -> str:
     value = form.get(name, "")
     if value not in among:
         raise SpecError(
@@ -284,7 +284,7 @@ def _chosen(form: Form, name: str, among: Sequence[str]) -> str:
 # --- 1 Protect, and the accuracy -------------------------------------------------------------------------------------
 
 
-def protect(document: Document, form: Form) -> Document:
+def protect(document: Document, form: SubmittedForm) -> Document:
     """Set the unit of protection, the data, and δ."""
     out = copy.deepcopy(document)
     with Refusals() as refusals:
@@ -304,16 +304,16 @@ def merge_of(document: Mapping[str, Any]) -> tuple[list[str], list[str]] | None:
 
     A merged name that is not an amount is among the first, so that it can be removed.
     """
-    said = at(document, ("privacy", "merge"))
+    said = value_at(document, ("privacy", "merge"))
     if said is None:
         said = []
     if not isinstance(said, list) or not all(isinstance(x, str) for x in said):
         return None
-    amounts = [str(name) for name, own in domain_of(document).items() if at(own, ("type",)) == "amount"]
+    amounts = [str(name) for name, own in domain_of(document).items() if value_at(own, ("type",)) == "amount"]
     return list(dict.fromkeys([*amounts, *said])), said
 
 
-def _merge(out: Document, form: Form) -> None:
+def _merge(out: Document, form: SubmittedForm) -> None:
     known, chosen = merge_of(out), form.all("merge")
     if known is None or "is_merge" not in form or {*chosen} == {*known[1]}:
         return
@@ -330,15 +330,15 @@ def _merge(out: Document, form: Form) -> None:
     put(out, ("privacy", "merge"), [x for x in known[0] if x in chosen] or None)
 
 
-def _field(out: Document, path: tuple[str, ...], form: Form) -> None:
+def _field(out: Document, path: tuple[str, ...], form: SubmittedForm) -> None:
     name = ".".join(path)
-    if name not in form or form[name] == shown(out, path):
+    if name not in form or form[name] == field_text(out, path):
         return
     text = form[name].strip()
     if path in CHOICES:
         value: Any = _chosen(form, name, CHOICES[path])
     elif path in _WHOLE:
-        value = whole(text, name) if text else 0 if path == ("privacy", "max_records") else None
+        value = parse_integer(text, name) if text else 0 if path == ("privacy", "max_records") else None
     elif path in _NUMBERS:
         value = real(text, name) if text else None
     else:
@@ -348,15 +348,15 @@ def _field(out: Document, path: tuple[str, ...], form: Form) -> None:
 
 def cost_shown(document: Mapping[str, Any], path: Sequence[str]) -> tuple[str, str]:
     """Return a cost as a form shows it: its measure and its number; two empty texts if there is no cost."""
-    said = at(document, path)
+    said = value_at(document, path)
     for kind in COSTS:
-        found = at(said, (kind,))
+        found = value_at(said, (kind,))
         if isinstance(found, int | float | str):
             return kind, found if isinstance(found, str) else number_text(float(found))
     return "", ""
 
 
-def _cost(out: Document, path: Sequence[str], form: Form, name: str) -> None:
+def _cost(out: Document, path: Sequence[str], form: SubmittedForm, name: str) -> None:
     given = form.get(f"{name}.kind", ""), form.get(name, "").strip()
     if f"{name}.kind" not in form or given == cost_shown(out, path):
         return
@@ -389,7 +389,7 @@ def _cost(out: Document, path: Sequence[str], form: Form, name: str) -> None:
             "Nothing was changed.",
             place=name,
         )
-    said = at(out, path)
+    said = value_at(out, path)
     rest = {k: v for k, v in said.items() if k not in COSTS} if isinstance(said, Mapping) else {}
     if kind != "epsilon":
         rest.pop("delta", None)
@@ -487,7 +487,7 @@ def remove_attribute(document: Document, name: str) -> Document:
     return out
 
 
-def describe(document: Document, name: str, form: Form, files: Sequence[str] = ()) -> Document:
+def describe(document: Document, name: str, form: SubmittedForm, files: Sequence[str] = ()) -> Document:
     """Set the keys of an attribute. files: the name of the chosen file of codes or places, if any."""
     out = copy.deepcopy(document)
     own = out["domain"][name]
@@ -525,23 +525,23 @@ def number_shown(own: Mapping[str, Any], key: str) -> str | None:
     return None if isinstance(said, Mapping | list) else _text(said)
 
 
-def _changed(own: Mapping[str, Any], form: Form, key: str) -> bool:
+def _changed(own: Mapping[str, Any], form: SubmittedForm, key: str) -> bool:
     """Return True if a form has another number than the document, in a field that it had for it."""
     shown = number_shown(own, key)
     return shown is not None and form.get(key, shown) != shown
 
 
-def _ordered(own: Document, form: Form, _files: Sequence[str]) -> None:
+def _ordered(own: Document, form: SubmittedForm, _files: Sequence[str]) -> None:
     with Refusals() as refusals:
         for key in ("low", "high"):
             with refusals.at(key):
                 if _changed(own, form, key):
-                    put(own, (key,), whole(form[key], key) if form[key].strip() else None)
+                    put(own, (key,), parse_integer(form[key], key) if form[key].strip() else None)
     if "is_clip" in form and ("clip" in form) != (own.get("clip") is True):
         own["clip"] = "clip" in form
 
 
-def _binned(own: Document, form: Form, _files: Sequence[str]) -> None:
+def _binned(own: Document, form: SubmittedForm, _files: Sequence[str]) -> None:
     if "cuts" in form and form["cuts"] != cuts_text(own):
         with refused_at("cuts"):
             own["cuts"] = _numbers(form["cuts"], "a cut")
@@ -552,7 +552,7 @@ def _numbers(text: str, what: str) -> list[float]:
     return [signed(x, what) for x in re.split(r"[,;\s]+", text.strip()) if x]
 
 
-def _amount(own: Document, form: Form, _files: Sequence[str]) -> None:
+def _amount(own: Document, form: SubmittedForm, _files: Sequence[str]) -> None:
     with Refusals() as refusals:
         for key in ("low", "high", "step"):
             with refusals.at(key):
@@ -564,13 +564,13 @@ def _amount(own: Document, form: Form, _files: Sequence[str]) -> None:
                 put(own, ("ceilings",), [_tidy(x) for x in _numbers(form["ceilings"], "a ceiling")] or None)
 
 
-def _hierarchy(own: Document, form: Form, files: Sequence[str]) -> None:
+def _hierarchy(own: Document, form: SubmittedForm, files: Sequence[str]) -> None:
     if "levels" in form and form["levels"] != fields_of(own)["levels"]:
         own["levels"] = [x.strip() for x in form["levels"].split(",") if x.strip()]
     counted = "children" in form and form["children"] != fields_of(own)["children"]
     if counted:
         with refused_at("children"):
-            numbers = [whole(x, "children") for x in form["children"].split(",") if x.strip()]
+            numbers = [parse_integer(x, "children") for x in form["children"].split(",") if x.strip()]
         if files and numbers:
             raise SpecError(
                 "form-places-twice",
@@ -587,7 +587,7 @@ def _hierarchy(own: Document, form: Form, files: Sequence[str]) -> None:
         own["file"] = files[0]
 
 
-def _codes(own: Document, form: Form, files: Sequence[str]) -> None:
+def _codes(own: Document, form: SubmittedForm, files: Sequence[str]) -> None:
     pasted = form.get("codes", "").replace("\r\n", "\n").strip("\n")
     if files:
         if pasted not in ("", codes_text(own)):
@@ -764,13 +764,13 @@ def tables_of(document: Mapping[str, Any]) -> list[Any]:
 def target_of(table: Any) -> tuple[str, str | None]:
     """Return the kind of a table's target, and its number as a form shows it; None for a rule or several numbers."""
     for kind in TARGETS:
-        said = at(table, (kind,))
+        said = value_at(table, (kind,))
         if said is not None:
             return kind, _text(said) if is_plain(said) else None
     return "margin", ""
 
 
-def margins(document: Document, form: Form) -> Document:
+def margins(document: Document, form: SubmittedForm) -> Document:
     """Set the targets of tables, their confidence, and the choice to spend a budget instead."""
     out = copy.deepcopy(document)
     with Refusals() as refusals:
@@ -786,7 +786,7 @@ def margins(document: Document, form: Form) -> Document:
     return out
 
 
-def _margin(table: Any, i: int, form: Form) -> None:
+def _margin(table: Any, i: int, form: SubmittedForm) -> None:
     """Write the target of a table from a form."""
     kind, number = target_of(table)
     text, chosen = form.get(f"number.{i}"), form.get(f"kind.{i}", kind)
@@ -807,7 +807,7 @@ def _margin(table: Any, i: int, form: Form) -> None:
     table[chosen] = _tidy(value)
 
 
-def add_table(document: Document, form: Form) -> Document:
+def add_table(document: Document, form: SubmittedForm) -> Document:
     """Add a table, or all tables of a pattern of the attributes that are not shown in each of them."""
     out = copy.deepcopy(document)
     names, prefix = [str(x) for x in domain_of(out)] + levels_of(out), form.get("prefix", "")
@@ -850,19 +850,19 @@ def add_table(document: Document, form: Form) -> Document:
     return out
 
 
-def _of_amount(new: Document, form: Form, names: Sequence[str]) -> None:
+def _of_amount(new: Document, form: SubmittedForm, names: Sequence[str]) -> None:
     """Set the quantity of an amount that a table shows, in place of the number of records."""
     told, amount = form.get("told", ""), form.get("amount", "")
     ceiling, reference = form.get("ceiling", "").strip(), form.get("reference", "").strip()
     with Refusals() as refusals:
         with refusals.at("told"):
             if told:
-                _chosen(form, "told", TOLD)
+                _chosen(form, "told", AMOUNT_STATISTICS)
             elif amount:
                 raise SpecError(
                     "form-statistic-missing",
                     f"The amount {_short(amount)} is chosen, and no statistic.",
-                    f"The statistic must be one of {', '.join(TOLD)}.",
+                    f"The statistic must be one of {', '.join(AMOUNT_STATISTICS)}.",
                     "Choose the statistic.",
                     "Nothing was changed.",
                 )
@@ -894,13 +894,13 @@ def _of_amount(new: Document, form: Form, names: Sequence[str]) -> None:
 
 def summed_of(document: Mapping[str, Any]) -> list[str]:
     """Return the attributes that can be summed: amounts, and whole numbers."""
-    own = [(str(name), at(said, ("type",))) for name, said in domain_of(document).items()]
+    own = [(str(name), value_at(said, ("type",))) for name, said in domain_of(document).items()]
     return [name for kind in ("amount", "ordered") for name, found in own if found == kind]
 
 
 def shown_of(document: Mapping[str, Any]) -> list[str]:
     """Return the attributes that a table can show by value, which amounts are not; and levels of places."""
-    own = (str(name) for name, said in domain_of(document).items() if at(said, ("type",)) != "amount")
+    own = (str(name) for name, said in domain_of(document).items() if value_at(said, ("type",)) != "amount")
     return [*own, *levels_of(document)]
 
 
@@ -911,7 +911,7 @@ def _tidy(x: float) -> float:
 
 def levels_of(document: Mapping[str, Any]) -> list[str]:
     """Return the levels of nested places, which tables name like attributes."""
-    found = (at(own, ("levels",)) for own in domain_of(document).values())
+    found = (value_at(own, ("levels",)) for own in domain_of(document).values())
     return [str(x) for levels in found if isinstance(levels, list) for x in levels]
 
 

@@ -9,8 +9,8 @@ It protects against other web sites in the same browser, and against other users
 time. Only `/open` needs neither: it takes the one-use code, and its answer alone names the root.
 4. A change carries the header `X-Studio: 1`, which no form of another site can set (403).
 5. A body is a form as browsers encode it, never a file (415). No byte was read before this step. It has at most
-:data:`LARGEST` bytes, or, at `/open`, :data:`SHORT` (413). It arrives within :data:`WAIT` seconds (408).
-6. The form has the token of its address (403).
+:data:`MAX_BODY_BYTES` bytes, or, at `/open`, :data:`MAX_CODE_BODY_BYTES` (413). It arrives within
+:data:`BODY_TIMEOUT_SECONDS` seconds (408). 6. The form has the token of its address (403).
 
 Browsers send a cookie to every port of a machine, and treat all its ports as one site. Without more, another server on
 the machine, visited in the same browser, would receive the cookie. The cookie is therefore for paths below the root.
@@ -40,19 +40,19 @@ from starlette.requests import cookie_parser
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-LARGEST = 10**6
+MAX_BODY_BYTES = 10**6
 """The largest number of bytes of a body."""
 
-SHORT = 1000
+MAX_CODE_BODY_BYTES = 1000
 """The largest number of bytes of a body with a code, from a browser without a cookie."""
 
-WAIT = 10.0
+BODY_TIMEOUT_SECONDS = 10.0
 """The seconds within which a body arrives."""
 
 MOST_FIELDS = 10_000
 """The largest number of fields of a form."""
 
-PATIENCE = 300.0
+CODE_LIFETIME_SECONDS = 300.0
 """The seconds for which the code opens the studio."""
 
 POLICY = (
@@ -77,7 +77,7 @@ _SAFE = ("GET", "HEAD")
 
 
 @final
-class Session:
+class StudioSession:
     """The secrets of one server: a code that opens it once, the cookie that the browser then has, tokens of forms.
 
     port: The port of the server.
@@ -100,7 +100,7 @@ class Session:
     def code(self) -> str:
         """Return a new code of 256 bits, for one use within five minutes; the one before is void."""
         with self._lock:
-            self._code, self._until = secrets.token_urlsafe(32), self._clock() + PATIENCE
+            self._code, self._until = secrets.token_urlsafe(32), self._clock() + CODE_LIFETIME_SECONDS
             return self._code
 
     @property
@@ -147,7 +147,7 @@ def _same(one: str, other: str) -> bool:
     return secrets.compare_digest(one.encode(), other.encode())
 
 
-class Form(dict[str, str]):
+class SubmittedForm(dict[str, str]):
     """The fields of a form; :meth:`all` has every value of a repeated field."""
 
     def __init__(self, fields: Iterable[tuple[str, str]] = ()) -> None:
@@ -159,13 +159,13 @@ class Form(dict[str, str]):
         return [value for key, value in self.fields if key == name]
 
 
-def form_of(body: bytes) -> Form:
+def form_of(body: bytes) -> SubmittedForm:
     """Return the fields of a body, as browsers encode them.
 
     Raises:
         ValueError: The body is encoded otherwise, is not UTF-8, or has too many fields.
     """
-    return Form(
+    return SubmittedForm(
         parse_qsl(
             body.decode("ascii"),
             keep_blank_values=True,
@@ -180,7 +180,7 @@ def form_of(body: bytes) -> Form:
 class Guard:
     """The studio behind its guard, as pure ASGI: handlers find the fields of a form in `scope["form"]`."""
 
-    def __init__(self, app: ASGIApp, session: Session, opened: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, app: ASGIApp, session: StudioSession, opened: Callable[[], None] = lambda: None) -> None:
         self._app, self._session, self._opened = app, session, opened
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -215,7 +215,7 @@ class Guard:
         if changes and origins != [own.origin] and not (opening and origins == ["null"]):
             return _refused(403, "Another site asked for a change. Nothing was changed.")
         if opening and scope["method"] == "POST":
-            return await _body(scope, receive, asked, SHORT) or self._open(scope["form"])
+            return await _body(scope, receive, asked, MAX_CODE_BODY_BYTES) or self._open(scope["form"])
         below = _same(scope["path"][: len(own.home)], own.home)
         if not (below and own.admits(cookie_parser(asked.get("cookie", "")))):
             return _entry(403)
@@ -227,13 +227,13 @@ class Guard:
         foreign = _refused(403, "The change does not come from a page of the studio. Nothing was changed.")
         if asked.getlist("x-studio") != ["1"]:
             return foreign
-        refusal = await _body(scope, receive, asked, LARGEST)
+        refusal = await _body(scope, receive, asked, MAX_BODY_BYTES)
         if refusal is not None:
             return refusal
         token = self._session.token(scope["path"].removeprefix(self._session.token.root))
         return None if _same(scope["form"].get("token", ""), token) else foreign
 
-    def _open(self, form: Form) -> Response:
+    def _open(self, form: SubmittedForm) -> Response:
         if not self._session.opens(form.get("code", "").strip()):
             return _entry(403, wrong=True)
         self._opened()
@@ -247,7 +247,7 @@ async def _body(scope: Scope, receive: Receive, asked: Headers, most: int) -> Re
         return _refused(415, "The studio takes forms, and no files. Nothing was changed.")
     body, more = bytearray(), True
     try:
-        async with asyncio.timeout(WAIT):
+        async with asyncio.timeout(BODY_TIMEOUT_SECONDS):
             while more:
                 message = await receive()
                 if message["type"] != "http.request":
@@ -295,7 +295,7 @@ _ENTRY = _PAGE.format(
 )
 
 
-def opening_page(session: Session) -> str:
+def opening_page(session: StudioSession) -> str:
     """Return the page that posts a code, a file that only its owner can read.
 
     Addresses would show in lists of processes.

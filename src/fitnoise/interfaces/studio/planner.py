@@ -21,12 +21,12 @@ from typing import Any, TextIO, final
 from fitnoise.errors import FitnoiseError
 from fitnoise.interfaces.pages.charts import curve as drawn_curve
 from fitnoise.interfaces.pages.fragments import fragment, report, uncounted_by_table
-from fitnoise.interfaces.pages.words import words
+from fitnoise.interfaces.pages.words import translator
 from fitnoise.interfaces.reports.comparisons import comparison_report
 from fitnoise.interfaces.reports.plans import free_report
 from fitnoise.interfaces.reports.releases import verification_report, whole_report
-from fitnoise.interfaces.studio.folder import Changed, Folder, publication_of
-from fitnoise.interfaces.studio.wording import told
+from fitnoise.interfaces.studio.folder import DraftChanged, Folder, publication_of
+from fitnoise.interfaces.studio.wording import render_part
 from fitnoise.interfaces.studio.workers import error_document
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.planning import what_if
@@ -37,18 +37,18 @@ from fitnoise.planning.what_if import privacy_curve
 from fitnoise.reading.files import replace_file
 from fitnoise.reading.release import Release
 from fitnoise.reading.verification import Verification, verify
-from fitnoise.reading.whole import whole
+from fitnoise.reading.whole import make_integer_tables
 from fitnoise.request.publication import Publication
 
-LIVE = 1e-2
+LIVE_PRICE_GAP = 1e-2
 """The gap of a price that is shown while margins move."""
 
-OFTEN = 0.2
+PROGRESS_INTERVAL_SECONDS = 0.2
 """The seconds between two lines of progress."""
 
 
 @final
-class Stopped(BaseException):
+class PlanningInterrupted(BaseException):
     """The signal of another question. It is not an Exception, so that no code takes it for a failure of its own."""
 
 
@@ -59,9 +59,11 @@ def price(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
     """Return the cost of a draft, at a coarse gap if the draft requires a finer one."""
     publication = publication_of(asked["text"], root)
     gap = publication.gap
-    live = replace(publication, gap=None if gap is None else max(gap, LIVE))
+    live = replace(publication, gap=None if gap is None else max(gap, LIVE_PRICE_GAP))
     made = make_plan(live, progress=lambda i, g: tell(f"{i}, {g:.1e}"))
-    html = told("price", asked["language"], plan=made, proven=proven(made), left=_left(asked, root, made))
+    html = render_part(
+        "price", asked["language"], plan=made, proven=proven(made), left=_remaining_cap(asked, root, made)
+    )
     return {"html": html, "rho": made.rho, "epsilon": made.epsilon(), "source": publication.source.name}
 
 
@@ -72,7 +74,7 @@ def proven(plan: Plan) -> int:
     return next((d for d in range(1, 7) if plan.gap > 10.0**-d), 7)
 
 
-def _left(asked: dict[str, Any], root: Path, plan: Plan) -> tuple[float, float] | None:
+def _remaining_cap(asked: dict[str, Any], root: Path, plan: Plan) -> tuple[float, float] | None:
     """Return the rest of the cap after a release, and the cap, both as ρ; None without a cap or a ledger."""
     if not asked.get("ledger"):
         return None
@@ -90,7 +92,7 @@ def certify(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
     key = folder.key(asked["text"])
     publication = publication_of(asked["text"], root)
     if folder.key(asked["text"]) != key:
-        raise Changed(
+        raise DraftChanged(
             "codes-file-changed",
             "Another program changed a file of codes while the studio read it.",
             "",
@@ -121,12 +123,12 @@ def proof(plan: Plan, checks: Any, language: str) -> str:
     """Return a plan with its checks, its curve, and its free tables."""
     curve = [(d, plan.epsilon(d)) for d in (1e-12, 1e-9, 1e-7, 1e-6, 1e-5, 1e-3)]
     free = free_report(plan)
-    return told(
+    return render_part(
         "proof",
         language,
         plan=plan,
         checks=report(checks, language),
-        left=uncounted_by_table(plan, words(language)),
+        left=uncounted_by_table(plan, translator(language)),
         curve=curve,
         drawn=drawn_curve(*privacy_curve(plan)),
         free=report(free, language) if free.sections else None,
@@ -155,7 +157,7 @@ def sweep(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
             "Nothing was planned.",
         )
     found = what_if.sweep(plan, names[int(place)], progress=lambda k, n, i, g: tell(f"{k}/{n}"))
-    return {"html": told("sweep", asked["language"], sweep=found)}
+    return {"html": render_part("sweep", asked["language"], sweep=found)}
 
 
 def kinds(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
@@ -170,7 +172,7 @@ def make_whole(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
     """Write integer tables of a release next to it."""
     folder = Folder(root)
     tell("")
-    found = whole(Release.read(folder.inside(asked["release"])))
+    found = make_integer_tables(Release.read(folder.inside(asked["release"])))
     tell("")  # what was stopped meanwhile writes nothing
     place = found.write(folder.target(asked["out"]))
     return {"html": str(report(whole_report(found, Path(place.name)), asked["language"]))}
@@ -236,15 +238,15 @@ def main() -> None:
         def tell(step: str, n: int = asked["n"]) -> None:
             nonlocal said
             if not waiting.empty():
-                raise Stopped
-            if time.monotonic() - said >= OFTEN:
+                raise PlanningInterrupted
+            if time.monotonic() - said >= PROGRESS_INTERVAL_SECONDS:
                 said = time.monotonic()
                 say(kind="step", n=n, text=step)
 
         say(kind="begun", n=asked["n"])
         try:
             answer = answered(asked, tell) if asked["what"] != "stop" else {"kind": "stopped"}
-        except Stopped:
+        except PlanningInterrupted:
             answer = {"kind": "stopped"}
         say(n=asked["n"], **answer)
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Self, final
 
 from fitnoise.errors import FitnoiseError, SpecError
-from fitnoise.interfaces.studio.folder import Changed
-from fitnoise.interfaces.studio.workers import Replaced
+from fitnoise.interfaces.studio.folder import DraftChanged
+from fitnoise.interfaces.studio.workers import QuestionReplaced
 
 
 @final
@@ -54,7 +54,7 @@ class Refusals:
         """Take an error for one of a field, unless it names its own, or is about the complete draft."""
         try:
             yield
-        except (Changed, Replaced):
+        except (DraftChanged, QuestionReplaced):
             raise
         except FitnoiseError as error:
             for name, own in (error.errors if isinstance(error, Refused) else {field: error}).items():

@@ -23,20 +23,20 @@ from pathlib import Path
 from typing import Any, final
 
 from fitnoise.errors import FitnoiseError, ReleaseError
-from fitnoise.interfaces.studio.folder import BESIDE, Changed, Folder, digest
+from fitnoise.interfaces.studio.folder import REMOTE_PREFIXES, DraftChanged, Folder, digest
 from fitnoise.interfaces.studio.workers import command
 from fitnoise.kernel.files import hold
-from fitnoise.kernel.ledger import Entry, Ledger
+from fitnoise.kernel.ledger import Ledger, LedgerEntry
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import charged_before, release
 from fitnoise.reading.files import DESCRIPTION, read_text, replace_file, to_json
 
-VALID = 600.0
+INTENT_LIFETIME_SECONDS = 600.0
 """The seconds within which an intent can be used."""
 
 PROGRAM = "fitnoise.interfaces.studio.releasing"
 
-COUNTED = "writing the tables"
+FIRST_STAGE_AFTER_CHARGE = "writing the tables"
 """The stage after the charge: from this stage on, nothing is stopped."""
 
 
@@ -75,7 +75,7 @@ class Intent:
 
 def seen(folder: Folder, name: str, salt: str) -> str:
     """Return the state of a file without reading it: it changes when the file is replaced or written to."""
-    if name.startswith(BESIDE):
+    if name.startswith(REMOTE_PREFIXES):
         return name
     path = folder.inside(name)
     inner = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
@@ -99,7 +99,7 @@ def head_of(folder: Folder, ledger: str) -> tuple[int, str]:
     return number, f"{said.st_dev} {said.st_ino} {entry}"
 
 
-def released_before(folder: Folder, ledger: str, plan: Plan) -> tuple[Entry | None, bool]:
+def released_before(folder: Folder, ledger: str, plan: Plan) -> tuple[LedgerEntry | None, bool]:
     """Return the charge of a plan in a ledger, and True if its release waits to be finished.
 
     Raises:
@@ -115,7 +115,7 @@ def released_before(folder: Folder, ledger: str, plan: Plan) -> tuple[Entry | No
 
 @final
 @dataclass(frozen=True)
-class Where:
+class ReleaseState:
     """The state of a release.
 
     state: "releasing", "released", "refused" (nothing was charged), or "failed" (charged, and no release there).
@@ -130,7 +130,7 @@ class Where:
     intent: Intent
     state: str
     stage: str
-    entry: Entry | None
+    entry: LedgerEntry | None
     told: bool
     text: str
     stopping: bool
@@ -143,9 +143,9 @@ def no_data() -> ReleaseError:
     )
 
 
-def ledger_changed() -> Changed:
+def ledger_changed() -> DraftChanged:
     """Return the error for a ledger that is not as it was when a release was requested."""
-    return Changed(
+    return DraftChanged(
         "ledger-changed-since",
         "The ledger changed after this release was requested.",
         "The page may show a wrong balance.",
@@ -202,7 +202,7 @@ class Releases:
         )
         with self._lock:
             number = secrets.token_hex(16)
-            self._asked[number] = intent, self._clock() + VALID
+            self._asked[number] = intent, self._clock() + INTENT_LIFETIME_SECONDS
             return number
 
     def asked(self, number: str) -> Intent | None:
@@ -244,7 +244,7 @@ class Releases:
                     "Nothing was measured.",
                 )
             if certified != intent.plan:
-                raise Changed(
+                raise DraftChanged(
                     "specification-changed-since",
                     "The specification changed after this release was requested.",
                     "",
@@ -332,7 +332,7 @@ class Releases:
                 return False
         return False
 
-    def where(self, number: str) -> Where:
+    def where(self, number: str) -> ReleaseState:
         """Return the state of a release, as its ledger shows it.
 
         Raises:
@@ -360,7 +360,7 @@ class Releases:
             state = "released"
         else:
             state = "refused" if entry is None else "failed"
-        return Where(
+        return ReleaseState(
             id=number,
             intent=intent,
             state=state,
@@ -380,7 +380,7 @@ class Releases:
             replace_file(settled, str(head_of(self._folder, intent.ledger)[0]).encode())
         return int(settled.read_text("ascii"))
 
-    def _charges(self, intent: Intent, until: int | None) -> list[Entry]:
+    def _charges(self, intent: Intent, until: int | None) -> list[LedgerEntry]:
         """Return the charges for the plan since its confirmation, while its process lived."""
         place = self._folder.root / intent.ledger
         if not place.exists():
@@ -391,7 +391,7 @@ class Releases:
         since = (e for e in charges if e.sequence > intent.head)
         return finished + [e for e in since if until is None or e.sequence <= until]
 
-    def _is_there(self, intent: Intent, entry: Entry) -> bool:
+    def _is_there(self, intent: Intent, entry: LedgerEntry) -> bool:
         """Return True if the complete release of a charge is in its place."""
         try:
             said = json.loads(read_text(self._folder.root / intent.out / DESCRIPTION))
@@ -417,7 +417,7 @@ def _lines(place: Path) -> list[dict[str, Any]]:
 
 
 @final
-class Stopped(FitnoiseError):
+class ReleaseStopped(FitnoiseError):
     """The error of a stop by the operator."""
 
 
@@ -435,8 +435,8 @@ def run(root: Path, number: str) -> None:
     said = [""]
 
     def stage(name: str) -> None:
-        if name != COUNTED and (place / "stop").exists():
-            raise Stopped(
+        if name != FIRST_STAGE_AFTER_CHARGE and (place / "stop").exists():
+            raise ReleaseStopped(
                 "release-stopped",
                 "The operator stopped the release.",
                 "",
@@ -474,7 +474,7 @@ def _released(
 ) -> Any:
     data = intent["data"]
     if [seen(folder, name, intent["salt"]) for name in data] != intent["seen"]:
-        raise Changed(
+        raise DraftChanged(
             "data-changed-since",
             "The data changed after the release was requested.",
             "",
@@ -484,7 +484,7 @@ def _released(
     folder.refuse_codes(data, intent["codes"])
     if list(head_of(folder, intent["ledger"])) != [intent["head"], intent["book"]]:
         raise ledger_changed()
-    others = [x.startswith(BESIDE) for x in data]
+    others = [x.startswith(REMOTE_PREFIXES) for x in data]
     found = [x if beside else folder.inside(x) for x, beside in zip(data, others, strict=True)]
     plan = Plan.from_json(read_text(folder.plan(intent["plan"])))
     if plan.hash != intent["plan"]:

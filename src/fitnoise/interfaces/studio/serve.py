@@ -23,19 +23,19 @@ from fitnoise.interfaces.studio.connections import (
     protocol_of,
 )
 from fitnoise.interfaces.studio.folder import Folder
-from fitnoise.interfaces.studio.guard import PATIENCE, Guard, Session, opening_page
+from fitnoise.interfaces.studio.guard import CODE_LIFETIME_SECONDS, Guard, StudioSession, opening_page
 from fitnoise.interfaces.studio.state import Studio
 
-IDLE = 8 * 3600.0
+IDLE_TIMEOUT_SECONDS = 8 * 3600.0
 """Seconds without a request after which it ends."""
 
-CONNECTED = 100
+MAX_CONNECTIONS = 100
 """Connections of the owner at once; a page that is open has one."""
 
 ENDED_BY = [getattr(signal, x) for x in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, x)]
 """Signals: Ctrl-C, a system that shuts down, a terminal that is closed."""
 
-LOOK = 0.2
+POLL_SECONDS = 0.2
 """Seconds between two looks whether to end."""
 
 
@@ -47,7 +47,7 @@ class Server:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self._socket.bind(("127.0.0.1", 0))
         self._socket.listen()  # who comes early waits
-        self.session = Session(self._socket.getsockname()[1], clock)
+        self.session = StudioSession(self._socket.getsockname()[1], clock)
         self.address = f"{self.session.origin}/"
         self.studio = Studio(folder, self.session, language, clock)
         self._clock = clock
@@ -61,13 +61,13 @@ class Server:
             server_header=False,
             date_header=False,
             timeout_graceful_shutdown=2,
-            limit_concurrency=CONNECTED + MAX_STRANGERS,
+            limit_concurrency=MAX_CONNECTIONS + MAX_STRANGERS,
             backlog=ACCEPTED,
             http=protocol_of(registry),
             ws="none",
         )
         self._server = SweepingServer(config, registry)
-        self._until = clock() + PATIENCE
+        self._until = clock() + CODE_LIFETIME_SECONDS
 
     def _opened(self) -> None:
         self.page.unlink(missing_ok=True)
@@ -109,10 +109,10 @@ class Server:
         self.studio.closing.set()
 
     def _watch(self) -> None:
-        while not self.studio.closing.wait(LOOK):
+        while not self.studio.closing.wait(POLL_SECONDS):
             if self._clock() > self._until:
                 self._opened()
-            if self._clock() - self.studio.last_asked > IDLE:
+            if self._clock() - self.studio.last_asked > IDLE_TIMEOUT_SECONDS:
                 self.end()
         self._server.should_exit = True
 

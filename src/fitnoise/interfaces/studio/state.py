@@ -12,12 +12,12 @@ from markupsafe import Markup
 from fitnoise.errors import FitnoiseError
 from fitnoise.interfaces.studio import forms
 from fitnoise.interfaces.studio.folder import Folder, digest
-from fitnoise.interfaces.studio.guard import Form, Session
+from fitnoise.interfaces.studio.guard import StudioSession, SubmittedForm
 from fitnoise.interfaces.studio.releasing import Releases
-from fitnoise.interfaces.studio.wording import told
-from fitnoise.interfaces.studio.workers import Jobs, Replaced, Worker
+from fitnoise.interfaces.studio.wording import render_part
+from fitnoise.interfaces.studio.workers import Jobs, QuestionReplaced, Worker
 
-PATIENT = 2.0
+STALE_PRICE_SECONDS = 2.0
 """The seconds for which a page shows the last price; after them it shows the progress of planning."""
 
 
@@ -33,7 +33,7 @@ class Studio:
     """
 
     def __init__(
-        self, folder: Folder, session: Session, language: str = "en", clock: Callable[[], float] = time.monotonic
+        self, folder: Folder, session: StudioSession, language: str = "en", clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.folder, self.session, self.language, self.clock = folder, session, language, clock
         self.planner = Worker(spare=True)
@@ -61,7 +61,7 @@ class Studio:
         """Return the document of the draft. Raise SpecError if the draft is not TOML."""
         return forms.parse(self.folder.text())
 
-    def change(self, form: Form, make: Callable[[forms.Document], forms.Document]) -> None:
+    def change(self, form: SubmittedForm, make: Callable[[forms.Document], forms.Document]) -> None:
         """Change the draft, completely or not at all.
 
         Raises:
@@ -71,14 +71,14 @@ class Studio:
         """
         self.write(form, lambda text: _rewritten(text, make))
 
-    def write(self, form: Form, make: Callable[[str], str]) -> None:
+    def write(self, form: SubmittedForm, make: Callable[[str], str]) -> None:
         """Change the text of the draft; errors as for :meth:`change`."""
         with self._lock:
             text, tab, turn = self.folder.text(), form.get("tab", ""), form.get("turn", "")
             now, own = digest(text), self._tabs.get(tab)
             order = int(turn) if turn.isascii() and turn.isdigit() and len(turn) < 10 else 0
             if tab and own is not None and order <= own[0]:
-                raise Replaced(
+                raise QuestionReplaced(
                     "later-change-first", "A later change came first.", "", "Reload the page.", "Nothing was changed."
                 )
             base = now if own is not None and own[1] == now else form.get("base", "")
@@ -122,13 +122,13 @@ class Studio:
         question = {"what": "price", "text": text, "ledger": self._ledger()}
         try:
             found = Markup(self.planner.ask(**question, **self.common)["html"])  # noqa: S704 - escaped where it was made
-        except Replaced:
+        except QuestionReplaced:
             with self._lock:
                 if self._turn == mine:
                     self._pending = None
             raise
         except FitnoiseError as error:
-            found = told("unpriced", self.language, why=str(error))
+            found = render_part("unpriced", self.language, why=str(error))
         with self._lock:
             if self._turn == mine:
                 self._price, self._pending = (key, found), None
@@ -162,9 +162,11 @@ class Studio:
         """Return the price as it is known."""
         with self._lock:
             known, pending, waited = self._price, self._pending, self.clock() - self._since
-        if known is not None and (waited < PATIENT if pending else known[0] == self.folder.key(self.folder.text())):
+        if known is not None and (
+            waited < STALE_PRICE_SECONDS if pending else known[0] == self.folder.key(self.folder.text())
+        ):
             return known[1]  # for a moment, that of before
-        return told("pricing", self.language, step=self.planner.step, pending=pending is not None, **self.form)
+        return render_part("pricing", self.language, step=self.planner.step, pending=pending is not None, **self.form)
 
     # --- parts --------------------------------------------------------------------------------------
 
@@ -175,7 +177,7 @@ class Studio:
 
     def state_part(self) -> Markup:
         """Return the state of the specification."""
-        return told(
+        return render_part(
             "state",
             self.language,
             drafted=self.folder.drafted(),
@@ -188,23 +190,23 @@ class Studio:
     def jobs_part(self, *names: str) -> Markup:
         """Return the jobs, of some names or all: those done, the progress, and those that wait."""
         found = [j for j in self.jobs.all if not names or j.name in names]
-        return told("jobs", self.language, jobs=found[-6:][::-1], step=self.jobs.step, **self.form)
+        return render_part("jobs", self.language, jobs=found[-6:][::-1], step=self.jobs.step, **self.form)
 
     def where_part(self, number: str) -> Markup:
         """Return the state of a release."""
         try:
             found = self.releases.where(number)
         except FitnoiseError as error:
-            return told("unknown", self.language, why=str(error))
+            return render_part("unknown", self.language, why=str(error))
         place = self.folder.number(found.intent.out)
-        return told("where", self.language, found=found, place=place, **self.form)
+        return render_part("where", self.language, found=found, place=place, **self.form)
 
     def parts(self, shown: str) -> dict[str, Markup]:
         """Return the parts of a page that change by themselves. shown: its name, or `release/ID`."""
         try:
             found = {"state": self.state_part()}
         except FitnoiseError as error:
-            return {"state": told("lost", self.language, why=str(error))}
+            return {"state": render_part("lost", self.language, why=str(error))}
         if shown in ("protect", "describe", "tables", "file"):
             found["price"] = self.price_part()
         if shown == "prove":

@@ -11,7 +11,7 @@ from fitnoise.interfaces.pages.fragments import environment
 WRITTEN = "fitnoise.interfaces.studio"
 
 
-def told(name: str, language: str, /, **given: Any) -> Markup:
+def render_part(name: str, language: str, /, **given: Any) -> Markup:
     """Return one of the parts of parts.html, filled in."""
     made = environment(language, WRITTEN).get_template("parts.html")
     return getattr(made.module, name)(**given)  # type: ignore[no-any-return]  # macros return what is escaped

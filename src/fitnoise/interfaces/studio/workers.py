@@ -18,14 +18,14 @@ from typing import Any, final
 from fitnoise import errors
 from fitnoise.errors import FitnoiseError
 
-SILENCE = 5.0
+UNRESPONSIVE_SECONDS = 5.0
 """The seconds after which a process that does not turn to a newer question is ended."""
 
 PLANNER = "fitnoise.interfaces.studio.planner"
 
 
 @final
-class Replaced(FitnoiseError):
+class QuestionReplaced(FitnoiseError):
     """The error of a newer question before the answer."""
 
 
@@ -172,7 +172,9 @@ class Worker:
                     "Nothing was planned.",
                 )
         if answer["kind"] == "stopped":
-            raise Replaced("planning-stopped", "The task was stopped.", "", "Start it again.", "Nothing was planned.")
+            raise QuestionReplaced(
+                "planning-stopped", "The task was stopped.", "", "Start it again.", "Nothing was planned."
+            )
         if answer["kind"] != "done":
             raise error_of(answer)
         return answer
@@ -182,13 +184,13 @@ class Worker:
         asked = time.monotonic()
         while n not in process.answers:
             if self._newest != n:
-                raise Replaced(
+                raise QuestionReplaced(
                     "newer-question", "A newer question came.", "", "Wait for its answer.", "Nothing was planned."
                 )
             if process.gone or self._closed:
                 return None
             since = asked if process.ready is None else max(asked, process.ready)
-            silent = process.ready is not None and process.begun < n and time.monotonic() - since > SILENCE
+            silent = process.ready is not None and process.begun < n and time.monotonic() - since > UNRESPONSIVE_SECONDS
             if silent:
                 return None
             self._heard.wait(0.25)
@@ -265,7 +267,7 @@ class Jobs:
                 answer = self._worker.ask(**job.question)
                 job.html = answer["html"]
                 state = "done"
-            except Replaced:
+            except QuestionReplaced:
                 state = "stopped"
             except FitnoiseError as error:
                 state, job.text = "refused", str(error)

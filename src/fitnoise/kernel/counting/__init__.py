@@ -23,7 +23,7 @@ from fitnoise.kernel.counting.sealed import SealedCounter, is_sealed
 from fitnoise.kernel.counting.spark import in_spark, is_spark
 from fitnoise.kernel.counting.sql import SqlCounter
 from fitnoise.kernel.domain import Domain
-from fitnoise.kernel.units import Bound, DataSource
+from fitnoise.kernel.units import DataSource, RecordBound
 
 __all__ = [
     "Counter",
@@ -45,7 +45,7 @@ def open_counter(
     data: Any,
     domain: Domain,
     source: DataSource,
-    bound: Bound | None = None,
+    bound: RecordBound | None = None,
     *,
     key: str | PathLike[str] | None = None,
 ) -> Counter:

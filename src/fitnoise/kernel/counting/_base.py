@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import DROPPED, OUTSIDE
 from fitnoise.kernel.conditions import Condition
-from fitnoise.kernel.counting.persons import PERSON
+from fitnoise.kernel.counting.persons import ID_KEY
 from fitnoise.kernel.domain import Domain
-from fitnoise.kernel.units import Bound, DataSource
+from fitnoise.kernel.units import DataSource, RecordBound
 
 Margin = tuple[str, ...]
 
@@ -92,7 +92,7 @@ class Lost:
         return every if dropped else None
 
     def add(self, records: int, dropped: int, by: Mapping[str, int]) -> None:
-        """Add a number of records, those dropped among them, and these by attribute; `PERSON` stands for the id."""
+        """Add a number of records, those dropped among them, and these by attribute; `ID_KEY` stands for the id."""
         self.records += records
         self.dropped += dropped
         for a, n in by.items():
@@ -100,8 +100,8 @@ class Lost:
 
     def told(self, domain: Domain) -> Dropped:
         """Return the numbers by attribute; a level of a hierarchy counts for the hierarchy."""
-        own = {domain.home(a): n for a, n in self._by.items() if n and a != PERSON}
-        return Dropped(self.records, self.dropped, own, self._by.get(PERSON, 0))
+        own = {domain.home(a): n for a, n in self._by.items() if n and a != ID_KEY}
+        return Dropped(self.records, self.dropped, own, self._by.get(ID_KEY, 0))
 
 
 class Counter(abc.ABC):
@@ -131,7 +131,7 @@ class Counter(abc.ABC):
         """True if records outside the domain are left out, rather than refused; neighbours depend on it."""
 
     @property
-    def bound(self) -> Bound | None:
+    def bound(self) -> RecordBound | None:
         """The bound on counted records of a person, with the column of the id; `None` counts all."""
         return None
 
@@ -196,7 +196,7 @@ class DeclaredCounter(Counter):
     bound: The bound on counted records of a person, with the column of the id; `None` counts all.
     """
 
-    def __init__(self, domain: Domain, source: DataSource, bound: Bound | None) -> None:
+    def __init__(self, domain: Domain, source: DataSource, bound: RecordBound | None) -> None:
         self._domain, self._source, self._bound = domain, source, bound
         self._dropped: Dropped | None = None
 
@@ -217,7 +217,7 @@ class DeclaredCounter(Counter):
         return self._domain.leaves_out(self._source, self._bound)
 
     @property
-    def bound(self) -> Bound | None:
+    def bound(self) -> RecordBound | None:
         """The bound that was given."""
         return self._bound
 
@@ -228,7 +228,7 @@ class DeclaredCounter(Counter):
 
 
 @final
-class Gauge:
+class ProgressFilter:
     """A gauge that passes on the counted fraction when it has risen by a hundredth; it passes on 1 once, at the end.
 
     Args:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
 from fitnoise.errors import DataError
-from fitnoise.kernel.counting.dialects import DIALECTS, SQLITE, Dialect, Kind
+from fitnoise.kernel.counting.dialects import DIALECTS, SQLITE, ColumnKind, Dialect
 from fitnoise.kernel.counting.sources import Columns, not_counted, not_opened, quietly
 
 if TYPE_CHECKING:
@@ -39,12 +39,12 @@ _NOTHING = "Nothing was read and nothing was charged."
 
 _UNCHARGED = "Nothing was measured and nothing was charged."
 
-_FETCHED = 2**14
+_ROWS_PER_FETCH = 2**14
 """The number of rows fetched at a time."""
 
-_MARK = b"SQLite format 3\0"
+_SQLITE_MAGIC = b"SQLite format 3\0"
 
-_LISTED = 20
+_MAX_TABLES_IN_MESSAGE = 20
 """The largest number of tables that a message names."""
 
 
@@ -67,7 +67,7 @@ class Database:
         return f"the {self.dialect.called} database"
 
     @contextlib.contextmanager
-    def session(self, table: str | None) -> Iterator[Session]:
+    def session(self, table: str | None) -> Iterator[DatabaseSession]:
         """Yield a connection of its own, with one transaction that changes nothing, closed at the end.
 
         Raises:
@@ -81,7 +81,7 @@ class Database:
             "database-not-described", f"The tables of {self.what} cannot be described.", "", ADVICE, _UNCHARGED
         )
         try:
-            yield quietly(partial(Session.of, connection, self, table), undescribed)
+            yield quietly(partial(DatabaseSession.of, connection, self, table), undescribed)
         finally:
             with contextlib.suppress(Exception):  # a connection may be lost; the error about that is already raised
                 connection.close()
@@ -103,7 +103,7 @@ class Database:
 
 @final
 @dataclass(frozen=True)
-class Session(Columns):
+class DatabaseSession(Columns):
     """A connection, and the table whose records are counted: its columns, and their contents, by the schema.
 
     kinds: The kind and the schema's name of each type; the kind is `None` for another type. relation: The table, in
@@ -114,14 +114,14 @@ class Session(Columns):
     dialect: Dialect
     what: str
     names: tuple[str, ...]
-    kinds: tuple[tuple[Kind | None, str], ...]
+    kinds: tuple[tuple[ColumnKind | None, str], ...]
     relation: str
     pages: int
     at: tuple[str | None, str]
     header: bool = False
 
     @classmethod
-    def of(cls, connection: sa.Connection, database: Database, table: str | None) -> Session:
+    def of(cls, connection: sa.Connection, database: Database, table: str | None) -> DatabaseSession:
         """Return the session with a table; raise DataError if there is no such table, or one that is not read."""
         import sqlalchemy as sa
 
@@ -188,7 +188,7 @@ class Session(Columns):
                 return stack.enter_context(contextlib.closing(result))
 
             result = self._safely(run)
-            while rows := self._safely(partial(result.fetchmany, _FETCHED)):
+            while rows := self._safely(partial(result.fetchmany, _ROWS_PER_FETCH)):
                 yield rows
 
     def _safely(self, action: Any) -> Any:
@@ -261,7 +261,7 @@ def _is_sqlite(path: Path) -> bool:
     if not path.is_file():
         return False
     with path.open("rb") as file:
-        return file.read(len(_MARK)) == _MARK
+        return file.read(len(_SQLITE_MAGIC)) == _SQLITE_MAGIC
 
 
 def _url(address: str) -> sa.URL:
@@ -388,7 +388,7 @@ def _find(inspector: Any, table: str | None, what: str) -> tuple[str | None, str
             alike = [t for t in there if t.casefold() == name.casefold()]
             if name in there or len(alike) == 1:
                 return schema, name if name in there else alike[0]
-    listed = sorted(own)[:_LISTED] + ["…"] * (len(own) > _LISTED)
+    listed = sorted(own)[:_MAX_TABLES_IN_MESSAGE] + ["…"] * (len(own) > _MAX_TABLES_IN_MESSAGE)
     raise DataError(
         "database-table-not-found",
         f"The specification names no table of {what}."
@@ -416,24 +416,25 @@ def _named(question: str, schema: str | None, name: str) -> dict[str, str | None
     return {k: v for k, v in (("schema", schema), ("name", name)) if f":{k}" in question}
 
 
-def _kind(d: Dialect, column: Any) -> tuple[Kind | None, str]:
+def _kind(d: Dialect, column: Any) -> tuple[ColumnKind | None, str]:
     """Return the kind of a column's type, and the type's name."""
     import sqlalchemy as sa
 
-    kinds: list[tuple[Any, Kind]] = [
-        (sa.Boolean, Kind.TRUTH), (sa.Float, Kind.DOUBLE), (sa.Numeric, Kind.DECIMAL), (sa.Integer, Kind.WHOLE),
-        (sa.CHAR, Kind.FIXED), (sa.NCHAR, Kind.FIXED), ((sa.String, sa.Uuid), Kind.TEXT),
+    kinds: list[tuple[Any, ColumnKind]] = [
+        (sa.Boolean, ColumnKind.TRUTH), (sa.Float, ColumnKind.DOUBLE), (sa.Numeric, ColumnKind.DECIMAL),
+        (sa.Integer, ColumnKind.WHOLE),
+        (sa.CHAR, ColumnKind.FIXED), (sa.NCHAR, ColumnKind.FIXED), ((sa.String, sa.Uuid), ColumnKind.TEXT),
     ]  # fmt: skip
     found = next((kind for of, kind in kinds if isinstance(column, of)), None)
-    if found is Kind.WHOLE and getattr(column, "display_width", None) == 1:  # so MySQL calls its booleans
-        found = Kind.TRUTH
+    if found is ColumnKind.WHOLE and getattr(column, "display_width", None) == 1:  # so MySQL calls its booleans
+        found = ColumnKind.TRUTH
     zoned = getattr(column, "timezone", False) or getattr(column, "local_timezone", False)
     if isinstance(column, sa.DateTime) and type(column).__name__ in d.stamps and not zoned:
-        found = Kind.STAMP
+        found = ColumnKind.STAMP
     elif isinstance(column, sa.Date):
-        found = Kind.DATE
+        found = ColumnKind.DATE
     if found is None and d.streams and isinstance(column, sa.types.NullType):
-        found = Kind.ANY
+        found = ColumnKind.ANY
     elif found is None and type(column).__name__ in d.texts:
-        found = Kind.TEXT
+        found = ColumnKind.TEXT
     return found, type(column).__name__

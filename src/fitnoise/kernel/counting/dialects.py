@@ -22,10 +22,10 @@ from types import MappingProxyType
 from typing import Final, final
 
 from fitnoise.kernel.codings import (
-    Beside,
     Code,
     Codes,
     Coding,
+    CodingWithMissing,
     Cuts,
     Interval,
     Range,
@@ -34,18 +34,18 @@ from fitnoise.kernel.codings import (
     ranges_of,
     values_of,
 )
-from fitnoise.kernel.counting.persons import LONGEST
-from fitnoise.kernel.counting.tables import Prices
-from fitnoise.kernel.dates import Part, Read
+from fitnoise.kernel.counting.persons import MAX_ID_BYTES
+from fitnoise.kernel.counting.tables import CountingTimes
+from fitnoise.kernel.dates import DateField, DatePart
 
-LARGEST: Final = 1.7976931348623157e308
+MAX_FINITE_FLOAT: Final = 1.7976931348623157e308
 """The largest finite double; no finite number exceeds it in size."""
 
 _WHOLE = re.compile("0|-?[1-9][0-9]{0,19}")
 """The decimal text of a whole number, as far as columns hold it."""
 
 
-class Kind(StrEnum):
+class ColumnKind(StrEnum):
     """The kind of values in a column, by the schema."""
 
     WHOLE = "whole"
@@ -63,19 +63,19 @@ class Kind(StrEnum):
 NO_DATE: Final = 2**53
 """The number read off a date that has a value but no such number."""
 
-_NUMBERS = frozenset({Kind.WHOLE, Kind.DOUBLE, Kind.DECIMAL, Kind.ANY})
+_NUMBERS = frozenset({ColumnKind.WHOLE, ColumnKind.DOUBLE, ColumnKind.DECIMAL, ColumnKind.ANY})
 
-FITTING: Final[Mapping[type[Code], tuple[frozenset[Kind], str]]] = MappingProxyType(
+READABLE_COLUMN_KINDS: Final[Mapping[type[Code], tuple[frozenset[ColumnKind], str]]] = MappingProxyType(
     {
-        str: (frozenset({Kind.TEXT, Kind.FIXED, Kind.WHOLE, Kind.ANY}), "texts"),
+        str: (frozenset({ColumnKind.TEXT, ColumnKind.FIXED, ColumnKind.WHOLE, ColumnKind.ANY}), "texts"),
         int: (_NUMBERS, "numbers"),
-        bool: (frozenset({Kind.TRUTH, Kind.ANY}), "true/false"),
+        bool: (frozenset({ColumnKind.TRUTH, ColumnKind.ANY}), "true/false"),
     }
 )
 """The columns from which codes of a kind are read without guessing, and what to call them."""
 
 
-_PRICES: Final = Prices(record=300, table=1e6, cell=2e4)
+_PRICES: Final = CountingTimes(record=300, table=1e6, cell=2e4)
 """The prices of a scan with several tables for a record, a table and a group.
 
 They were measured on PostgreSQL, whose groups above some hundred thousand go to the disk.
@@ -151,8 +151,8 @@ class Dialect:
     start: str = "{c}"
     longest: int | None = None
     integral: str = "FLOOR({x})"
-    types: Mapping[Kind, str] = field(default_factory=dict)
-    odd: tuple[tuple[Kind, str, float], ...] = ()
+    types: Mapping[ColumnKind, str] = field(default_factory=dict)
+    odd: tuple[tuple[ColumnKind, str, float], ...] = ()
     dual: str = ""
     part: str = "EXTRACT({p} FROM {c})"
     hour: str = "EXTRACT(HOUR FROM {c})"
@@ -177,7 +177,7 @@ class Dialect:
     columns: str = ""
     state: str = ""
     admits: tuple[tuple[str, str | int, str], ...] = ()
-    prices: Prices = _PRICES
+    prices: CountingTimes = _PRICES
 
     def quoted(self, name: str) -> str:
         """Return SQL for a name with any characters."""
@@ -202,14 +202,14 @@ class Dialect:
 
     # --- persons: whose records they are (`persons`) --------------------------------------------------------
 
-    def person(self, kind: Kind, column: str) -> str:
+    def person(self, kind: ColumnKind, column: str) -> str:
         """Return SQL for an id, in the form in which texts are compared."""
-        text = self.digits.format(x=column) if kind is Kind.WHOLE else column
-        return self.text.format(c=f"RTRIM({text})" if kind is Kind.FIXED else text)
+        text = self.digits.format(x=column) if kind is ColumnKind.WHOLE else column
+        return self.text.format(c=f"RTRIM({text})" if kind is ColumnKind.FIXED else text)
 
     def is_person(self, person: str) -> str:
         """Return SQL that is true for an id, and false or unknown for a missing, an empty or a long one."""
-        return f"{self.bytes.format(c=person)} BETWEEN 1 AND {LONGEST}"
+        return f"{self.bytes.format(c=person)} BETWEEN 1 AND {MAX_ID_BYTES}"
 
     def place_in_line(self, person: str, cells: Sequence[str]) -> str:
         """Return SQL for the digest that orders the records of a person, before their cells, which are from 1."""
@@ -220,22 +220,22 @@ class Dialect:
 
     # --- keys: what records are grouped by ---------------------------------------------------------------
 
-    def key(self, coding: Coding, kind: Kind, column: str) -> str:
+    def key(self, coding: Coding, kind: ColumnKind, column: str) -> str:
         """Return SQL for the key of a column: for codes the value read, for ranges and cuts the cell, from 1.
 
         The key of a range or cuts is 0 outside, and −1 for an absent value.
         """
-        if kind is Kind.DERIVED:
-            key = self.key(coding, Kind.WHOLE, column)
+        if kind is ColumnKind.DERIVED:
+            key = self.key(coding, ColumnKind.WHOLE, column)
             listed = isinstance(values_of(coding), Codes)
             return key if listed else f"CASE WHEN {column} = {NO_DATE} THEN 0 ELSE {key} END"
-        if isinstance(coding, Beside):
+        if isinstance(coding, CodingWithMissing):
             return self._key_beside(coding, kind, column)
         if isinstance(coding, Codes):
             return self._value(coding, kind, column, _longest(coding))
         if isinstance(coding, Interval):
             return f"CASE WHEN {self.met(coding, kind, column)} THEN 1 ELSE 0 END"
-        if kind is Kind.WHOLE and not isinstance(coding, Steps):
+        if kind is ColumnKind.WHOLE and not isinstance(coding, Steps):
             return _whole_range(coding, column) if isinstance(coding, Range) else self._whole_cuts(coding, column)
         x = self._double(kind, column)
         if isinstance(coding, Steps):
@@ -244,7 +244,7 @@ class Dialect:
             inner = self._range(coding, x) if isinstance(coding, Range) else self._cuts(coding, x)
         return f"CASE WHEN {self._finite(x)} THEN {inner} ELSE 0 END"
 
-    def key_by(self, coding: Coding, kind: Kind, column: str, cell: str) -> str:
+    def key_by(self, coding: Coding, kind: ColumnKind, column: str, cell: str) -> str:
         """Return the key of an amount whose range depends on the given cell: from 1, below for a missing cell.
 
         The cell is written once, and not range by range: statements with many ranges are long, and engines limit the
@@ -258,50 +258,50 @@ class Dialect:
         own = " ".join(f"WHEN {i} THEN {self.key(some, kind, column)}" for i, (some, _) in enumerate(others, 1))
         return f"CASE (CASE {cell} {number} ELSE 0 END) {own} ELSE {key} END"
 
-    def _key_beside(self, coding: Beside, kind: Kind, column: str) -> str:
+    def _key_beside(self, coding: CodingWithMissing, kind: ColumnKind, column: str) -> str:
         """Return the key of a column where absent values differ from those outside; for codes, NULL is absent."""
-        values, x = coding.of, column if kind is Kind.WHOLE else self._double(kind, column)
+        values, x = coding.of, column if kind is ColumnKind.WHOLE else self._double(kind, column)
         if isinstance(values, Codes):
             read = self._value(values, kind, column, _longest(coding))
             if values.kind is bool:
                 return f"COALESCE({read}, CASE WHEN {column} IS NOT NULL THEN 2 END)"
-            if values.kind is str or kind is Kind.WHOLE:
+            if values.kind is str or kind is ColumnKind.WHOLE:
                 return read
             zero = self.number(0)
             return (
                 f"CASE WHEN {self._finite(x)} THEN {x} + {zero} WHEN NOT {self._absent(kind, column)} "
-                f"THEN {self.number(LARGEST)} END"  # an infinity: as far from any code as can be
+                f"THEN {self.number(MAX_FINITE_FLOAT)} END"  # an infinity: as far from any code as can be
             )
         coded = " ".join(
-            f"WHEN {x} = {n if kind is Kind.WHOLE else self.number(n)} THEN {cell + 1}"
+            f"WHEN {x} = {n if kind is ColumnKind.WHOLE else self.number(n)} THEN {cell + 1}"
             for n, cell in coding.numbers.items()
         )
         return f"CASE WHEN {self._absent(kind, column)} THEN -1 {coded} ELSE {self.key(values, kind, column)} END"
 
-    def _absent(self, kind: Kind, column: str) -> str:
+    def _absent(self, kind: ColumnKind, column: str) -> str:
         """Return SQL that is true if a column of numbers holds NULL or NaN; some engines order NaN above infinity."""
-        if kind is Kind.DOUBLE:
-            x, least = self._double(kind, column), self.number(-LARGEST)
+        if kind is ColumnKind.DOUBLE:
+            x, least = self._double(kind, column), self.number(-MAX_FINITE_FLOAT)
             return f"({column} IS NULL OR NOT ({self._finite(x)} OR {x} < {least} OR -{x} < {least}))"
-        return f"({self.nothing.format(c=column)})" if kind is Kind.DECIMAL else f"({column} IS NULL)"
+        return f"({self.nothing.format(c=column)})" if kind is ColumnKind.DECIMAL else f"({column} IS NULL)"
 
-    def _value(self, coding: Codes, kind: Kind, column: str, longest: int) -> str:
+    def _value(self, coding: Codes, kind: ColumnKind, column: str, longest: int) -> str:
         if coding.kind is bool:
             return self.truth.format(c=column)
-        if kind is Kind.WHOLE:
+        if kind is ColumnKind.WHOLE:
             return column
         if coding.kind is str:
-            text = self.text.format(c=f"RTRIM({column})" if kind is Kind.FIXED else column)
+            text = self.text.format(c=f"RTRIM({column})" if kind is ColumnKind.FIXED else column)
             return self.start.format(c=text, n=longest + 1)  # a longer text is not a code
         x = self._double(kind, column)
         return f"CASE WHEN {self._finite(x)} THEN {x} + {self.number(0)} END"  # of two zeros one: lists hold bits
 
-    def _double(self, kind: Kind, column: str) -> str:
-        return (self.decimal if kind is Kind.DECIMAL else self.double).format(c=column)
+    def _double(self, kind: ColumnKind, column: str) -> str:
+        return (self.decimal if kind is ColumnKind.DECIMAL else self.double).format(c=column)
 
     def _finite(self, x: str) -> str:
         """Return SQL that is false or unknown for NULL, NaN (in any order of the engine) and infinities."""
-        return f"{x} BETWEEN {self.number(-LARGEST)} AND {self.number(LARGEST)}"
+        return f"{x} BETWEEN {self.number(-MAX_FINITE_FLOAT)} AND {self.number(MAX_FINITE_FLOAT)}"
 
     def _range(self, coding: Range, x: str) -> str:
         low, high = self.number(coding.low), self.number(coding.high)
@@ -332,24 +332,24 @@ class Dialect:
         Large integers are rounded to doubles.
         """
         if max(map(abs, coding.cuts)) >= 2**53:
-            x = self._double(Kind.WHOLE, column)
+            x = self._double(ColumnKind.WHOLE, column)
             return f"CASE WHEN {column} IS NOT NULL THEN {self._cuts(coding, x)} ELSE 0 END"
         bins = " ".join(f"WHEN {column} < {math.ceil(c)} THEN {i}" for i, c in enumerate(coding.cuts, 1))
         return f"CASE {bins} WHEN {column} >= {math.ceil(coding.cuts[-1])} THEN {coding.size} ELSE 0 END"
 
-    def met(self, coding: Coding, kind: Kind, column: str) -> str:
+    def met(self, coding: Coding, kind: ColumnKind, column: str) -> str:
         """Return SQL that is true if a column meets a condition, in a form that lets an engine leave parts unread."""
         if not isinstance(coding, Interval):
             return self.inside(coding, kind, self.key(coding, kind, column))
-        if kind in {Kind.WHOLE, Kind.DERIVED} and all(
+        if kind in {ColumnKind.WHOLE, ColumnKind.DERIVED} and all(
             abs(end) < 2**53 for end in (coding.low, coding.high) if math.isfinite(end)
         ):
-            return between(coding, column, lambda end: str(math.ceil(end)), whole=True)
-        return between(coding, self._double(kind, column), self.number)
+            return interval_sql(coding, column, lambda end: str(math.ceil(end)), whole=True)
+        return interval_sql(coding, self._double(kind, column), self.number)
 
     # --- dates: what is read off them (`dates`), as whole numbers ----------------------------------------------
 
-    def derived(self, read: Read, column: str) -> str:
+    def derived(self, read: DateField, column: str) -> str:
         """Return SQL for the part read off a column of dates; NULL for NULL, `NO_DATE` without such a number."""
         y, m, d = (self.part.format(p=p, c=column) for p in ("YEAR", "MONTH", "DAY"))
         there = f"{y} BETWEEN 1 AND 9999 AND {m} BETWEEN 1 AND 12 AND {d} BETWEEN 1 AND 31"  # some have infinite dates
@@ -357,14 +357,14 @@ class Dialect:
             on = read.on
             there += f" AND {y} * 10000 + {m} * 100 + {d} <= {on.year * 10000 + on.month * 100 + on.day}"
             number = f"{on.year} - {y} - CASE WHEN {m} * 100 + {d} > {on.month * 100 + on.day} THEN 1 ELSE 0 END"
-        elif read.part is Part.HOUR:
+        elif read.part is DatePart.HOUR:
             number = self.hour.format(c=column)
-        elif read.part is Part.WEEKDAY:
+        elif read.part is DatePart.WEEKDAY:
             number = self._weekday(y, m, d)
-        elif read.part is Part.DAY:
+        elif read.part is DatePart.DAY:
             number = f"{y} * 10000 + {m} * 100 + {d}"
         else:
-            number = {Part.YEAR: y, Part.MONTH: m, Part.QUARTER: self._floor(f"{m} + 2", 3)}[read.part]
+            number = {DatePart.YEAR: y, DatePart.MONTH: m, DatePart.QUARTER: self._floor(f"{m} + 2", 3)}[read.part]
         return f"CASE WHEN {there} THEN {self.whole.format(x=number)} WHEN {column} IS NOT NULL THEN {NO_DATE} END"
 
     def _weekday(self, y: str, m: str, d: str) -> str:
@@ -384,9 +384,9 @@ class Dialect:
 
     # --- codes: which cell a group is ------------------------------------------------------------------------
 
-    def cell(self, coding: Coding, kind: Kind, key: str) -> str:
+    def cell(self, coding: Coding, kind: ColumnKind, key: str) -> str:
         """Return SQL for the cell of a key, from 1, and 0 for a key without a cell."""
-        if isinstance(coding, Beside):
+        if isinstance(coding, CodingWithMissing):
             return self._cell_beside(coding, kind, key, max(coding.absent, -1) + 1, max(coding.outside, -1) + 1)
         if not isinstance(coding, Codes):
             return key
@@ -396,41 +396,41 @@ class Dialect:
         when = " ".join(f"WHEN {key} = {code} THEN {coding.cells[i] + 1}" for i, code in codes.items())
         return f"CASE {when} ELSE 0 END"
 
-    def inside(self, coding: Coding, kind: Kind, key: str) -> str:
+    def inside(self, coding: Coding, kind: ColumnKind, key: str) -> str:
         """Return SQL that is true if a key is in the domain."""
-        if isinstance(coding, Beside):
+        if isinstance(coding, CodingWithMissing):
             return f"{self.cell(coding, kind, key)} > 0"
         if not isinstance(coding, Codes):
             return f"{key} > 0"
         codes = self.codes(coding, kind).values()
         return f"{key} IN ({', '.join(codes)})" if codes else "1 = 0"
 
-    def kept(self, coding: Coding, kind: Kind, key: str, *, drop: bool) -> str:
+    def kept(self, coding: Coding, kind: ColumnKind, key: str, *, drop: bool) -> str:
         """Return SQL that is true if records with a key are kept; empty if all are."""
         lost = dropped(coding, drop=drop)
         if not lost:
             return ""
-        if not isinstance(coding, Beside):
+        if not isinstance(coding, CodingWithMissing):
             return self.inside(coding, kind, key)
         absent, outside = (int(x not in lost) for x in (coding.absent, coding.outside))
         return f"{self._cell_beside(coding, kind, key, absent, outside)} > 0"
 
-    def _cell_beside(self, coding: Beside, kind: Kind, key: str, absent: int, outside: int) -> str:
+    def _cell_beside(self, coding: CodingWithMissing, kind: ColumnKind, key: str, absent: int, outside: int) -> str:
         """Return SQL for the cell of a key, from 1; absent values and those outside get the given numbers."""
         if not isinstance(coding.of, Codes):
             return f"CASE {key} WHEN 0 THEN {outside} WHEN -1 THEN {absent} ELSE {key} END"
         listed = coded(coding)
         codes = self.codes(listed, kind).items()
         when = " ".join(f"WHEN {key} = {code} THEN {listed.cells[i] + 1}" for i, code in codes)
-        blank = f" OR {key} = {self.literal('')}" if coding.of.kind is str and kind is not Kind.WHOLE else ""
+        blank = f" OR {key} = {self.literal('')}" if coding.of.kind is str and kind is not ColumnKind.WHOLE else ""
         return f"CASE {when} WHEN {key} IS NULL{blank} THEN {absent} ELSE {outside} END"
 
-    def codes(self, coding: Codes, kind: Kind) -> dict[int, str]:
+    def codes(self, coding: Codes, kind: ColumnKind) -> dict[int, str]:
         """Return the codes that a column can hold, in the form of keys, by their position."""
         listed = enumerate(coding.codes)
         if coding.kind is bool:
             return {i: str(int(code)) for i, code in listed}
-        if kind in {Kind.WHOLE, Kind.DERIVED}:
+        if kind in {ColumnKind.WHOLE, ColumnKind.DERIVED}:
             return {i: str(n) for i, code in listed if (n := as_whole(code)) is not None}
         if coding.kind is str:
             return {i: self.literal(str(code)) for i, code in listed}
@@ -441,17 +441,17 @@ _MOVED = (0, 3, 2, 5, 0, 3, 5, 1, 4, 6, 2, 4)
 """Days by which months are moved, modulo 7."""
 
 
-def between(coding: Interval, x: str, constant: Callable[[float], str], *, whole: bool = False) -> str:
+def interval_sql(coding: Interval, x: str, constant: Callable[[float], str], *, whole: bool = False) -> str:
     """Return SQL that is true for a number in an interval: false or unknown for NULL, NaN and infinities.
 
     The engine may order NaN anywhere. whole: True if, of these, only NULL is possible.
     """
-    least = [(">=", coding.low)] if math.isfinite(coding.low) else [] if whole else [(">=", -LARGEST)]
-    most = [("<", coding.high)] if math.isfinite(coding.high) else [] if whole else [("<=", LARGEST)]
+    least = [(">=", coding.low)] if math.isfinite(coding.low) else [] if whole else [(">=", -MAX_FINITE_FLOAT)]
+    most = [("<", coding.high)] if math.isfinite(coding.high) else [] if whole else [("<=", MAX_FINITE_FLOAT)]
     return " AND ".join(f"{x} {sign} {constant(end)}" for sign, end in least + most)
 
 
-def coded(coding: Beside | Codes) -> Codes:
+def coded(coding: CodingWithMissing | Codes) -> Codes:
     """Return all codes that a typed column can hold, with their cells: those of missing values after the others."""
     if isinstance(coding, Codes):
         return coding
@@ -463,7 +463,7 @@ def coded(coding: Beside | Codes) -> Codes:
     return Codes((*values.codes, *more), (*values.cells, *more.values()))
 
 
-def _longest(coding: Beside | Codes) -> int:
+def _longest(coding: CodingWithMissing | Codes) -> int:
     """Return the number of bytes of the longest code."""
     return max(len(str(code).encode()) for code in coded(coding).codes)
 
@@ -513,15 +513,18 @@ POSTGRESQL = Dialect(
     nothing="({c} IS NULL OR {c} = 'NaN')",
     decimal=f"{_CASTABLE}CASE WHEN abs({{c}}) <= {_UNDER} THEN 0 ELSE CAST({{c}} AS DOUBLE PRECISION) END END",
     types={
-        Kind.WHOLE: "BIGINT", Kind.DOUBLE: "DOUBLE PRECISION", Kind.DECIMAL: "NUMERIC", Kind.TEXT: "TEXT",
-        Kind.FIXED: "CHAR(9)", Kind.TRUTH: "BOOLEAN",
+        ColumnKind.WHOLE: "BIGINT", ColumnKind.DOUBLE: "DOUBLE PRECISION", ColumnKind.DECIMAL: "NUMERIC",
+        ColumnKind.TEXT: "TEXT",
+        ColumnKind.FIXED: "CHAR(9)", ColumnKind.TRUTH: "BOOLEAN",
     },
     odd=(
-        (Kind.DOUBLE, "'NaN'", math.nan), (Kind.DOUBLE, "'Infinity'", math.inf),
-        (Kind.DOUBLE, "'-Infinity'", -math.inf), (Kind.DECIMAL, "'NaN'", math.nan), (Kind.DECIMAL, "'1e400'", math.inf),
-        (Kind.DECIMAL, "'-1e400'", -math.inf), (Kind.DECIMAL, "'1e-400'", 0.0), (Kind.DECIMAL, "'-1e-400'", 0.0),
-        (Kind.DECIMAL, f"'{_OVER}'", math.inf), (Kind.DECIMAL, f"'{_OVER - 1}'", LARGEST),
-        (Kind.DECIMAL, f"'{_UNDER}'", 0.0), (Kind.DECIMAL, f"'{5**1075 + 1}e-1075'", 5e-324),
+        (ColumnKind.DOUBLE, "'NaN'", math.nan), (ColumnKind.DOUBLE, "'Infinity'", math.inf),
+        (ColumnKind.DOUBLE, "'-Infinity'", -math.inf), (ColumnKind.DECIMAL, "'NaN'", math.nan),
+        (ColumnKind.DECIMAL, "'1e400'", math.inf),
+        (ColumnKind.DECIMAL, "'-1e400'", -math.inf), (ColumnKind.DECIMAL, "'1e-400'", 0.0),
+        (ColumnKind.DECIMAL, "'-1e-400'", 0.0),
+        (ColumnKind.DECIMAL, f"'{_OVER}'", math.inf), (ColumnKind.DECIMAL, f"'{_OVER - 1}'", MAX_FINITE_FLOAT),
+        (ColumnKind.DECIMAL, f"'{_UNDER}'", 0.0), (ColumnKind.DECIMAL, f"'{5**1075 + 1}e-1075'", 5e-324),
     ),
     located="ctid",
     page="CAST('({n},0)' AS tid)",
@@ -565,10 +568,11 @@ SQLITE = Dialect(
     letters="CAST(X'{h}' AS TEXT)",
     stamps=("DATETIME", "TIMESTAMP"),
     types={
-        Kind.WHOLE: "INTEGER", Kind.DOUBLE: "REAL", Kind.DECIMAL: "NUMERIC", Kind.TEXT: "TEXT", Kind.FIXED: "TEXT",
-        Kind.TRUTH: "INTEGER",
+        ColumnKind.WHOLE: "INTEGER", ColumnKind.DOUBLE: "REAL", ColumnKind.DECIMAL: "NUMERIC", ColumnKind.TEXT: "TEXT",
+        ColumnKind.FIXED: "TEXT",
+        ColumnKind.TRUTH: "INTEGER",
     },
-    odd=((Kind.DOUBLE, "9e999", math.inf), (Kind.DOUBLE, "-9e999", -math.inf)),
+    odd=((ColumnKind.DOUBLE, "9e999", math.inf), (ColumnKind.DOUBLE, "-9e999", -math.inf)),
     streams=True,
     admits=(
         ("SELECT encoding FROM pragma_encoding", "UTF-8", "Its texts must be stored in UTF-8."),
@@ -599,12 +603,13 @@ MYSQL = Dialect(
     joined="CONCAT({a}, {b})",
     digest="MD5({x})",
     # as texts in hexadecimal, whose length is bounded: sorting others takes `max_sort_length` bytes each
-    apart=f"CAST(CONVERT(HEX({{c}}) USING latin1) AS CHAR({2 * LONGEST}) CHARACTER SET latin1)",
+    apart=f"CAST(CONVERT(HEX({{c}}) USING latin1) AS CHAR({2 * MAX_ID_BYTES}) CHARACTER SET latin1)",
     start="LEFT({c}, {n})",
     longest=_SORTED - 1,
     types={
-        Kind.WHOLE: "SIGNED", Kind.DOUBLE: "DOUBLE", Kind.DECIMAL: "DECIMAL(65, 30)", Kind.TEXT: "CHAR",
-        Kind.FIXED: "CHAR(9)", Kind.TRUTH: "SIGNED",
+        ColumnKind.WHOLE: "SIGNED", ColumnKind.DOUBLE: "DOUBLE", ColumnKind.DECIMAL: "DECIMAL(65, 30)",
+        ColumnKind.TEXT: "CHAR",
+        ColumnKind.FIXED: "CHAR(9)", ColumnKind.TRUTH: "SIGNED",
     },
     sets=False,
     isolation="REPEATABLE READ",
@@ -683,10 +688,12 @@ CLICKHOUSE = Dialect(
     texts=("String",),
     also=("clickhousedb",),  # the package of its makers, clickhouse-connect
     types={
-        Kind.WHOLE: "Nullable(Int64)", Kind.DOUBLE: "Nullable(Float64)", Kind.DECIMAL: "Nullable(Decimal(38, 10))",
-        Kind.TEXT: "Nullable(String)", Kind.TRUTH: "Nullable(Bool)",
+        ColumnKind.WHOLE: "Nullable(Int64)", ColumnKind.DOUBLE: "Nullable(Float64)",
+        ColumnKind.DECIMAL: "Nullable(Decimal(38, 10))",
+        ColumnKind.TEXT: "Nullable(String)", ColumnKind.TRUTH: "Nullable(Bool)",
     },
-    odd=((Kind.DOUBLE, "nan", math.nan), (Kind.DOUBLE, "inf", math.inf), (Kind.DOUBLE, "-inf", -math.inf)),
+    odd=((ColumnKind.DOUBLE, "nan", math.nan), (ColumnKind.DOUBLE, "inf", math.inf),
+        (ColumnKind.DOUBLE, "-inf", -math.inf)),
     ending=" SETTINGS " + ", ".join(f"{name} = {value}" for name, value in _WHOLE_TABLES.items()),
     admits=(
         (
@@ -731,10 +738,11 @@ def _warehouse(name: str, called: str, double: str) -> Dialect:
         constant=f"CAST('{{v}}' AS {double})",
         added="SUM(CAST({x} AS DECIMAL(19, 0)))",
         types={
-            Kind.WHOLE: "BIGINT", Kind.DOUBLE: double, Kind.DECIMAL: "DECIMAL(38, 10)", Kind.TEXT: "VARCHAR",
-            Kind.TRUTH: "BOOLEAN",
+            ColumnKind.WHOLE: "BIGINT", ColumnKind.DOUBLE: double, ColumnKind.DECIMAL: "DECIMAL(38, 10)",
+            ColumnKind.TEXT: "VARCHAR",
+            ColumnKind.TRUTH: "BOOLEAN",
         },
-        odd=tuple((Kind.DOUBLE, x, float(x.strip("'"))) for x in ("'NaN'", "'Infinity'", "'-Infinity'")),
+        odd=tuple((ColumnKind.DOUBLE, x, float(x.strip("'"))) for x in ("'NaN'", "'Infinity'", "'-Infinity'")),
         prices=replace(_PRICES, record=30),
     )  # fmt: skip
 
@@ -752,7 +760,8 @@ BIGQUERY = replace(
     stamped="CAST('{v}' AS DATETIME)",
     stamps=("DATETIME",),
     types={
-        Kind.WHOLE: "INT64", Kind.DOUBLE: "FLOAT64", Kind.DECIMAL: "NUMERIC", Kind.TEXT: "STRING", Kind.TRUTH: "BOOL",
+        ColumnKind.WHOLE: "INT64", ColumnKind.DOUBLE: "FLOAT64", ColumnKind.DECIMAL: "NUMERIC",
+        ColumnKind.TEXT: "STRING", ColumnKind.TRUTH: "BOOL",
     },
 )  # fmt: skip
 
@@ -765,7 +774,11 @@ SNOWFLAKE = replace(
     stamped="CAST('{v}' AS TIMESTAMP_NTZ)",
     finest=".999999999",
     stamps=("TIMESTAMP_NTZ",),
-    odd=((Kind.DOUBLE, "'NaN'", math.nan), (Kind.DOUBLE, "'inf'", math.inf), (Kind.DOUBLE, "'-inf'", -math.inf)),
+    odd=(
+        (ColumnKind.DOUBLE, "'NaN'", math.nan),
+        (ColumnKind.DOUBLE, "'inf'", math.inf),
+        (ColumnKind.DOUBLE, "'-inf'", -math.inf),
+    ),
     session=("ALTER SESSION SET TIMEZONE = 'UTC', ROWS_PER_RESULTSET = 0",),
 )
 
@@ -792,8 +805,9 @@ DATABRICKS = replace(
     stamped="CAST('{v}' AS TIMESTAMP_NTZ)",
     stamps=("TIMESTAMP_NTZ",),
     types={
-        Kind.WHOLE: "BIGINT", Kind.DOUBLE: "DOUBLE", Kind.DECIMAL: "DECIMAL(38, 10)", Kind.TEXT: "STRING",
-        Kind.TRUTH: "BOOLEAN",
+        ColumnKind.WHOLE: "BIGINT", ColumnKind.DOUBLE: "DOUBLE", ColumnKind.DECIMAL: "DECIMAL(38, 10)",
+        ColumnKind.TEXT: "STRING",
+        ColumnKind.TRUTH: "BOOLEAN",
     },
 )  # fmt: skip
 
@@ -825,8 +839,9 @@ MSSQL = Dialect(
     stamps=("DATETIME", "DATETIME2", "SMALLDATETIME"),
     count="COUNT_BIG(*)",
     types={
-        Kind.WHOLE: "BIGINT", Kind.DOUBLE: "FLOAT", Kind.DECIMAL: "DECIMAL(38, 10)", Kind.TEXT: "NVARCHAR(MAX)",
-        Kind.FIXED: "NCHAR(9)", Kind.TRUTH: "BIT",
+        ColumnKind.WHOLE: "BIGINT", ColumnKind.DOUBLE: "FLOAT", ColumnKind.DECIMAL: "DECIMAL(38, 10)",
+        ColumnKind.TEXT: "NVARCHAR(MAX)",
+        ColumnKind.FIXED: "NCHAR(9)", ColumnKind.TRUTH: "BIT",
     },
     isolation="SNAPSHOT",
     session=("SET ROWCOUNT 0",),
@@ -866,10 +881,12 @@ ORACLE = Dialect(
     finest=".999999999",
     stamps=("DATE", "TIMESTAMP"),
     types={
-        Kind.WHOLE: "NUMBER(19)", Kind.DOUBLE: "BINARY_DOUBLE", Kind.DECIMAL: "NUMBER", Kind.TEXT: "VARCHAR2(999)",
-        Kind.FIXED: "CHAR(9)",
+        ColumnKind.WHOLE: "NUMBER(19)", ColumnKind.DOUBLE: "BINARY_DOUBLE", ColumnKind.DECIMAL: "NUMBER",
+        ColumnKind.TEXT: "VARCHAR2(999)",
+        ColumnKind.FIXED: "CHAR(9)",
     },
-    odd=((Kind.DOUBLE, "'NaN'", math.nan), (Kind.DOUBLE, "'Inf'", math.inf), (Kind.DOUBLE, "'-Inf'", -math.inf)),
+    odd=((ColumnKind.DOUBLE, "'NaN'", math.nan), (ColumnKind.DOUBLE, "'Inf'", math.inf),
+        (ColumnKind.DOUBLE, "'-Inf'", -math.inf)),
     dual=" FROM DUAL",
     empty=False,
     isolation="SERIALIZABLE",

@@ -32,10 +32,10 @@ from fitnoise.kernel.codings import (
     REFUSED,
     SPACES,
     TRUE,
-    Beside,
     Code,
     Codes,
     Coding,
+    CodingWithMissing,
     Interval,
     Range,
     Steps,
@@ -47,16 +47,16 @@ from fitnoise.kernel.codings import (
     uncut,
     without_cell,
 )
-from fitnoise.kernel.counting._base import DeclaredCounter, Dropped, Gauge, Lost, Margin, Margins, Progress
-from fitnoise.kernel.counting.dialects import LARGEST, Kind
+from fitnoise.kernel.counting._base import DeclaredCounter, Dropped, Lost, Margin, Margins, Progress, ProgressFilter
+from fitnoise.kernel.counting.dialects import MAX_FINITE_FLOAT, ColumnKind
 from fitnoise.kernel.counting.files import from_path
 from fitnoise.kernel.counting.frames import from_frame
 from fitnoise.kernel.counting.paths import FilePath
-from fitnoise.kernel.counting.persons import LONGEST, PERSON, SHARE, counted_by
+from fitnoise.kernel.counting.persons import ID_KEY, MAX_ID_BYTES, SHARE_KEY, counted_by
 from fitnoise.kernel.counting.sources import (
-    DATED,
+    DATE_COLUMN_TEXT,
     Records,
-    Unreadable,
+    UnreadableRecords,
     engine,
     not_counted,
     quietly,
@@ -66,13 +66,13 @@ from fitnoise.kernel.counting.sources import (
     wrong_type,
 )
 from fitnoise.kernel.counting.statements import kept_to, merged
-from fitnoise.kernel.counting.streams import Column, handed
-from fitnoise.kernel.counting.tables import Tables
+from fitnoise.kernel.counting.streams import Column, iter_batches
+from fitnoise.kernel.counting.tables import MarginCounts
 from fitnoise.kernel.counting.trial import known_days, known_values, refuse_unless_coded
 from fitnoise.kernel.counting.windows import Window
-from fitnoise.kernel.dates import WRITTEN, Part, Read
+from fitnoise.kernel.dates import WRITTEN, DateField, DatePart
 from fitnoise.kernel.domain import Domain
-from fitnoise.kernel.units import PARTS, Bound, DataSource
+from fitnoise.kernel.units import SHARES_PER_RECORD, DataSource, RecordBound
 
 _INTEGERS = {
     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT",
@@ -86,7 +86,7 @@ _NUMBERS = _INTEGERS | {"FLOAT", "DOUBLE", "DECIMAL"}
 
 _TEXTS = {"VARCHAR", "ENUM", "UUID"}
 
-_FITTING: dict[type[Code], tuple[set[str], str]] = {
+_READABLE_TYPES: dict[type[Code], tuple[set[str], str]] = {
     str: (_TEXTS | _INTEGERS, "texts"),
     int: (_NUMBERS, "numbers"),
     bool: ({"BOOLEAN"}, "true/false"),
@@ -134,7 +134,7 @@ _SETTINGS = (
 _SIZES = {"SMALLINT": 2**15, "INTEGER": 2**31, "BIGINT": 2**63}
 """Types of integers, with the number of cells that they hold."""
 
-_LISTED = 64
+_MAX_CODES_IN_CASE = 64
 """The largest number of codes that are looked through one by one.
 
 A join takes less time for more, but 5 MB and a copy of all columns. With a hundred joins that does not fit 500 MB.
@@ -142,22 +142,22 @@ A join takes less time for more, but 5 MB and a copy of all columns. With a hund
 
 _SINGLE = float(np.finfo(np.float32).max)
 
-_HANDED = 2**24
+_BATCH_BYTES = 2**24
 """The bytes of cells passed on at a time, as far as pieces of 2,048 records allow."""
 
-_WIDE = 64
+_MAX_ARRAY_COLUMNS = 64
 """The largest number of columns that the engine hands over as a stream.
 
 A stream takes a third of the time of frames; more columns would take too much memory.
 """
 
-_PARTS = {Part.YEAR: "year", Part.QUARTER: "quarter", Part.MONTH: "month", Part.WEEKDAY: "isodow"}
+_PARTS = {DatePart.YEAR: "year", DatePart.QUARTER: "quarter", DatePart.MONTH: "month", DatePart.WEEKDAY: "isodow"}
 """Functions of a date."""
 
 _T = TypeVar("_T")
 
 
-class _Held(Enum):
+class _ColumnContents(Enum):
     """The content of a column: text from which numbers and truth values are read, integers of 64 bits, or others."""
 
     UNTYPED = "untyped"
@@ -199,7 +199,7 @@ class DuckCounter(DeclaredCounter):
         domain: Domain,
         source: DataSource,
         *,
-        bound: Bound | None = None,
+        bound: RecordBound | None = None,
         memory_limit: str | None = None,
     ) -> None:
         super().__init__(domain, source, bound)
@@ -213,7 +213,7 @@ class DuckCounter(DeclaredCounter):
         domain: Domain,
         source: DataSource,
         *,
-        bound: Bound | None = None,
+        bound: RecordBound | None = None,
         memory_limit: str | None = None,
     ) -> DuckCounter:
         """Open CSV or Parquet files, or a DuckDB file; DataError when that fails."""
@@ -226,7 +226,7 @@ class DuckCounter(DeclaredCounter):
         domain: Domain,
         source: DataSource,
         *,
-        bound: Bound | None = None,
+        bound: RecordBound | None = None,
         memory_limit: str | None = None,
     ) -> DuckCounter:
         """Read an Arrow, Polars or pandas frame where it is; DataError when that fails."""
@@ -244,7 +244,7 @@ class DuckCounter(DeclaredCounter):
         self._dropped = None
         if not margins:
             return {}
-        gauge = Gauge(progress)
+        gauge = ProgressFilter(progress)
         counts, self._dropped = self._read(lambda own: own._counted(margins, gauge, informed=progress is not None))
         gauge.finish()
         return counts
@@ -264,19 +264,21 @@ class DuckCounter(DeclaredCounter):
         with standing(self._records.what, lambda: [*map(_state, self._records.files)]):
             try:
                 return action(self)
-            except Unreadable:
+            except UnreadableRecords:
                 alone = self._records.alone()
                 if alone is None:
                     raise
             again = DuckCounter(alone, self._domain, self._source, bound=self._bound, memory_limit=self._memory_limit)
             return action(again)
 
-    def _counted(self, margins: Sequence[Margin], gauge: Gauge, *, informed: bool) -> tuple[Margins, Dropped | None]:
+    def _counted(
+        self, margins: Sequence[Margin], gauge: ProgressFilter, *, informed: bool
+    ) -> tuple[Margins, Dropped | None]:
         drop = self._source.drops
         sizes = counted_by(self._domain, margins, self._bound, drop=drop)
-        names = [a for a in sizes if a != PERSON]
-        sizes |= {SHARE: PARTS + 1} if self._bound is not None and self._bound.most is None else {}
-        tables = Tables(margins, sizes, gauge, self._domain.steps)
+        names = [a for a in sizes if a != ID_KEY]
+        sizes |= {SHARE_KEY: SHARES_PER_RECORD + 1} if self._bound is not None and self._bound.most is None else {}
+        tables = MarginCounts(margins, sizes, gauge, self._domain.steps)
         with contextlib.closing(self._stream(names, informed=informed)) as stream:
             while chunk := self._safely(partial(next, stream, None)):
                 tables.take(*chunk, drop=drop)
@@ -286,7 +288,7 @@ class DuckCounter(DeclaredCounter):
             lost = (tables.lost if self._bound is None else self._lost(names, self._bound)).told(self._domain)
         return {m: counts[m] for m in margins}, lost
 
-    def _lost(self, names: Sequence[str], bound: Bound) -> Lost:
+    def _lost(self, names: Sequence[str], bound: RecordBound) -> Lost:
         """Return the dropped records, in one more pass: with a bound the engine does not hand them over."""
         drop = self._source.drops
         out = {a: dropped(self._domain[a].coding, drop=drop) for a in names}
@@ -299,12 +301,12 @@ class DuckCounter(DeclaredCounter):
 
         records, lost, *by = self._row(names, asked)
         found = Lost()
-        found.add(records, lost, dict(zip([*(a for a, x in out.items() if x), PERSON], by, strict=False)))
+        found.add(records, lost, dict(zip([*(a for a, x in out.items() if x), ID_KEY], by, strict=False)))
         return found
 
-    def _uncounted(self, bound: Bound) -> int:
-        used = [a for a in counted_by(self._domain, [], bound, drop=self._source.drops) if a != PERSON]
-        return self._row(used, lambda sql, every: _beyond(sql, every, self._domain, bound))[0]
+    def _uncounted(self, bound: RecordBound) -> int:
+        used = [a for a in counted_by(self._domain, [], bound, drop=self._source.drops) if a != ID_KEY]
+        return self._row(used, lambda sql, every: _left_out_sql(sql, every, self._domain, bound))[0]
 
     def _row(self, used: Sequence[str], asked: Callable[[str, Mapping[str, str]], str]) -> list[int]:
         """Return the numbers in the single row of a statement about the cells of all records (`_cells`)."""
@@ -325,12 +327,12 @@ class DuckCounter(DeclaredCounter):
 
     def _relation(
         self, connection: duckdb.DuckDBPyConnection, attributes: Sequence[str], *, schema: bool = False
-    ) -> tuple[str, list[_Held]]:
+    ) -> tuple[str, list[_ColumnContents]]:
         """Return SQL for the columns of these attributes as k0, k1, …, of the conditions, and the id; and the contents.
 
         Raise DataError for a wrong type.
         """
-        attributes = [a for a in attributes if a != PERSON]
+        attributes = [a for a in attributes if a != ID_KEY]
         positions = [self._records.place(self._domain, a) for a in attributes]
         positions += [self._records.place_of_condition(self._domain, c) for c in self.where]
         if self._bound is not None:
@@ -345,11 +347,13 @@ class DuckCounter(DeclaredCounter):
         for i, (coding, kind) in enumerate(zip(codings, kinds, strict=False)):  # a relation has a column even for none
             if i in derived:
                 untyped[i] = False
-                timed = derived[i].part is Part.HOUR
-                fitting, words = _STAMPS | {"VARCHAR"} | (set() if timed else {"DATE"}), DATED[timed]
+                timed = derived[i].part is DatePart.HOUR
+                fitting, words = _STAMPS | {"VARCHAR"} | (set() if timed else {"DATE"}), DATE_COLUMN_TEXT[timed]
             else:
-                fitting, words = _FITTING[read_as(coding)]
-            untyped[i] |= i not in derived and kind == "VARCHAR" and isinstance(coding, Beside) and bool(coding.texts)
+                fitting, words = _READABLE_TYPES[read_as(coding)]
+            untyped[i] |= (
+                i not in derived and kind == "VARCHAR" and isinstance(coding, CodingWithMissing) and bool(coding.texts)
+            )
             if not untyped[i] and kind not in fitting | _NOTHING:
                 if i < len(attributes):
                     raise wrong_type(self._domain, attributes[i], kind, words)
@@ -358,7 +362,8 @@ class DuckCounter(DeclaredCounter):
             raise wrong_id(self._bound, kind)
         whole = [k in _WORDS and i not in derived for i, k in enumerate(kinds)]
         held = [
-            _Held.UNTYPED if free else _Held.WHOLE if w else _Held.ELSE for free, w in zip(untyped, whole, strict=False)
+            _ColumnContents.UNTYPED if free else _ColumnContents.WHOLE if w else _ColumnContents.ELSE
+            for free, w in zip(untyped, whole, strict=False)
         ]
         described = [row[1] for row in rows]
         own = [*map(read_as, codings)]
@@ -388,18 +393,18 @@ class DuckCounter(DeclaredCounter):
             relation, held = self._relation(connection, used)
             known = self._records.known(connection) if informed else None
             connection.execute(f"SET enable_progress_bar = {str(informed and known is None).lower()}")
-            few = len(used) <= _WIDE
+            few = len(used) <= _MAX_ARRAY_COLUMNS
             windows = self._windows(used, held) if few and self._bound is None else {}
             sql, names, codes = self._cells(used, relation, held, windows)
             if self._bound is not None:
                 refused = any(REFUSED in without_cell(self._domain[a].coding) for a in used)
                 told = refused or not self._source.drops
                 sql = _bounded(sql, names, self._domain, self._bound, told=told)
-                names |= {PERSON: "person"} | ({SHARE: "share"} if self._bound.most is None else {})
-            pieces = max(1, _HANDED // (2048 * 4 * max(1, len(used))))
+                names |= {ID_KEY: "person"} | ({SHARE_KEY: "share"} if self._bound.most is None else {})
+            pieces = max(1, _BATCH_BYTES // (2048 * 4 * max(1, len(used))))
             rest: Generator[tuple[list[Column], int]]
             if few:
-                rest = handed(connection.sql(sql, params=codes or None), 2048 * pieces)
+                rest = iter_batches(connection.sql(sql, params=codes or None), 2048 * pieces)
             else:
                 rest = _framed(connection.execute(sql, codes), pieces)
             with contextlib.closing(rest):
@@ -410,13 +415,17 @@ class DuckCounter(DeclaredCounter):
                     found = dict(zip(names, columns, strict=False))
                     yield {a: windows[a].places(*c) if a in windows else c[0] for a, c in found.items()}, some, read
 
-    def _windows(self, used: Sequence[str], held: Sequence[_Held]) -> dict[str, Window]:
+    def _windows(self, used: Sequence[str], held: Sequence[_ColumnContents]) -> dict[str, Window]:
         """Return the attributes whose cells this process looks up: the engine hands over the numbers."""
-        found = {a: Window.of(self._domain[a].coding) for a, own in zip(used, held, strict=False) if own is _Held.WHOLE}
+        found = {
+            a: Window.of(self._domain[a].coding)
+            for a, own in zip(used, held, strict=False)
+            if own is _ColumnContents.WHOLE
+        }
         return {a: window for a, window in found.items() if window is not None}
 
     def _cells(
-        self, used: Sequence[str], relation: str, held: Sequence[_Held], windows: Collection[str] = ()
+        self, used: Sequence[str], relation: str, held: Sequence[_ColumnContents], windows: Collection[str] = ()
     ) -> tuple[str, dict[str, str], dict[str, Any]]:
         """Return SQL for the cells of all records and the id; the columns of cells, by attribute; named parameters.
 
@@ -435,7 +444,7 @@ class DuckCounter(DeclaredCounter):
                 return _cell_by(cell_of(place, codings[place]), own) if len(own) > 1 else own[0][0]
             cell, join = _cell(coding, i, csv=self._records.header, held=held[i])
             joins.setdefault(join)
-            codes.update(_lists(coding, i, untyped=held[i] is _Held.UNTYPED))
+            codes.update(_lists(coding, i, untyped=held[i] is _ColumnContents.UNTYPED))
             return cell
 
         for i, coding in enumerate(codings):
@@ -454,7 +463,7 @@ class DuckCounter(DeclaredCounter):
 
 
 def _framed(result: duckdb.DuckDBPyConnection, pieces: int) -> Generator[tuple[list[Column], int]]:
-    """Yield the output of `handed`, for columns without missing values, in pieces of 2,048 records.
+    """Yield the output of `iter_batches`, for columns without missing values, in pieces of 2,048 records.
 
     pieces: The number of pieces at a time.
     """
@@ -462,7 +471,7 @@ def _framed(result: duckdb.DuckDBPyConnection, pieces: int) -> Generator[tuple[l
         yield [(frame[name].to_numpy(), None) for name in frame.columns], len(frame)
 
 
-def _bounded(records: str, every: Mapping[str, str], domain: Domain, bound: Bound, *, told: bool) -> str:
+def _bounded(records: str, every: Mapping[str, str], domain: Domain, bound: RecordBound, *, told: bool) -> str:
     """Return SQL for the first records of each person (`persons`), or for all with their shares.
 
     If `told` is set, the SQL also returns all records outside.
@@ -476,7 +485,7 @@ def _bounded(records: str, every: Mapping[str, str], domain: Domain, bound: Boun
     """
     person = f"CAST(CASE WHEN {_NAMED} THEN 0 ELSE -1 END AS SMALLINT) AS person"
     if bound.most is None:
-        share = f"CAST({PARTS} // count(*) OVER (PARTITION BY inside, p) AS INTEGER) AS share"
+        share = f"CAST({SHARES_PER_RECORD} // count(*) OVER (PARTITION BY inside, p) AS INTEGER) AS share"
         taken = "" if told else " WHERE inside"
         wanted = ", ".join(every.values())
         return f"SELECT {wanted}, {person}, {share} FROM ({_inside(records, every)}) told{taken}"
@@ -485,19 +494,19 @@ def _bounded(records: str, every: Mapping[str, str], domain: Domain, bound: Boun
     return f"SELECT {', '.join(names.values())}, {person} FROM ({lined}) lined WHERE {taken}"
 
 
-def _beyond(records: str, every: Mapping[str, str], domain: Domain, bound: Bound) -> str:
+def _left_out_sql(records: str, every: Mapping[str, str], domain: Domain, bound: RecordBound) -> str:
     """Return SQL for the number of persons of whom fewer records are counted than are inside."""
     lined, _ = _lined(records, every, domain, bound, more=", count(*) OVER (PARTITION BY inside, p) AS whole")
     taken = f"SELECT p FROM ({lined}) lined WHERE inside AND turn <= {bound.most}"
     return f"SELECT count(*) FROM ({taken} GROUP BY p HAVING count(*) < max(whole)) persons"
 
 
-_NAMED = f"octet_length(p) BETWEEN 1 AND {LONGEST}"
+_NAMED = f"octet_length(p) BETWEEN 1 AND {MAX_ID_BYTES}"
 """SQL that is true if p is an id."""
 
 
 def _lined(
-    records: str, every: Mapping[str, str], domain: Domain, bound: Bound, more: str = ""
+    records: str, every: Mapping[str, str], domain: Domain, bound: RecordBound, more: str = ""
 ) -> tuple[str, Mapping[str, str]]:
     """Return SQL for all records, with `inside` and, for records that keep to the pattern, their turn; and the columns.
 
@@ -525,7 +534,7 @@ def _inside(records: str, every: Mapping[str, str]) -> str:
     return f"SELECT *, {inside} AS inside FROM ({records}) coded"
 
 
-def _read(column: str, described: str, kind: type[Code] | None, read: Read | None) -> str:
+def _read(column: str, described: str, kind: type[Code] | None, read: DateField | None) -> str:
     """Return SQL for the values read from a column of a type: parts of dates, long numbers as doubles, or the column.
 
     kind: The type as which it is read; `None` for ids.
@@ -538,7 +547,7 @@ def _read(column: str, described: str, kind: type[Code] | None, read: Read | Non
     return f"try_cast(CAST({column} AS VARCHAR) AS DOUBLE)" if long and kind is int else column
 
 
-_Tried = tuple[str, _Held, bool, type[Code], Read | None]
+_Tried = tuple[str, _ColumnContents, bool, type[Code], DateField | None]
 """A type of column as the engine calls it; what the column holds; whether it is of CSV; as what it is read, and how."""
 
 _RIGHT: set[_Tried] = set()
@@ -557,7 +566,7 @@ def _refuse_unless_right(connection: duckdb.DuckDBPyConnection, tried: _Tried) -
 
     def cells(coding: Coding) -> list[int]:
         cell, join = _cell(coding, 0, csv=csv, held=held)
-        lists = _lists(coding, 0, untyped=held is _Held.UNTYPED) | {"known": [text for text, _ in known]}
+        lists = _lists(coding, 0, untyped=held is _ColumnContents.UNTYPED) | {"known": [text for text, _ in known]}
         rows = connection.execute(f"SELECT {cell} FROM ({column}) AS people {join} ORDER BY n", lists).fetchall()
         return [int(x) for (x,) in rows]
 
@@ -566,25 +575,25 @@ def _refuse_unless_right(connection: duckdb.DuckDBPyConnection, tried: _Tried) -
     _RIGHT.add(tried)
 
 
-def _values_of_type(described: str, held: _Held) -> list[tuple[str | None, Any]]:
+def _values_of_type(described: str, held: _ColumnContents) -> list[tuple[str | None, Any]]:
     """Return known values of a type, as texts that are cast to it, each with its value."""
     kind, decimal = _kind(described), _DECIMAL.fullmatch(described)
     values: list[Any]
     if kind in _BITS:
         low, high = (math.copysign(1, n) * 2 ** abs(n) if n else 0 for n in _BITS[kind])
-        values = [n for n in (*known_values(Kind.WHOLE), int(low), int(high) - 1) if low <= n < high]
+        values = [n for n in (*known_values(ColumnKind.WHOLE), int(low), int(high) - 1) if low <= n < high]
     elif decimal is not None:
         digits, places = int(decimal[1]), int(decimal[2])
         ends = [Decimal(f"{n}E-{places}") for n in (10**digits - 1, 1 - 10**digits, 1, -1)]
-        exact = [x for x in known_values(Kind.DECIMAL) if 10**places % x.as_integer_ratio()[1] == 0]
+        exact = [x for x in known_values(ColumnKind.DECIMAL) if 10**places % x.as_integer_ratio()[1] == 0]
         values = [*(x for x in exact if abs(x) < 10 ** (digits - places)), *ends]
     elif kind in {"FLOAT", "DOUBLE"}:
-        values = [*known_values(Kind.DOUBLE), math.nan, math.inf, -math.inf]
+        values = [*known_values(ColumnKind.DOUBLE), math.nan, math.inf, -math.inf]
         values = values if kind == "DOUBLE" else [float(np.float32(x)) for x in values if abs(x) <= _SINGLE or x - x]
     elif kind == "BOOLEAN":
         values = [True, False]
     else:
-        values = [*known_values(Kind.TEXT), *(_NUMBER_TEXTS if held is _Held.UNTYPED else ())]
+        values = [*known_values(ColumnKind.TEXT), *(_NUMBER_TEXTS if held is _ColumnContents.UNTYPED else ())]
     return [(None if x is None else _text(x), x) for x in (*values, None)]
 
 
@@ -593,7 +602,7 @@ def _text(x: Any) -> str:
     return x if isinstance(x, str) else f"{x:f}" if isinstance(x, Decimal) else str(x).lower()
 
 
-def _dates_of_type(described: str, read: Read) -> list[tuple[str | None, str | None]]:
+def _dates_of_type(described: str, read: DateField) -> list[tuple[str | None, str | None]]:
     """Return known dates, at the first and the last moment of a day that a type holds."""
     kind = _kind(described)
     ends = {"DATE": None, "TIMESTAMP_S": "", "TIMESTAMP_MS": ".999", "TIMESTAMP": ".999999"}
@@ -603,7 +612,7 @@ def _dates_of_type(described: str, read: Read) -> list[tuple[str | None, str | N
     return [(None, None), *((day + time,) * 2 for day in days for time in times)]
 
 
-def _derived(read: Read, column: str, kind: str) -> str:
+def _derived(read: DateField, column: str, kind: str) -> str:
     """Return SQL for the part read off a column: NULL for absent values, infinite where there is no such number.
 
     For a time, the day is that in which it lies. The engine itself would round nanoseconds to microseconds first.
@@ -619,9 +628,9 @@ def _derived(read: Read, column: str, kind: str) -> str:
             stamp = f"make_timestamp(epoch_ns({column}) // 1000 - {below})"
         day, absent, hour = f"try_cast({stamp} AS DATE)", f"{column} IS NULL", f"hour({stamp})"
     within = f"({day}) BETWEEN DATE '0001-01-01' AND DATE '9999-12-31'"
-    if read.part is Part.HOUR:
+    if read.part is DatePart.HOUR:
         found = hour
-    elif read.part is Part.DAY:
+    elif read.part is DatePart.DAY:
         found = f"year({day}) * 10000 + month({day}) * 100 + day({day})"
     elif read.on is None:
         found = f"{_PARTS[read.part]}({day})"
@@ -639,14 +648,14 @@ def _kind(described: str) -> str:
     return "LIST" if described.endswith("]") else described.split("(")[0].strip('"')
 
 
-def _cell(coding: Coding, i: int, *, csv: bool, held: _Held) -> tuple[str, str]:
+def _cell(coding: Coding, i: int, *, csv: bool, held: _ColumnContents) -> tuple[str, str]:
     """Return SQL for the cell of column k{i}, below 0 without a cell, and for the join that it needs."""
-    if not isinstance(coding, Beside):
+    if not isinstance(coding, CodingWithMissing):
         return _value_cell(coding, i, csv=csv, held=held)
     column, kind = f"people.k{i}", read_as(coding)
     text, x = f"CAST({column} AS VARCHAR)", _number(column, held)
     value, join = _value_cell(coding.of, i, csv=csv, held=held)
-    untyped = held is _Held.UNTYPED
+    untyped = held is _ColumnContents.UNTYPED
     told = []
     if coding.texts and (untyped or kind is str):
         read = f"coalesce({text}, '')" if csv and "" in coding.texts else text
@@ -674,12 +683,12 @@ def _cell_by(at: str, own: Sequence[tuple[str, Sequence[int]]]) -> str:
     return f"CASE {when} ELSE {first} END"
 
 
-def _value_cell(coding: Values | Interval, i: int, *, csv: bool, held: _Held) -> tuple[str, str]:
+def _value_cell(coding: Values | Interval, i: int, *, csv: bool, held: _ColumnContents) -> tuple[str, str]:
     """Return SQL for the cell of values without missing-value categories: −1 for other values."""
     column = f"people.k{i}"
     if isinstance(coding, Codes):
         code = _code(coding, column, csv=csv, held=held)
-        if coding.shared is None and coding.size <= _LISTED:
+        if coding.shared is None and coding.size <= _MAX_CODES_IN_CASE:
             return f"coalesce(list_position($c{i}, {code}), 0) - 1", ""
         cells = f"range(len($c{i}))" if coding.shared is None else f"$s{i}"
         listed = f"(SELECT unnest($c{i}) AS code, unnest({cells}) AS cell) AS l{i}"
@@ -701,24 +710,24 @@ def _value_cell(coding: Values | Interval, i: int, *, csv: bool, held: _Held) ->
         j = f"CAST(least(greatest({nearest}, {_double(0)}), {_double(coding.most)}) AS {kind})"
         return f"CASE WHEN {outside} THEN -1 ELSE {j} END", ""
     bins = " ".join(f"WHEN {x} < {_double(cut)} THEN {cell}" for cell, cut in enumerate(coding.cuts))
-    last = f"WHEN {x} <= {_double(LARGEST)} THEN {coding.size - 1}"  # NaN is above all, NULL nowhere
-    return f"CASE WHEN {x} < {_double(-LARGEST)} THEN -1 {bins} {last} ELSE -1 END", ""
+    last = f"WHEN {x} <= {_double(MAX_FINITE_FLOAT)} THEN {coding.size - 1}"  # NaN is above all, NULL nowhere
+    return f"CASE WHEN {x} < {_double(-MAX_FINITE_FLOAT)} THEN -1 {bins} {last} ELSE -1 END", ""
 
 
-def _number(column: str, held: _Held) -> str:
+def _number(column: str, held: _ColumnContents) -> str:
     """Return SQL for a column as a double, NULL if it holds no number, by the rule of `codings.number`.
 
     The engine itself would also read digits that are grouped by underscores, and a minus after a plus.
     """
     x = f"try_cast({column} AS DOUBLE)"
     free = f"contains({column}, '_') OR contains({column}, '+-')"
-    return f"CASE WHEN {free} THEN NULL ELSE {x} END" if held is _Held.UNTYPED else x
+    return f"CASE WHEN {free} THEN NULL ELSE {x} END" if held is _ColumnContents.UNTYPED else x
 
 
-def _range(coding: Range, column: str, held: _Held) -> str:
+def _range(coding: Range, column: str, held: _ColumnContents) -> str:
     """Return SQL for the cell of a range: its ends are exact in doubles, so integers of 64 bits need no other rule."""
     below, above = (0, coding.size - 1) if coding.clip else (-1, -1)
-    if held is _Held.WHOLE:
+    if held is _ColumnContents.WHOLE:
         n = f"CAST({column} AS BIGINT)"
         clipped = f" WHEN {n} < {coding.low} THEN {below} WHEN {n} > {coding.high} THEN {above}" if coding.clip else ""
         inside = f"WHEN {n} BETWEEN {coding.low} AND {coding.high} THEN CAST({n} - ({coding.low}) AS INTEGER)"
@@ -736,7 +745,7 @@ def _double(x: float) -> str:
     return f"CAST('{float(x)!r}' AS DOUBLE)"
 
 
-def _code(coding: Codes, column: str, *, csv: bool, held: _Held) -> str:
+def _code(coding: Codes, column: str, *, csv: bool, held: _ColumnContents) -> str:
     """Return SQL for the value that is compared with the codes: it equals at most one code, or it would count twice."""
     if coding.kind is str:
         text = f"CAST({column} AS VARCHAR)"
@@ -745,7 +754,7 @@ def _code(coding: Codes, column: str, *, csv: bool, held: _Held) -> str:
         return f"encode({text})"  # bytes: a collation of the data would equate several codes
     if coding.kind is int:
         return _number(column, held)
-    if held is not _Held.UNTYPED:
+    if held is not _ColumnContents.UNTYPED:
         return column
     word = f"lower(trim({column}, '{SPACES}'))"
     true, false = (", ".join(f"'{w}'" for w in words) for words in (TRUE, FALSE))
@@ -754,7 +763,7 @@ def _code(coding: Codes, column: str, *, csv: bool, held: _Held) -> str:
 
 def _lists(coding: Coding, i: int, *, untyped: bool) -> dict[str, Any]:
     """Return the named parameters of the SQL for a cell of column k{i}: codes, and the cells of codes."""
-    if isinstance(coding, Beside):
+    if isinstance(coding, CodingWithMissing):
         lists = _lists(coding.of, i, untyped=untyped)
         if coding.texts and (untyped or read_as(coding) is str):
             lists |= {f"t{i}": [c.encode() for c in coding.texts], f"u{i}": list(coding.texts.values())}

@@ -138,7 +138,7 @@ def from_path(data: FilePath | Sequence[FilePath], table: str | None) -> Records
         DataError: The kind of a file is not recognised, or files differ in columns or types.
     """
     files = find(data)
-    forms = {_form(f): f.name for f in files.paths}
+    forms = {_file_format(f): f.name for f in files.paths}
     if len(forms) > 1:
         names = " and ".join(map(repr, [*forms.values()][:2]))
         raise DataError(
@@ -162,11 +162,11 @@ def from_path(data: FilePath | Sequence[FilePath], table: str | None) -> Records
         return from_program(first)
     if form == "Excel":
         return from_sheet(first, table)
-    read = partial(_duckdb, first, table) if form == "DuckDB" else partial(_together, files, form)
+    read = partial(_duckdb, first, table) if form == "DuckDB" else partial(_union_files, files, form)
     return quietly(read, not_read_as(files.what, form, _ADVICE[form]))
 
 
-def _together(files: Files, form: str) -> Records:
+def _union_files(files: Files, form: str) -> Records:
     """Return CSV or Parquet files of equal columns and types, as one."""
     reader, columns_of = ("read_csv", _csv) if form == "CSV" else ("read_parquet", _parquet)
     with engine() as connection:
@@ -215,7 +215,7 @@ def _together(files: Files, form: str) -> Records:
     )
 
 
-def _form(path: Path) -> str:
+def _file_format(path: Path) -> str:
     """Return the format that the name of the file states."""
     suffixes = [s.lower() for s in path.suffixes]
     packed = bool(suffixes) and suffixes.pop() == _COMPRESSED

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from fitnoise.errors import DataError
-from fitnoise.kernel.codings import written
-from fitnoise.kernel.counting.persons import named
+from fitnoise.kernel.codings import as_csv_text
+from fitnoise.kernel.counting.persons import person_id
 from fitnoise.kernel.counting.sources import Records, engine, pick, quietly
 from fitnoise.kernel.dates import dated
 
@@ -101,7 +101,7 @@ class PandasRecords(Records):
                     place=self.names[p],
                 )
         frame = self.frame.iloc[:0] if schema else self.frame
-        texts = {i: named if i == person else dated if i in dates else written for i in range(len(positions))}
+        texts = {i: person_id if i == person else dated if i in dates else as_csv_text for i in range(len(positions))}
         columns = {f"c{i}": _plain(frame.iloc[:, p], texts[i]) for i, p in enumerate(positions)}
         connection.register(PEOPLE, pd.DataFrame(columns or {"c0": np.zeros(len(frame), dtype=np.int8)}))
         return pick(PEOPLE, max(1, len(columns)), range(len(columns)))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import Codes
-from fitnoise.kernel.counting._base import Counter, Gauge, Margin, Margins, Progress
+from fitnoise.kernel.counting._base import Counter, Margin, Margins, Progress, ProgressFilter
 from fitnoise.kernel.counting.margins import blank, summed
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import LARGEST_BOUND
@@ -100,7 +100,7 @@ class HistogramCounter(Counter):
 
     def count(self, margins: Sequence[Margin], progress: Progress | None = None) -> Margins:
         """Return sums over the other axes."""
-        gauge = Gauge(progress)
+        gauge = ProgressFilter(progress)
         counts = blank(dict.fromkeys(margins), self._domain.sizes)
         for i, m in enumerate(counts):
             homes = tuple(dict.fromkeys(self._domain.home(a) for a in m))

@@ -20,7 +20,7 @@ from fitnoise.kernel.counting._base import Margin, Margins
 
 
 @final
-class _Holders:
+class _MarginIndex:
     """An index that returns the first margin with given attributes.
 
     Args:
@@ -50,7 +50,7 @@ class _Holders:
 def maximal(needed: Collection[Margin]) -> list[Margin]:
     """Return the margins that no larger one of them holds, sorted."""
     longest_first = sorted(set(needed), key=len, reverse=True)
-    holders = _Holders(longest_first)
+    holders = _MarginIndex(longest_first)
     longest = len(longest_first[0]) if longest_first else 0
     return sorted(m for m in longest_first if len(m) == longest or len(holders.first(m) or ()) == len(m))
 
@@ -72,7 +72,7 @@ class Tally:
     def __init__(self, margins: Margins, left_out: int | None = None) -> None:
         self.left_out = left_out
         self._margins = margins
-        self._holders = _Holders(sorted(margins, key=lambda m: margins[m].size))
+        self._holders = _MarginIndex(sorted(margins, key=lambda m: margins[m].size))
 
     def __getitem__(self, wanted: Margin) -> NDArray[Any]:
         """Return the margin over `wanted`; raise KeyError when no counted margin holds it."""

@@ -61,7 +61,9 @@ def find(data: FilePath | Sequence[FilePath]) -> Files:
         )
     found: dict[Path, tuple[str, ...]] = {}
     for i, path in enumerate(given, 1):
-        if not (found_here := _of(path)):  # the error shows no entry of a list: an entry that is not a path may be data
+        if not (
+            found_here := _files_of(path)
+        ):  # the error shows no entry of a list: an entry that is not a path may be data
             which = repr(_name(path)) if given == [data] else f"at place {i} of the list"
             raise DataError(
                 "data-file-missing",
@@ -98,7 +100,7 @@ def find(data: FilePath | Sequence[FilePath]) -> Files:
     return Files(f"the {'file' if len(found) == 1 else 'files'} {what}", tuple(found), columns)
 
 
-def _of(data: FilePath) -> dict[Path, tuple[str, ...]]:
+def _files_of(data: FilePath) -> dict[Path, tuple[str, ...]]:
     """Return the files that one path stands for, each with the columns that folders hold; empty for a missing path."""
     if address := re.match(r"(\w[\w+.-]+):/", str(data)):  # a Path has one slash of the two
         raise DataError(

@@ -22,11 +22,11 @@ that do not keep to it:
 The remaining records keep to the pattern, as removing records breaks none. A person who keeps to it anyway loses
 nothing. The rule compares cells. If it compared the values read, different texts in one cell would each keep a record.
 
-**Statement: added amounts.** With `Bound.merge`, the rule first merges records of a person. Records merge if they agree
-in the cells of all other attributes. For each amount to add up they must also agree in the missing-value category, or
-both have a value. The amount of the merged record is the sum of theirs, in whole numbers of steps from zero, each cut
-to ±2³¹ steps. The sum is a whole number, for any number of records, and is then cut to the declared range. One record
-remains of those without a value. The rule above then applies to the merged records.
+**Statement: added amounts.** With `RecordBound.merge`, the rule first merges records of a person. Records merge if they
+agree in the cells of all other attributes. For each amount to add up they must also agree in the missing-value
+category, or both have a value. The amount of the merged record is the sum of theirs, in whole numbers of steps from
+zero, each cut to ±2³¹ steps. The sum is a whole number, for any number of records, and is then cut to the declared
+range. One record remains of those without a value. The rule above then applies to the merged records.
 
 **Statement: shares.** Where shares are counted there is no line. Each of k records that are inside counts ⌊PARTS/k⌋
 parts of a record. The records of a person add up to at most PARTS parts, and to at least PARTS − (k − 1). A person with
@@ -56,22 +56,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, final
 
-from fitnoise.kernel.codings import FURTHEST, Coding, classified_by, encodable, range_of, written
+from fitnoise.kernel.codings import MAX_STEPS_FROM_ZERO, Coding, as_csv_text, classified_by, encodable, range_of
 from fitnoise.kernel.domain import Domain
-from fitnoise.kernel.units import ANY, PARTS, Bound, Pattern
+from fitnoise.kernel.units import NO_PATTERN, SHARES_PER_RECORD, Pattern, RecordBound
 
-PERSON: Final = ""
+ID_KEY: Final = ""
 """The name that stands for the id among attributes; no attribute has it."""
 
-SHARE: Final = " "
+SHARE_KEY: Final = " "
 """The name that stands for the parts that a record counts, where shares are counted; no attribute has it."""
 
 IDS: Final = "An id is an integer or a text of at most 1,024 bytes"
 
-LONGEST: Final = 1024
+MAX_ID_BYTES: Final = 1024
 """The largest number of bytes of an id."""
 
-_TOGETHER: Final = 2**14
+_RECORDS_PER_BATCH: Final = 2**14
 """The number of different records handed over at a time."""
 
 Cells = tuple[int, ...]
@@ -81,7 +81,9 @@ _Alike = tuple[Cells, int]
 """The cells of records of one person, and the number of records in them."""
 
 
-def counted_by(domain: Domain, margins: Sequence[Sequence[str]], bound: Bound | None, *, drop: bool) -> dict[str, int]:
+def counted_by(
+    domain: Domain, margins: Sequence[Sequence[str]], bound: RecordBound | None, *, drop: bool
+) -> dict[str, int]:
     """Return the attributes by which records are counted, with their sizes; with a bound all of the domain, and the id.
 
     In addition to the requested attributes, the result has those of the domain for whose values records are left out.
@@ -93,15 +95,15 @@ def counted_by(domain: Domain, margins: Sequence[Sequence[str]], bound: Bound | 
     asked |= {a for a in domain.drops(drop) if a not in homes} | (set(domain) if bound is not None else set())
     asked |= {by for a in asked if a in domain and (by := classified_by(domain[a].coding))}
     sizes = {a: n for a, n in domain.sizes.items() if a in asked}
-    return sizes if bound is None else sizes | {PERSON: 1}
+    return sizes if bound is None else sizes | {ID_KEY: 1}
 
 
-def named(value: object) -> str | None:
+def person_id(value: object) -> str | None:
     """Return the id that a value is; `None` if it is not an id."""
     if isinstance(value, str):
-        return value if encodable(value) and 0 < len(value.encode()) <= LONGEST else None
+        return value if encodable(value) and 0 < len(value.encode()) <= MAX_ID_BYTES else None
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    return written(value) if whole else None
+    return as_csv_text(value) if whole else None
 
 
 def place_in_line(person: bytes, cells: Iterable[int]) -> bytes:
@@ -111,7 +113,7 @@ def place_in_line(person: bytes, cells: Iterable[int]) -> bytes:
 
 
 @final
-class Persons:
+class PersonSelector:
     """The records of persons in any order, and the choice of the counted ones.
 
     Args:
@@ -127,7 +129,7 @@ class Persons:
         self,
         most: int | None,
         names: Sequence[str],
-        pattern: Pattern = ANY,
+        pattern: Pattern = NO_PATTERN,
         merge: Mapping[str, Coding] = MappingProxyType({}),
     ) -> None:
         self._most = most
@@ -143,7 +145,7 @@ class Persons:
     def counted(self) -> Iterator[list[_Alike]]:
         """Yield the counted cells, each with its number of records or of parts; a few thousand at a time."""
         every = (x for person, records in self._own().items() for x in self._first(person, records))
-        while some := list(itertools.islice(every, _TOGETHER)):
+        while some := list(itertools.islice(every, _RECORDS_PER_BATCH)):
             yield some
 
     def left_out(self) -> int:
@@ -159,13 +161,13 @@ class Persons:
 
     def _merged(self, records: list[_Alike]) -> list[_Alike]:
         """Return one record for all that agree except for amounts that are added up, with their sums."""
-        last = 2 * FURTHEST
+        last = 2 * MAX_STEPS_FROM_ZERO
         found: dict[Cells, dict[int, int]] = {}
         for cells, n in records:
             alike = tuple(-1 if i in self._ranges and c <= last else c for i, c in enumerate(cells))
             sums = found.setdefault(alike, dict.fromkeys(self._ranges, 0))
             for i in self._ranges:
-                sums[i] += n * (cells[i] - FURTHEST)
+                sums[i] += n * (cells[i] - MAX_STEPS_FROM_ZERO)
         out: list[_Alike] = []
         for alike, sums in found.items():
             one = list(alike)
@@ -176,7 +178,7 @@ class Persons:
 
     def _first(self, person: bytes, records: list[_Alike]) -> list[_Alike]:
         if self._most is None:
-            return [(cells, n * (PARTS // _records(records))) for cells, n in records]
+            return [(cells, n * (SHARES_PER_RECORD // _records(records))) for cells, n in records]
         if not self._pattern and _records(records) <= self._most:
             return records
         width = len(self._names)

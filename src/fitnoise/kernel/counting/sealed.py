@@ -28,10 +28,10 @@ from typing import Any, Final, final
 import numpy as np
 
 from fitnoise.errors import DataError
-from fitnoise.kernel.counting._base import DeclaredCounter, Gauge, Margin, Margins, Progress
+from fitnoise.kernel.counting._base import DeclaredCounter, Margin, Margins, Progress, ProgressFilter
 from fitnoise.kernel.counting.sources import not_opened, quietly
 from fitnoise.kernel.domain import Domain
-from fitnoise.kernel.units import Bound, DataSource
+from fitnoise.kernel.units import DataSource, RecordBound
 
 SEALED: Final = b"fitnoise counts 1, sealed\n"
 PLAIN: Final = b"fitnoise counts 1, plain\n"
@@ -42,7 +42,7 @@ PRIVATE, PUBLIC = "fitnoise-private-key-", "fitnoise-public-key-"
 
 _DIGEST = 32
 
-_LONGEST = 1024
+_MAX_KEY_FILE_BYTES = 1024
 """The largest number of bytes of a file with a key."""
 
 _NOTHING = "Nothing was measured and nothing was charged."
@@ -69,7 +69,7 @@ class SealedCounter(DeclaredCounter):
         path: str | PathLike[str],
         domain: Domain,
         source: DataSource,
-        bound: Bound | None = None,
+        bound: RecordBound | None = None,
         *,
         key: str | PathLike[str] | None = None,
     ) -> None:
@@ -150,7 +150,7 @@ class SealedCounter(DeclaredCounter):
                 "Count again with this plan.",
                 _NOTHING,
             )
-        Gauge(progress).finish()
+        ProgressFilter(progress).finish()
         parts = dict(zip(shapes, np.split(self._counts, ends)[1:], strict=False))
         return {m: parts[m].reshape(shapes[m]) for m in margins}
 
@@ -255,7 +255,7 @@ def read_key(path: str | PathLike[str], kind: str) -> bytes:
 
 def _first_bytes(path: Path) -> bytes:
     with path.open("rb") as file:
-        return file.read(_LONGEST)
+        return file.read(_MAX_KEY_FILE_BYTES)
 
 
 def _nacl() -> Any:

@@ -25,18 +25,18 @@ import duckdb
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import OUTSIDE, REFUSED, without_cell
 from fitnoise.kernel.conditions import Condition
-from fitnoise.kernel.counting.persons import IDS, PERSON
+from fitnoise.kernel.counting.persons import ID_KEY, IDS
 from fitnoise.kernel.domain import Domain
-from fitnoise.kernel.units import Bound
+from fitnoise.kernel.units import RecordBound
 
 _T = TypeVar("_T")
 
 
-DATED = ("dates, without a time zone", "dates with a time, without a time zone")
+DATE_COLUMN_TEXT = ("dates, without a time zone", "dates with a time, without a time zone")
 """Descriptions of columns off which a date part is read, and off which an hour is read."""
 
 
-class Unreadable(DataError):
+class UnreadableRecords(DataError):
     """The engine gave up on the records; another way of reading them may not."""
 
 
@@ -101,10 +101,10 @@ class Columns:
         return places[0]
 
     @final
-    def refuse(self, domain: Domain, outside: Mapping[str, int], bound: Bound | None = None) -> None:
+    def refuse(self, domain: Domain, outside: Mapping[str, int], bound: RecordBound | None = None) -> None:
         """Raise DataError if records are outside the domain, or have no id: how many, by attribute."""
         bad = {a: n for a, n in outside.items() if n}
-        missing = bad.pop(PERSON, 0)
+        missing = bad.pop(ID_KEY, 0)
         if bound is not None and missing:
             raise DataError(
                 "records-without-id",
@@ -152,7 +152,7 @@ def wrong_condition(condition: Condition, kind: str, words: str) -> DataError:
     )
 
 
-def wrong_id(bound: Bound, kind: str) -> DataError:
+def wrong_id(bound: RecordBound, kind: str) -> DataError:
     """Return the error for an id in a column of another type."""
     return DataError(
         "id-column-of-wrong-type",
@@ -293,7 +293,7 @@ def quietly(action: Callable[[], _T], failed: DataError) -> _T:
             place=failed.place,
         )
     needed = " ".join(filter(None, (failed.needed, f"The reported error is {reason}.")))
-    raise Unreadable(failed.slug, failed.given, needed, failed.action, failed.outcome, place=failed.place)
+    raise UnreadableRecords(failed.slug, failed.given, needed, failed.action, failed.outcome, place=failed.place)
 
 
 def not_counted(what: str, advice: str) -> DataError:

@@ -25,7 +25,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
 from fitnoise.errors import DataError
-from fitnoise.kernel.counting.dialects import SPARK, Dialect, Kind
+from fitnoise.kernel.counting.dialects import SPARK, ColumnKind, Dialect
 from fitnoise.kernel.counting.sources import Columns, not_counted, quietly
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _NOTHING = "Nothing was read and nothing was charged."
 
 _UNCHARGED = "Nothing was measured and nothing was charged."
 
-_FETCHED = 2**14
+_ROWS_PER_FETCH = 2**14
 """The number of rows fetched at a time."""
 
 _SETTINGS = {
@@ -73,10 +73,12 @@ _TABLES = ("MANAGED", "EXTERNAL")
 """Spark's names for the kinds of stored tables."""
 
 _KINDS = {
-    "ByteType": Kind.WHOLE, "ShortType": Kind.WHOLE, "IntegerType": Kind.WHOLE, "LongType": Kind.WHOLE,
-    "FloatType": Kind.DOUBLE, "DoubleType": Kind.DOUBLE, "DecimalType": Kind.DECIMAL, "StringType": Kind.TEXT,
-    "VarcharType": Kind.TEXT, "CharType": Kind.FIXED, "BooleanType": Kind.TRUTH,
-    "DateType": Kind.DATE, "TimestampNTZType": Kind.STAMP,
+    "ByteType": ColumnKind.WHOLE, "ShortType": ColumnKind.WHOLE, "IntegerType": ColumnKind.WHOLE,
+    "LongType": ColumnKind.WHOLE,
+    "FloatType": ColumnKind.DOUBLE, "DoubleType": ColumnKind.DOUBLE, "DecimalType": ColumnKind.DECIMAL,
+    "StringType": ColumnKind.TEXT,
+    "VarcharType": ColumnKind.TEXT, "CharType": ColumnKind.FIXED, "BooleanType": ColumnKind.TRUTH,
+    "DateType": ColumnKind.DATE, "TimestampNTZType": ColumnKind.STAMP,
 }  # fmt: skip
 
 _DECLARED = "__CHAR_VARCHAR_TYPE_STRING"
@@ -225,7 +227,7 @@ class SparkTable(Columns):
     spark: SparkSession
     what: str
     names: tuple[str, ...]
-    kinds: tuple[tuple[Kind | None, str], ...]
+    kinds: tuple[tuple[ColumnKind | None, str], ...]
     name: str
     frame: DataFrame | None = None
     header: bool = False
@@ -249,7 +251,7 @@ class SparkTable(Columns):
     def fetch(self, statement: str) -> Iterator[Sequence[Sequence[Any]]]:
         """Run a statement without changes; yield its rows, some thousands at a time."""
         rows = self._safely(lambda: self.spark.sql(statement).toLocalIterator())
-        while some := self._safely(lambda: list(islice(rows, _FETCHED))):
+        while some := self._safely(lambda: list(islice(rows, _ROWS_PER_FETCH))):
             yield some
 
     def state(self) -> object:
@@ -341,16 +343,18 @@ def _session() -> Any:
     raise missing
 
 
-def _kinds(frame: DataFrame) -> tuple[tuple[Kind | None, str], ...]:
+def _kinds(frame: DataFrame) -> tuple[tuple[ColumnKind | None, str], ...]:
     """Return the kinds of its columns, and the names of their types."""
     return tuple(map(_kind, frame.schema.fields))
 
 
-def _kind(column: Any) -> tuple[Kind | None, str]:
+def _kind(column: Any) -> tuple[ColumnKind | None, str]:
     called = type(column.dataType).__name__
     kind = _KINDS.get(called)
     declared = (column.metadata or {}).get(_DECLARED, "")
-    return (Kind.FIXED, "CharType") if kind is Kind.TEXT and declared.startswith("char(") else (kind, called)
+    return (
+        (ColumnKind.FIXED, "CharType") if kind is ColumnKind.TEXT and declared.startswith("char(") else (kind, called)
+    )
 
 
 def _connects(spark: SparkSession) -> bool:

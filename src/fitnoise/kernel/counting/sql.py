@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from typing import final
 
 from fitnoise.errors import DataError
-from fitnoise.kernel.codings import Beside, Coding, read_as
+from fitnoise.kernel.codings import Coding, CodingWithMissing, read_as
 from fitnoise.kernel.conditions import Condition
-from fitnoise.kernel.counting._base import DeclaredCounter, Gauge, Lost, Margin, Margins, Progress
-from fitnoise.kernel.counting.databases import Database, Session
-from fitnoise.kernel.counting.dialects import FITTING, Kind, coded
-from fitnoise.kernel.counting.persons import PERSON, counted_by
-from fitnoise.kernel.counting.sources import DATED, standing, wrong_condition, wrong_id, wrong_type
+from fitnoise.kernel.counting._base import DeclaredCounter, Lost, Margin, Margins, Progress, ProgressFilter
+from fitnoise.kernel.counting.databases import Database, DatabaseSession
+from fitnoise.kernel.counting.dialects import READABLE_COLUMN_KINDS, ColumnKind, coded
+from fitnoise.kernel.counting.persons import ID_KEY, counted_by
+from fitnoise.kernel.counting.sources import DATE_COLUMN_TEXT, standing, wrong_condition, wrong_id, wrong_type
 from fitnoise.kernel.counting.spark import Spark, SparkTable
-from fitnoise.kernel.counting.statements import Field, Person, count, left_out, prepared, told_of
+from fitnoise.kernel.counting.statements import Field, PersonColumn, count, left_out, prepared, told_of
 from fitnoise.kernel.counting.trial import refuse_unless_bounded, refuse_unless_dated, refuse_unless_right
-from fitnoise.kernel.dates import Part
+from fitnoise.kernel.dates import DatePart
 from fitnoise.kernel.domain import Domain
-from fitnoise.kernel.units import Bound, DataSource
+from fitnoise.kernel.units import DataSource, RecordBound
 
 
 @final
@@ -39,7 +39,7 @@ class SqlCounter(DeclaredCounter):
     """
 
     def __init__(
-        self, database: Database | Spark, domain: Domain, source: DataSource, bound: Bound | None = None
+        self, database: Database | Spark, domain: Domain, source: DataSource, bound: RecordBound | None = None
     ) -> None:
         if bound is not None and not (database.dialect.digest or database.dialect.streams):
             raise DataError(
@@ -73,12 +73,12 @@ class SqlCounter(DeclaredCounter):
         self._dropped = None
         if not margins:
             return {}
-        gauge, lost = Gauge(progress), Lost() if self._drops_values else None
+        gauge, lost = ProgressFilter(progress), Lost() if self._drops_values else None
         with self._database.session(self._source.table) as session:
             relation, fields, person = self._tried(session, margins)
             drop, used = self._source.drops, {a for m in margins for a in m}
             told = [(a,) for a in told_of(fields, drop=drop) if person is not None or a not in used]  # may be outside
-            told += [] if person is None or drop else [(PERSON,)]
+            told += [] if person is None or drop else [(ID_KEY,)]
             asked, d = [*margins, *told], session.dialect
             with standing(session.what, session.state):
                 counts, outside = count(
@@ -111,12 +111,12 @@ class SqlCounter(DeclaredCounter):
                 return left_out(session.fetch, session.dialect, relation, fields, person, drop=self._source.drops)
 
     def _tried(
-        self, session: Session | SparkTable, margins: Sequence[Margin], *, uncounted: bool = False
-    ) -> tuple[str, dict[str, Field], Person | None]:
+        self, session: DatabaseSession | SparkTable, margins: Sequence[Margin], *, uncounted: bool = False
+    ) -> tuple[str, dict[str, Field], PersonColumn | None]:
         """Return the records, their fields and the id, for an engine that counts known records as declared."""
         fields, person = self._fields(session, margins)
         drop, fetch, d, what = self._source.drops, session.fetch, session.dialect, self._database.what
-        beside = any(isinstance(f.coding, Beside) for f in fields.values())
+        beside = any(isinstance(f.coding, CodingWithMissing) for f in fields.values())
         amounts = not self._domain.steps.keys().isdisjoint(fields)
         refuse_unless_right(fetch, d, what, drop=drop, beside=beside, amounts=amounts)
         if person is not None:
@@ -135,36 +135,36 @@ class SqlCounter(DeclaredCounter):
         met = self._met(session)
         for f in (*fields.values(), *met):
             if f.read is not None and not d.streams:
-                refuse_unless_dated(fetch, d, what, f.read, timed=f.kind is Kind.STAMP)
+                refuse_unless_dated(fetch, d, what, f.read, timed=f.kind is ColumnKind.STAMP)
         return prepared(d, session.relation, met, fields, person, session.pages)
 
     def _fields(
-        self, session: Session | SparkTable, margins: Sequence[Margin]
-    ) -> tuple[dict[str, Field], Person | None]:
+        self, session: DatabaseSession | SparkTable, margins: Sequence[Margin]
+    ) -> tuple[dict[str, Field], PersonColumn | None]:
         """Return the columns of all attributes by which records are counted, and of the id."""
-        used = [a for a in counted_by(self._domain, margins, self._bound, drop=self._source.drops) if a != PERSON]
+        used = [a for a in counted_by(self._domain, margins, self._bound, drop=self._source.drops) if a != ID_KEY]
         return {a: self._field(session, a) for a in used}, self._person(session)
 
-    def _person(self, session: Session | SparkTable) -> Person | None:
+    def _person(self, session: DatabaseSession | SparkTable) -> PersonColumn | None:
         """Return the column that identifies the unit of a record; raise DataError for one of a wrong type."""
         if self._bound is None:
             return None
         place = session.place_of_id(self._domain, self._bound.id)
         kind, called = session.kinds[place]
-        if kind not in {Kind.WHOLE, Kind.TEXT, Kind.FIXED, Kind.ANY}:
+        if kind not in {ColumnKind.WHOLE, ColumnKind.TEXT, ColumnKind.FIXED, ColumnKind.ANY}:
             raise wrong_id(self._bound, called)
         _, most, pattern, merge = self._bound
-        return Person(kind, session.column(place), list(self._domain), most, pattern, merge)
+        return PersonColumn(kind, session.column(place), list(self._domain), most, pattern, merge)
 
-    def _field(self, session: Session | SparkTable, a: str) -> Field:
+    def _field(self, session: DatabaseSession | SparkTable, a: str) -> Field:
         """Return the column of an attribute; raise DataError for one of a wrong type."""
         place, coding = session.place(self._domain, a), self._domain[a].coding
         kind, called = session.kinds[place]
         read = self._domain[a].derived
-        fitting, words = FITTING[read_as(coding)]
+        fitting, words = READABLE_COLUMN_KINDS[read_as(coding)]
         if read is not None:
-            timed = read.part is Part.HOUR
-            fitting, words = _dated(session, timed=timed), DATED[timed]
+            timed = read.part is DatePart.HOUR
+            fitting, words = _dated(session, timed=timed), DATE_COLUMN_TEXT[timed]
         if kind is None or kind not in fitting:
             raise wrong_type(self._domain, a, called, words)
         if read is not None:
@@ -183,35 +183,35 @@ class SqlCounter(DeclaredCounter):
             )
         return Field(coding, kind, session.column(place))
 
-    def _met(self, session: Session | SparkTable) -> list[Field]:
+    def _met(self, session: DatabaseSession | SparkTable) -> list[Field]:
         """Return the columns of all conditions; raise DataError for one of a wrong type."""
         return [self._condition(session, c) for c in self.where]
 
-    def _condition(self, session: Session | SparkTable, c: Condition) -> Field:
+    def _condition(self, session: DatabaseSession | SparkTable, c: Condition) -> Field:
         place = session.place_of_condition(self._domain, c)
         kind, called = session.kinds[place]
-        fitting, words = FITTING[read_as(c.coding)]
+        fitting, words = READABLE_COLUMN_KINDS[read_as(c.coding)]
         if c.read is not None:
-            fitting, words = _dated(session, timed=False), DATED[0]
+            fitting, words = _dated(session, timed=False), DATE_COLUMN_TEXT[0]
         if kind is None or kind not in fitting:
             raise wrong_condition(c, called, words)
         _refuse_blanks(c.coding, kind, called, c.column, "the condition on it")
         return Field(c.coding, kind, session.column(place), c.read)
 
 
-def _dated(session: Session | SparkTable, *, timed: bool) -> frozenset[Kind]:
+def _dated(session: DatabaseSession | SparkTable, *, timed: bool) -> frozenset[ColumnKind]:
     """Return the kinds of columns off which a date part is read; with `timed` those with an hour.
 
     In SQLite, where dates are texts, each value is tested.
     """
-    texts = {Kind.DATE, Kind.TEXT, Kind.ANY} if session.dialect.streams else set()
-    return frozenset({Kind.STAMP, *texts, *([] if timed else [Kind.DATE])})
+    texts = {ColumnKind.DATE, ColumnKind.TEXT, ColumnKind.ANY} if session.dialect.streams else set()
+    return frozenset({ColumnKind.STAMP, *texts, *([] if timed else [ColumnKind.DATE])})
 
 
-def _refuse_blanks(coding: Coding, kind: Kind, called: str, column: str, who: str) -> None:
+def _refuse_blanks(coding: Coding, kind: ColumnKind, called: str, column: str, who: str) -> None:
     """Raise DataError for a code that ends in a blank, of a column whose texts end in none."""
     listed = coded(coding).codes if read_as(coding) is str else ()  # type: ignore[arg-type]  # texts are codes
-    if kind is Kind.FIXED and any(str(c).endswith(" ") for c in listed):
+    if kind is ColumnKind.FIXED and any(str(c).endswith(" ") for c in listed):
         raise DataError(
             "code-with-final-blank",
             f"The column {column!r} is of the type {called}, and {who} declares a code that ends in a blank.",

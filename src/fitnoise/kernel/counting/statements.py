@@ -26,13 +26,13 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import DataError
 from fitnoise.kernel.codings import (
-    FURTHEST,
-    MOST_CELLS,
+    MAX_RANGE_CELLS,
+    MAX_STEPS_FROM_ZERO,
     OUTSIDE,
     SPACES,
-    Beside,
     Codes,
     Coding,
+    CodingWithMissing,
     Cuts,
     Interval,
     Range,
@@ -47,21 +47,21 @@ from fitnoise.kernel.codings import (
     without_cell,
 )
 from fitnoise.kernel.codings import cells_of as width
-from fitnoise.kernel.counting._base import Gauge, Lost, Margin, Margins
-from fitnoise.kernel.counting.dialects import Dialect, Kind, as_whole, between, coded
+from fitnoise.kernel.counting._base import Lost, Margin, Margins, ProgressFilter
+from fitnoise.kernel.counting.dialects import ColumnKind, Dialect, as_whole, coded, interval_sql
 from fitnoise.kernel.counting.margins import blank
-from fitnoise.kernel.counting.persons import LONGEST, PERSON, SHARE, Persons
-from fitnoise.kernel.counting.tables import Tables, joint_tables, sum_up
-from fitnoise.kernel.dates import Read
-from fitnoise.kernel.units import ANY, PARTS, Pattern
+from fitnoise.kernel.counting.persons import ID_KEY, MAX_ID_BYTES, SHARE_KEY, PersonSelector
+from fitnoise.kernel.counting.tables import MarginCounts, joint_tables, sum_up
+from fitnoise.kernel.dates import DateField
+from fitnoise.kernel.units import NO_PATTERN, SHARES_PER_RECORD, Pattern
 
-RECORDS: Final = 10**7
+ASSUMED_RECORDS: Final = 10**7
 """The number of records for which tables are chosen: a public figure, since the true number is not public."""
 
-MOST_TABLES: Final = 256
+MAX_TABLES_PER_STATEMENT: Final = 256
 """The largest number of tables in one statement. More take too long: a file, which streams, is better."""
 
-_TOGETHER: Final = 30
+_MAX_ATTRIBUTES_PER_SCAN: Final = 30
 """The number of attributes of one scan, whose bits are a plain integer on every engine."""
 
 _PIECES: Final = (4, 24)
@@ -92,9 +92,9 @@ class Field:
     """
 
     coding: Coding
-    kind: Kind
+    kind: ColumnKind
     column: str
-    read: Read | None = None
+    read: DateField | None = None
 
     def cells(self, values: Sequence[bytes | float | None], by: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return the cells of values as they are read, below 0 for a value without a cell.
@@ -115,7 +115,7 @@ class Field:
 
 @final
 @dataclass(frozen=True)
-class Person:
+class PersonColumn:
     """The column that identifies the unit of a record (`persons`), and the number of counted records of a unit.
 
     column: SQL for the column, as for a field.
@@ -125,11 +125,11 @@ class Person:
     merge: Amounts that are added up before.
     """
 
-    kind: Kind
+    kind: ColumnKind
     column: str
     cells: Sequence[str]
     most: int | None
-    pattern: Pattern = ANY
+    pattern: Pattern = NO_PATTERN
     merge: tuple[str, ...] = ()
 
     def read(self, fields: Mapping[str, Field]) -> dict[str, Field]:
@@ -139,7 +139,7 @@ class Person:
     def field(self, d: Dialect) -> Field:
         """Return an attribute with one cell, in which a record lies if it has an id."""
         told = f"CASE WHEN {d.is_person(d.person(self.kind, self.column))} THEN 0 END"
-        return Field(Range(0, 0), Kind.WHOLE, told)
+        return Field(Range(0, 0), ColumnKind.WHOLE, told)
 
 
 def count(
@@ -148,10 +148,10 @@ def count(
     relation: str,
     fields: Mapping[str, Field],
     margins: Sequence[Margin],
-    gauge: Gauge,
+    gauge: ProgressFilter,
     *,
     drop: bool,
-    person: Person | None = None,
+    person: PersonColumn | None = None,
     pages: int = 0,
     known: bool = False,
     lost: Lost | None = None,
@@ -160,7 +160,7 @@ def count(
 
     With a `person`, only the first records of each person count, of those that are inside in all fields. Or all of them
     count in shares: then counts are in parts of a record. All records outside an attribute are reported where a margin
-    of that attribute is requested; `PERSON` stands for the id.
+    of that attribute is requested; `ID_KEY` stands for the id.
 
     Records that are dropped in any field are left out of all margins, and not reported. With `drop` that is most
     records outside. Other records without a cell are left out of the margins of the attributes that they are outside
@@ -176,28 +176,29 @@ def count(
     lost: The counter of dropped records: while they are read, or by a statement of its own.
 
     Raises:
-        DataError: More joint tables are needed than `MOST_TABLES`, or one has more than 2⁶³ places; nothing was read.
+        DataError: More joint tables are needed than `MAX_TABLES_PER_STATEMENT`, or one has more than 2⁶³ places;
+            nothing was read.
         DataError: The joint tables are not of the same records.
     """
     if d.streams:
-        sizes = {a: width(f.coding) for a, f in fields.items()} | ({} if person is None else {PERSON: 1})
-        sizes |= {SHARE: PARTS + 1} if person is not None and person.most is None else {}
+        sizes = {a: width(f.coding) for a, f in fields.items()} | ({} if person is None else {ID_KEY: 1})
+        sizes |= {SHARE_KEY: SHARES_PER_RECORD + 1} if person is not None and person.most is None else {}
         steps = {a: k for a, f in fields.items() if (k := steps_of(f.coding))}
-        tables = Tables(margins, sizes, gauge, steps, lost)
+        tables = MarginCounts(margins, sizes, gauge, steps, lost)
         if person is not None:
             return _stream_persons(fetch, relation, fields, tables, person, drop=drop)
         return _stream(fetch, relation, fields, tables, drop=drop)
-    fields = fields if person is None else {**fields, PERSON: person.field(d)}
+    fields = fields if person is None else {**fields, ID_KEY: person.field(d)}
     sizes = {a: f.coding.size for a, f in fields.items()}
     steps = {a: steps_of(f.coding) for a, f in fields.items()}
     counts = blank(margins, {a: width(f.coding) for a, f in fields.items()})
-    together = joint_tables(margins, sizes, RECORDS, d.prices)
+    together = joint_tables(margins, sizes, ASSUMED_RECORDS, d.prices)
     joint = [t.attributes for t in together]
-    if len(joint) > MOST_TABLES or any(math.prod(_shape(fields, t)) >= 2**63 for t in joint):
+    if len(joint) > MAX_TABLES_PER_STATEMENT or any(math.prod(_shape(fields, t)) >= 2**63 for t in joint):
         raise DataError(
             "too-many-joint-tables",
             f"Counting {len(margins):,} tables needs {len(joint):,} joint tables in one statement.",
-            f"One statement counts at most {MOST_TABLES:,} joint tables, each with fewer than 2^63 cells.",
+            f"One statement counts at most {MAX_TABLES_PER_STATEMENT:,} joint tables, each with fewer than 2^63 cells.",
             "Copy the columns into a Parquet file and count that file, or plan fewer tables.",
             "Nothing was read and nothing was charged.",
         )
@@ -254,7 +255,7 @@ def _lose(fetch: Fetch, d: Dialect, relation: str, fields: Mapping[str, Field], 
 
 
 def left_out(
-    fetch: Fetch, d: Dialect, relation: str, fields: Mapping[str, Field], person: Person, *, drop: bool
+    fetch: Fetch, d: Dialect, relation: str, fields: Mapping[str, Field], person: PersonColumn, *, drop: bool
 ) -> int:
     """Return the number of persons of whom some records that are inside in all fields are not counted (`count`).
 
@@ -266,7 +267,7 @@ def left_out(
         for names, cells in _read_persons(fetch, relation, fields, person, order):
             _add(persons, names, cells, order)
         return persons.left_out()
-    fields = {**fields, PERSON: person.field(d)}
+    fields = {**fields, ID_KEY: person.field(d)}
     statement = _uncounted(d, relation, fields, person, drop=drop)
     return int(_whole_numbers([(0, 0, *row) for rows in fetch(statement) for row in rows], [1])[2].sum())
 
@@ -293,9 +294,9 @@ def prepared(
     relation: str,
     conditions: Sequence[Field],
     fields: Mapping[str, Field],
-    person: Person | None,
+    person: PersonColumn | None,
     pages: int = 0,
-) -> tuple[str, dict[str, Field], Person | None]:
+) -> tuple[str, dict[str, Field], PersonColumn | None]:
     """Return the records of a relation that meet all conditions, with the parts read off dates; and its columns.
 
     Without conditions and dates, return the relation itself. pages: The number of its pages; if given, the position of
@@ -312,17 +313,19 @@ def prepared(
     met = " AND ".join(_met(d, f) for f in conditions)
     chosen = f"(SELECT {', '.join(shown) or '0 AS v0'} FROM {relation} source{' WHERE ' if met else ''}{met})"
     now = {a: replace(f, column=f"source.v{i}") for i, (a, f) in enumerate(fields.items())}
-    now |= {a: Field(f.coding, Kind.DERIVED, now[a].column) for a, f in own.items()}
+    now |= {a: Field(f.coding, ColumnKind.DERIVED, now[a].column) for a, f in own.items()}
     return chosen, now, None if person is None else replace(person, column="source.p")
 
 
 def _met(d: Dialect, f: Field) -> str:
     """Return SQL for the condition that a column meets; SQLite compares by value, as it reads records."""
     if not d.streams:
-        return d.met(f.coding, *((f.kind, f.column) if f.read is None else (Kind.DERIVED, d.derived(f.read, f.column))))
+        return d.met(
+            f.coding, *((f.kind, f.column) if f.read is None else (ColumnKind.DERIVED, d.derived(f.read, f.column)))
+        )
     read = _read(f) if f.read is None else _DAY.format(t=f"trim({f.column}, {_BLANKS})", c=f.column)
     if isinstance(f.coding, Interval):
-        return between(f.coding, f"CAST({read} AS REAL)", _real)
+        return interval_sql(f.coding, f"CAST({read} AS REAL)", _real)
     assert isinstance(f.coding, Codes)  # noqa: S101 - there are no other conditions
     codes = (f"X'{v.hex()}'" if isinstance(v, bytes) else f"{v:d}" for v in _places(f.coding))
     return f"{read} IN ({', '.join(codes)})"
@@ -338,7 +341,7 @@ def statement(
     joint: Sequence[Margin],
     *,
     drop: bool,
-    person: Person | None = None,
+    person: PersonColumn | None = None,
     pages: int = 0,
 ) -> str:
     """Return SQL with a row (table, place, count) for every place of every joint table that has records.
@@ -358,12 +361,12 @@ def statement(
     """
     each = d.count
     if person is not None:
-        lined, chosen = _first(d, relation, fields, person, drop=drop)
+        lined, chosen = _selected_records(d, relation, fields, person, drop=drop)
         keys = {a: f"k{i}" for i, a in enumerate(fields)}
         shown = [*keys.values(), *(["share"] if person.most is None else [])]
         each = "COALESCE(SUM(share), 0)" if person.most is None else d.count
         records = [f"SELECT {', '.join(shown)} FROM ({lined}) taken WHERE {chosen}"]
-        fields = {a: Field(_numbered(f.coding.size), Kind.WHOLE, "") for a, f in fields.items()}  # keys are cells
+        fields = {a: Field(_numbered(f.coding.size), ColumnKind.WHOLE, "") for a, f in fields.items()}  # keys are cells
         batches = list(_batches(d, keys, joint))
     else:
         read, keys, kept = _keyed(d, fields, drop=drop)
@@ -399,9 +402,9 @@ def _pieces(d: Dialect, pages: int, scans: int, places: int) -> list[str]:
     ]
 
 
-def _uncounted(d: Dialect, relation: str, fields: Mapping[str, Field], person: Person, *, drop: bool) -> str:
+def _uncounted(d: Dialect, relation: str, fields: Mapping[str, Field], person: PersonColumn, *, drop: bool) -> str:
     """Return SQL for the number of persons of whom fewer records are counted than are inside."""
-    lined, _ = _first(d, relation, fields, person, drop=drop, whole=True)
+    lined, _ = _selected_records(d, relation, fields, person, drop=drop, whole=True)
     who = d.apart.format(c="p")
     some = f"SELECT {who} AS who FROM ({lined}) taken WHERE good = 1 AND turn <= {person.most}"
     total = d.whole.format(x=d.count)
@@ -428,8 +431,8 @@ def _key(d: Dialect, fields: Mapping[str, Field], field: Field) -> str:
     return d.key_by(field.coding, field.kind, field.column, cell)
 
 
-def _first(
-    d: Dialect, relation: str, fields: Mapping[str, Field], person: Person, *, drop: bool, whole: bool = False
+def _selected_records(
+    d: Dialect, relation: str, fields: Mapping[str, Field], person: PersonColumn, *, drop: bool, whole: bool = False
 ) -> tuple[str, str]:
     """Return SQL for records, and the condition of those that count or are reported (`persons`).
 
@@ -462,7 +465,7 @@ def _first(
         held += ", whole"
     shown = ", ".join(f"{name} AS k{i}" for i, name in enumerate(names.values()))
     if person.most is None:  # the division has no remainder, so the result is an integer in any engine
-        share = d.whole.format(x=f"({PARTS} - MOD({PARTS}, whole)) / whole")
+        share = d.whole.format(x=f"({SHARES_PER_RECORD} - MOD({SHARES_PER_RECORD}, whole)) / whole")
         share = f"CASE WHEN good = 1 THEN {share} ELSE 1 END AS share"
         return f"SELECT {shown}, good, {share} FROM ({every}) lined", "good = 1 OR good = 0" if told else "good = 1"
     for more, so in kept_to(person.pattern, names, whose, order):
@@ -475,7 +478,7 @@ def _first(
 
 def _numbered(size: int) -> Coding:
     """Return a coding for one of this number of cells; a range may have fewer cells than an amount has steps."""
-    return Range(0, size - 1) if size < MOST_CELLS else Steps(Fraction(0), Fraction(size - 1), Fraction(1))
+    return Range(0, size - 1) if size < MAX_RANGE_CELLS else Steps(Fraction(0), Fraction(size - 1), Fraction(1))
 
 
 def merged(
@@ -506,16 +509,16 @@ def merged(
         whole: The template of a sum that is cut.
         first: The number of the first cell.
     """
-    last = 2 * FURTHEST + first
+    last = 2 * MAX_STEPS_FROM_ZERO + first
     kinds = {a: f"CASE WHEN {names[a]} <= {last} THEN {first} ELSE {names[a]} END" for a in codings}
     alike = ", ".join([whose, *(kinds.get(a, c) for a, c in names.items())])
     sums, shown, cells = [], dict(names), dict(names)
     for i, (a, coding) in enumerate(codings.items()):
         c, total, (low, most) = names[a], f"total{i}", range_of(coding)
         shown[a] = f"sum{i}"
-        sums.append(f"{added.format(x=f'{c} - {FURTHEST + first}')} OVER (PARTITION BY {alike}) AS {total}")
+        sums.append(f"{added.format(x=f'{c} - {MAX_STEPS_FROM_ZERO + first}')} OVER (PARTITION BY {alike}) AS {total}")
         cell = (
-            f"CASE WHEN {c} < {first} THEN {c} WHEN {c} > {last} THEN {c} - {2 * FURTHEST - most} "
+            f"CASE WHEN {c} < {first} THEN {c} WHEN {c} > {last} THEN {c} - {2 * MAX_STEPS_FROM_ZERO - most} "
             f"WHEN {total} < {low} THEN {first} WHEN {total} > {low + most} THEN {first + most} "
             f"ELSE {total} - ({low - first}) END"
         )
@@ -560,7 +563,7 @@ def _batches(d: Dialect, keys: Mapping[str, str], joint: Sequence[Margin]) -> It
     sets: list[set[str]] = []
     for j, table in enumerate(joint):
         own = {keys[a] for a in table}
-        if batch and not (d.sets and own not in sets and len(own.union(*sets)) <= _TOGETHER):
+        if batch and not (d.sets and own not in sets and len(own.union(*sets)) <= _MAX_ATTRIBUTES_PER_SCAN):
             yield batch
             batch, sets = {}, []
         batch[j] = table
@@ -661,7 +664,7 @@ def _real(x: float) -> str:
 
 
 def _stream(
-    fetch: Fetch, relation: str, fields: Mapping[str, Field], tables: Tables, *, drop: bool
+    fetch: Fetch, relation: str, fields: Mapping[str, Field], tables: MarginCounts, *, drop: bool
 ) -> tuple[Margins, dict[str, int]]:
     read = ", ".join(map(_read, fields.values())) or "0"
     for rows in fetch(f"SELECT {read} FROM {relation} AS source"):
@@ -680,19 +683,23 @@ def _coded(fields: Mapping[str, Field], columns: Mapping[str, Sequence[Any]]) ->
 
 
 def _read(field: Field) -> str:
-    template = _ANY if isinstance(field.coding, Beside) else _READ[read_as(field.coding) if field.read is None else str]
+    template = (
+        _ANY
+        if isinstance(field.coding, CodingWithMissing)
+        else _READ[read_as(field.coding) if field.read is None else str]
+    )
     return template.format(c=field.column)
 
 
 def _stream_persons(
-    fetch: Fetch, relation: str, fields: Mapping[str, Field], tables: Tables, person: Person, *, drop: bool
+    fetch: Fetch, relation: str, fields: Mapping[str, Field], tables: MarginCounts, person: PersonColumn, *, drop: bool
 ) -> tuple[Margins, dict[str, int]]:
     """Return the counts of streamed persons, and for every attribute the number of records outside.
 
     Records inside the domain are held until all are read. The result reports all records outside that are not dropped.
     """
     persons, order = _persons(person, fields)
-    outside = dict.fromkeys([*fields, PERSON], 0)
+    outside = dict.fromkeys([*fields, ID_KEY], 0)
     for names, cells in _read_persons(fetch, relation, fields, person, order):
         left = tables.lost.find(cells, len(names), drop=drop)
         for a, c in cells.items():
@@ -700,20 +707,20 @@ def _stream_persons(
         _add(persons, names, cells, order)
     for some in persons.counted():
         kept, n = np.array([c for c, _ in some]), np.array([n for _, n in some])
-        kept, told = (kept, {SHARE: n}) if person.most is None else (np.repeat(kept, n, axis=0), {})
-        told |= dict(zip(order, kept.T, strict=True)) | {PERSON: np.zeros(len(kept), dtype=np.int64)}
+        kept, told = (kept, {SHARE_KEY: n}) if person.most is None else (np.repeat(kept, n, axis=0), {})
+        told |= dict(zip(order, kept.T, strict=True)) | {ID_KEY: np.zeros(len(kept), dtype=np.int64)}
         tables.add(told, len(kept))
     return tables.finish(), outside
 
 
-def _persons(person: Person, fields: Mapping[str, Field]) -> tuple[Persons, list[str]]:
+def _persons(person: PersonColumn, fields: Mapping[str, Field]) -> tuple[PersonSelector, list[str]]:
     """Return an empty collection of persons, and the order of the fields in which their records have cells."""
     order = [*person.cells, *(a for a in fields if a not in person.cells)]
-    return Persons(person.most, person.cells, person.pattern, {a: fields[a].coding for a in person.merge}), order
+    return PersonSelector(person.most, person.cells, person.pattern, {a: fields[a].coding for a in person.merge}), order
 
 
 def _read_persons(
-    fetch: Fetch, relation: str, fields: Mapping[str, Field], person: Person, order: Sequence[str]
+    fetch: Fetch, relation: str, fields: Mapping[str, Field], person: PersonColumn, order: Sequence[str]
 ) -> Iterator[tuple[list[bytes], dict[str, NDArray[Any]]]]:
     """Yield the ids of records, and their cells, some thousands at a time."""
     fields = person.read(fields)
@@ -722,11 +729,13 @@ def _read_persons(
         *columns, ids = zip(*rows, strict=True)
         cells = _coded(fields, dict(zip(order, columns, strict=True)))
         names = [x if isinstance(x, bytes) else b"" if x is None else str(x).encode() for x in ids]
-        cells[PERSON] = np.array([0 if 0 < len(x) <= LONGEST else OUTSIDE for x in names])
+        cells[ID_KEY] = np.array([0 if 0 < len(x) <= MAX_ID_BYTES else OUTSIDE for x in names])
         yield names, cells
 
 
-def _add(persons: Persons, names: Sequence[bytes], cells: Mapping[str, NDArray[Any]], order: Sequence[str]) -> None:
+def _add(
+    persons: PersonSelector, names: Sequence[bytes], cells: Mapping[str, NDArray[Any]], order: Sequence[str]
+) -> None:
     """Add the records that are inside in all fields."""
     inside = np.flatnonzero(np.all([c >= 0 for c in cells.values()], axis=0))
     persons.add([names[int(i)] for i in inside], zip(*(cells[a][inside].tolist() for a in order), strict=True))
@@ -734,7 +743,7 @@ def _add(persons: Persons, names: Sequence[bytes], cells: Mapping[str, NDArray[A
 
 def cells_of(coding: Coding, values: Sequence[bytes | float | None]) -> NDArray[Any]:
     """Return the cells of values read in this form, below 0 for a value without a cell."""
-    if isinstance(coding, Beside):
+    if isinstance(coding, CodingWithMissing):
         return _cells_beside(coding, values)
     if isinstance(coding, Codes):
         places = _places(coding)
@@ -767,7 +776,7 @@ def _places(coding: Codes) -> dict[object, int]:
     return places
 
 
-def _cells_beside(coding: Beside, values: Sequence[bytes | float | None]) -> NDArray[Any]:
+def _cells_beside(coding: CodingWithMissing, values: Sequence[bytes | float | None]) -> NDArray[Any]:
     """Return the cells of values, where absent values are distinguished from those outside.
 
     Texts may be among numbers.

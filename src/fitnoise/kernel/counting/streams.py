@@ -76,7 +76,7 @@ _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.restype, _pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 
 
-def handed(relation: Any, piece: int) -> Generator[tuple[list[Column], int]]:
+def iter_batches(relation: Any, piece: int) -> Generator[tuple[list[Column], int]]:
     """Yield the columns of a relation, this number of records at a time, with their number.
 
     The columns hold whole numbers of at most 64 bits. The yielded arrays belong to the engine. They are valid until the

@@ -17,26 +17,26 @@ from typing import Any, Final, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fitnoise.kernel.counting._base import Gauge, Lost, Margin, Margins
+from fitnoise.kernel.counting._base import Lost, Margin, Margins, ProgressFilter
 from fitnoise.kernel.counting.margins import blank, summed
-from fitnoise.kernel.counting.persons import SHARE
+from fitnoise.kernel.counting.persons import SHARE_KEY
 
-BATCH: Final = 2**26
+BATCH_BYTES: Final = 2**26
 """The bytes of cells that are counted at a time; the working memory is about three times that."""
 
 _BLOCK: Final = 2**16
 """The number of records whose places are computed at a time: few enough to stay in the processor's cache."""
 
-_SHARED: Final = 6
+_MAX_MARGIN_ATTRIBUTES: Final = 6
 """The largest number of attributes of a margin in a joint table: larger margins have too many subsets."""
 
-_WIDEST: Final = 12
+_MAX_JOINT_ATTRIBUTES: Final = 12
 """The largest number of attributes of a joint table, for that reason."""
 
 
 @final
 @dataclass(frozen=True)
-class Prices:
+class CountingTimes:
     """The nanoseconds to count a record, to begin a table, to begin a sum, and to add up one of its cells.
 
     They were measured once, here for this module itself. A factor of two in one of them makes little difference.
@@ -50,7 +50,7 @@ class Prices:
 
 @final
 @dataclass(frozen=True)
-class Joint:
+class JointMargin:
     """A counted table, and the margins that are summed down from it.
 
     asked: True if the table is itself a requested margin, and so counted where its counts are stored.
@@ -62,12 +62,12 @@ class Joint:
 
 
 @final
-class Tables:
+class MarginCounts:
     """The counts over many margins, of records that come in batches.
 
     Args:
         margins: The margins to count.
-        sizes: The number of cells per attribute, for at least the attributes used. With `SHARE` among them, records
+        sizes: The number of cells per attribute, for at least the attributes used. With `SHARE_KEY` among them, records
             come with the parts that they count, below its size.
         gauge: The gauge that receives the counted fraction of the records read.
         steps: For attributes that are amounts, K_s: the numbers of steps from each knot to the next. A record comes as
@@ -81,14 +81,14 @@ class Tables:
         * A record adds one, or its parts, to one cell of every margin, for any other records that come with it.
         * Along an amount it adds 1 − j times that to the first knot and J_s times to each other (`sum_up`). Several
           amounts multiply, modulo 2⁶⁴.
-        * Memory, apart from the counts, is bounded by `BATCH`.
+        * Memory, apart from the counts, is bounded by `BATCH_BYTES`.
     """
 
     def __init__(
         self,
         margins: Sequence[Margin],
         sizes: Mapping[str, int],
-        gauge: Gauge,
+        gauge: ProgressFilter,
         steps: Mapping[str, tuple[int, ...]] | None = None,
         lost: Lost | None = None,
     ) -> None:
@@ -97,12 +97,12 @@ class Tables:
         self._used = {a: sizes[a] for m in margins for a in m}
         self._steps = {a: k for a, k in (steps or {}).items() if a in self._used}
         self._codes = self._used | {a: sum(k) + self._used[a] - len(k) for a, k in self._steps.items()}
-        self._codes |= {SHARE: sizes[SHARE]} if SHARE in sizes else {}
+        self._codes |= {SHARE_KEY: sizes[SHARE_KEY]} if SHARE_KEY in sizes else {}
         self._gauge = gauge
-        self._joint: list[Joint] | None = None
+        self._joint: list[JointMargin] | None = None
         self._held: list[dict[str, NDArray[Any]]] = []
         self._records = 0
-        self._full = max(1, BATCH // max(1, sum(_unsigned(s).itemsize for s in self._codes.values())))
+        self._full = max(1, BATCH_BYTES // max(1, sum(_unsigned(s).itemsize for s in self._codes.values())))
         self._read = 0.0
         self._done = 0.0
         self.outside = dict.fromkeys(sizes, 0)
@@ -148,17 +148,17 @@ class Tables:
         if self._joint is None:
             summed_up = [m for m in self._counts if not self._steps.keys().isdisjoint(m)]
             plain = [m for m in self._counts if m not in summed_up]
-            self._joint = [*joint_tables(plain, self._used, records), *(Joint(m, True, ()) for m in summed_up)]
+            self._joint = [*joint_tables(plain, self._used, records), *(JointMargin(m, True, ()) for m in summed_up)]
         rest = self._read - self._done
         for i, joint in enumerate(self._joint):
             self._fill(joint, batch, records)
             self._gauge((self._read + self._done + rest * (i + 1) / len(self._joint)) / 2)
         self._done = self._read
 
-    def _fill(self, joint: Joint, batch: Mapping[str, NDArray[Any]], records: int) -> None:
+    def _fill(self, joint: JointMargin, batch: Mapping[str, NDArray[Any]], records: int) -> None:
         sizes = [self._used[a] for a in joint.attributes]
         columns = [batch[a] for a in joint.attributes]
-        parts = batch[SHARE].astype(np.int64) if SHARE in batch else np.broadcast_to(np.int64(1), records)
+        parts = batch[SHARE_KEY].astype(np.int64) if SHARE_KEY in batch else np.broadcast_to(np.int64(1), records)
         if not self._steps.keys().isdisjoint(joint.attributes):
             steps = [self._steps.get(a, ()) for a in joint.attributes]
             sum_up(self._counts[joint.attributes], columns, steps, parts)
@@ -169,7 +169,7 @@ class Tables:
             _tabulate(table, columns, sizes, parts)
             self._sum(joint, table.reshape(sizes))
 
-    def _sum(self, joint: Joint, table: NDArray[Any]) -> None:
+    def _sum(self, joint: JointMargin, table: NDArray[Any]) -> None:
         for m in joint.members:
             self._counts[m] += summed(table, joint.attributes, m)
 
@@ -232,8 +232,8 @@ def sum_up(
 
 
 def joint_tables(
-    margins: Sequence[Margin], sizes: Mapping[str, int], records: int, prices: Prices = Prices()
-) -> list[Joint]:
+    margins: Sequence[Margin], sizes: Mapping[str, int], records: int, prices: CountingTimes = CountingTimes()
+) -> list[JointMargin]:
     """Return tables that hold each margin once, chosen so that counting this number of records takes little time.
 
     Each table starts as the first margin that has none yet. It grows by the attribute that lowers the time per margin
@@ -244,7 +244,7 @@ def joint_tables(
     for m in dict.fromkeys(margins):
         margins_of.setdefault(sum(1 << number[a] for a in m), []).append(m)
     sets = {s: [number[a] for a in ms[0]] for s, ms in margins_of.items()}
-    search = _Search(sets, list(sizes.values()), records, prices)
+    search = _JointTableSearch(sets, list(sizes.values()), records, prices)
     names = list(sizes)
     tables = []
     for s, (first, *_) in margins_of.items():
@@ -252,34 +252,36 @@ def joint_tables(
             found, members = search.grow(s, [number[a] for a in first])
             attributes = tuple(names[a] for a in found)
             held = [m for x in members for m in margins_of[x]]
-            tables.append(Joint(attributes, attributes in held, tuple(m for m in held if m != attributes)))
+            tables.append(JointMargin(attributes, attributes in held, tuple(m for m in held if m != attributes)))
     return tables
 
 
 @final
-class _Search:
+class _JointTableSearch:
     """The state of `joint_tables`. Attributes are numbers; sets of them are bits of an integer.
 
     left: The sets that no table holds yet.
     beyond: For every set of attributes, the attributes by which it becomes one of these.
     """
 
-    def __init__(self, sets: Mapping[int, Sequence[int]], sizes: Sequence[int], records: int, prices: Prices) -> None:
+    def __init__(
+        self, sets: Mapping[int, Sequence[int]], sizes: Sequence[int], records: int, prices: CountingTimes
+    ) -> None:
         self._sets = sets
         self._sizes = sizes
         self._records = records
         self._prices = prices
-        self._depth = max((len(s) for s in sets.values() if len(s) <= _SHARED), default=0)
+        self._depth = max((len(s) for s in sets.values() if len(s) <= _MAX_MARGIN_ATTRIBUTES), default=0)
         self.left = set(sets)
         self.beyond: dict[int, set[int]] = {}
         for s, attributes in sets.items():
-            if len(attributes) <= _SHARED:
+            if len(attributes) <= _MAX_MARGIN_ATTRIBUTES:
                 for a in attributes:
                     self.beyond.setdefault(s ^ 1 << a, set()).add(a)
 
     def grow(self, start: int, attributes: Sequence[int]) -> tuple[list[int], list[int]]:
         """Return the attributes of a table around a set, and the sets that it holds, which are removed from `left`."""
-        if not 0 < len(attributes) <= _SHARED:
+        if not 0 < len(attributes) <= _MAX_MARGIN_ATTRIBUTES:
             self.left.remove(start)
             return list(attributes), [start]
         table: list[int] = []
@@ -299,7 +301,7 @@ class _Search:
             table.append(a)
             cells *= self._sizes[a]
             del gains[a]
-            if not queue and len(table) < _WIDEST:
+            if not queue and len(table) < _MAX_JOINT_ATTRIBUTES:
                 queue = self._next(cells, len(held), gains)
         return table, held
 

@@ -22,30 +22,30 @@ from fitnoise.kernel.codings import (
     DROPPED,
     OUTSIDE,
     REFUSED,
-    Beside,
     Code,
     Codes,
     Coding,
+    CodingWithMissing,
     Cuts,
     Interval,
     Range,
     Steps,
+    cell_of,
     cells_of,
+    class_coding,
     classified_by,
-    place,
     read_as,
     steps_of,
     uncut,
-    within,
     without_cell,
 )
-from fitnoise.kernel.counting._base import Gauge, Margin
-from fitnoise.kernel.counting.dialects import FITTING, Dialect, Kind
-from fitnoise.kernel.counting.persons import PERSON, Persons, named
-from fitnoise.kernel.counting.statements import Fetch, Field, Person, count, left_out, prepared, told_of
+from fitnoise.kernel.counting._base import Margin, ProgressFilter
+from fitnoise.kernel.counting.dialects import READABLE_COLUMN_KINDS, ColumnKind, Dialect
+from fitnoise.kernel.counting.persons import ID_KEY, PersonSelector, person_id
+from fitnoise.kernel.counting.statements import Fetch, Field, PersonColumn, count, left_out, prepared, told_of
 from fitnoise.kernel.counting.tables import sum_up
-from fitnoise.kernel.dates import Part, Read
-from fitnoise.kernel.units import ANY, Pattern
+from fitnoise.kernel.dates import DateField, DatePart
+from fitnoise.kernel.units import NO_PATTERN, Pattern
 
 _TEXTS: Final = (
     "a", "", "A", "a ", " a", "á", "Á", "a\u0301", "ß", "ss", "ſ", "1", "01", "1.0", "'", "''", '"', "\\", "\\'",
@@ -73,20 +73,20 @@ _CODINGS: Final[Mapping[str, Coding]] = {
     "codes of few cells": Codes((5, 1, -3, 0), shared=(0, 1, 1, 0)),
 }
 
-_BESIDE: Final[Mapping[str, Coding]] = {
-    "words, and absent ones": Beside(Codes(("a", "A", "á", "ss")), (("'",), ("01", "-3")), absent=4),
-    "words, and others": Beside(Codes(("a", "1", "")), ((),), outside=3),
-    "codes, and absent ones": Beside(Codes((1, 0)), ((-3, 17),), absent=2),
-    "codes, and others": Beside(Codes((1, -3)), ((),), outside=2),
-    "range, and absent ones": Beside(Range(0, 5, clip=True), ((-3,), (17, -1)), absent=6),
-    "range, and others": Beside(Range(0, 5), ((), (-1,)), absent=6, outside=7),
-    "bins, and absent ones": Beside(Cuts((0.0, 2.5)), ((1000,),), absent=3),
-    "truth, and absent ones": Beside(Codes((True, False)), ((),), absent=2),
-    "only yes, and others": Beside(Codes((True,)), ((),), outside=1),
-    "words, an empty one missing": Beside(Codes(("a", "A")), (("", "á"),), absent=DROPPED, outside=REFUSED),
-    "range, absent ones refused": Beside(Range(0, 5), ((17,),), absent=REFUSED, outside=DROPPED),
-    "bins, absent ones dropped": Beside(Cuts((0.0, 2.5)), ((1000,),), absent=DROPPED),
-    "truth, others dropped": Beside(Codes((True,)), ((),), absent=1, outside=DROPPED),
+_MISSING_CODINGS: Final[Mapping[str, Coding]] = {
+    "words, and absent ones": CodingWithMissing(Codes(("a", "A", "á", "ss")), (("'",), ("01", "-3")), absent=4),
+    "words, and others": CodingWithMissing(Codes(("a", "1", "")), ((),), outside=3),
+    "codes, and absent ones": CodingWithMissing(Codes((1, 0)), ((-3, 17),), absent=2),
+    "codes, and others": CodingWithMissing(Codes((1, -3)), ((),), outside=2),
+    "range, and absent ones": CodingWithMissing(Range(0, 5, clip=True), ((-3,), (17, -1)), absent=6),
+    "range, and others": CodingWithMissing(Range(0, 5), ((), (-1,)), absent=6, outside=7),
+    "bins, and absent ones": CodingWithMissing(Cuts((0.0, 2.5)), ((1000,),), absent=3),
+    "truth, and absent ones": CodingWithMissing(Codes((True, False)), ((),), absent=2),
+    "only yes, and others": CodingWithMissing(Codes((True,)), ((),), outside=1),
+    "words, an empty one missing": CodingWithMissing(Codes(("a", "A")), (("", "á"),), absent=DROPPED, outside=REFUSED),
+    "range, absent ones refused": CodingWithMissing(Range(0, 5), ((17,),), absent=REFUSED, outside=DROPPED),
+    "bins, absent ones dropped": CodingWithMissing(Cuts((0.0, 2.5)), ((1000,),), absent=DROPPED),
+    "truth, others dropped": CodingWithMissing(Codes((True,)), ((),), absent=1, outside=DROPPED),
 }
 """The codings that are tried where the domain has missing-value categories."""
 
@@ -94,7 +94,7 @@ _AMOUNTS: Final[Mapping[str, Coding]] = {
     "amount": Steps(Fraction(-3, 2), Fraction(6), Fraction(1, 2)),
     "amount in hundredths": Steps(Fraction(0), Fraction(10), Fraction(1, 100)),
     "large amount": Steps(Fraction(-(2**40)), Fraction(2**40), Fraction(2**30)),
-    "amount, and others": Beside(
+    "amount, and others": CodingWithMissing(
         Steps(Fraction(0), Fraction(5), Fraction(5, 2), (-11.0, 99.0)), ((-3,), ()), absent=3, outside=4
     ),
     "class": Range(0, 3),
@@ -108,26 +108,26 @@ _AMOUNTS: Final[Mapping[str, Coding]] = {
 }
 """The codings that are tried where the domain has amounts."""
 
-_HELD: Final[Mapping[Kind, tuple[Any, ...]]] = {
-    Kind.WHOLE: (
+_HELD: Final[Mapping[ColumnKind, tuple[Any, ...]]] = {
+    ColumnKind.WHOLE: (
         1, 0, -1, -2, -3, 2, 3, 4, 5, 6, 17, 99, -10, -11, 1000, 2**31, -(2**31), 2**53 - 3, 2**53 - 2, 2**53 - 1,
         2**53, 2**53 + 1, 2**53 + 2, -(2**53) + 2, -(2**53) + 1, -(2**53), -(2**53) - 1, 2**62, 2**63 - 1,
         2**63 - 512, 2**63 - 513, -(2**63) + 1,
     ),
-    Kind.DOUBLE: (
+    ColumnKind.DOUBLE: (
         1.0, 0.0, -0.0, 0.5, -0.5, 1.5, 2.0, 2.5, 2.4999999999999996, 3.0, 3.5, 4.0, -1.0, -1.5, -3.0, 5.0, 5.5, 17.0,
         -10.5, -10.6, 0.1, 0.09999999999999999, 1000.0, 999.9999999999999, 2.0**53, 2.0**53 - 1, 2.0**53 - 2,
         -(2.0**53) + 1, -(2.0**53), 2.0**63, 1.8e19, 1e100, -1e100, -1e300, 1e300,
     ),
-    Kind.DECIMAL: tuple(
+    ColumnKind.DECIMAL: tuple(
         Decimal(n).scaleb(-7)
         for n in (10**7, 0, 5 * 10**6, -5 * 10**6, 15 * 10**6, 25 * 10**6, 24999999, 3 * 10**7, 30001000, -(10**7),
                   -15 * 10**6, -3 * 10**7, 5 * 10**7, 55 * 10**6, 17 * 10**7, -105 * 10**6, -106 * 10**6, 10**6, 999999,
                   10**10)
     ),
-    Kind.TEXT: _TEXTS,
-    Kind.FIXED: tuple(x for x in _TEXTS if not x.endswith(" ")),
-    Kind.TRUTH: (True, False),
+    ColumnKind.TEXT: _TEXTS,
+    ColumnKind.FIXED: tuple(x for x in _TEXTS if not x.endswith(" ")),
+    ColumnKind.TRUTH: (True, False),
 }  # fmt: skip
 """Values of every kind of column, the first of which is plain: it is inside wherever that is possible."""
 
@@ -152,7 +152,7 @@ _COUNTED: Final = 3
 _KINDS: Final = 6
 """The number of different records of each person."""
 
-_ADDED: Final = Beside(Steps(Fraction(-2), Fraction(30), Fraction(1, 2)), ((-3,),))
+_ADDED: Final = CodingWithMissing(Steps(Fraction(-2), Fraction(30), Fraction(1, 2)), ((-3,),))
 """The coding of the amounts that are added up."""
 
 _PAIRS: Final = ((0.25, 0.25), (-3.0, -3.0), (1e300, -1e300), (20.0, 25.5), (-7.5, 4.0), (5.0, -3.0))
@@ -162,8 +162,8 @@ In this order: two rounded one by one, two missing-value codes, two far outside 
 range. In the last, one value is a missing-value code.
 """
 
-_IDS: Final[Mapping[Kind, tuple[Any, ...]]] = {
-    Kind.TEXT: (
+_IDS: Final[Mapping[ColumnKind, tuple[Any, ...]]] = {
+    ColumnKind.TEXT: (
         "p7",
         "P7",
         "p7 ",
@@ -174,8 +174,8 @@ _IDS: Final[Mapping[Kind, tuple[Any, ...]]] = {
         *_TEXTS,
         *("long " * 204 + x for x in ("", "x", "X", "x ", "long ")),
     ),
-    Kind.FIXED: ("p7", "P7", "7", "07", "", *_HELD[Kind.FIXED]),
-    Kind.WHOLE: (7, 70, *_HELD[Kind.WHOLE]),
+    ColumnKind.FIXED: ("p7", "P7", "7", "07", "", *_HELD[ColumnKind.FIXED]),
+    ColumnKind.WHOLE: (7, 70, *_HELD[ColumnKind.WHOLE]),
 }
 """The ids, by the kind of the column that holds them."""
 
@@ -193,7 +193,7 @@ def refuse_unless_right(
         beside: True if absent values will be distinguished from those outside.
         amounts: True if amounts will be summed.
     """
-    plain = {**_CODINGS, **(_BESIDE if beside else {})}
+    plain = {**_CODINGS, **(_MISSING_CODINGS if beside else {})}
     parts = [plain, _AMOUNTS] if amounts else [plain]  # two statements, as engines bound the length of a statement
     if not all(_right(fetch, d, codings, drop=drop) for codings in parts):
         raise DataError(
@@ -209,10 +209,10 @@ def refuse_unless_bounded(
     fetch: Fetch,
     d: Dialect,
     what: str,
-    kind: Kind,
+    kind: ColumnKind,
     *,
     drop: bool,
-    pattern: Pattern = ANY,
+    pattern: Pattern = NO_PATTERN,
     uncounted: bool = False,
     shares: bool = False,
     merge: bool = False,
@@ -230,9 +230,9 @@ def refuse_unless_bounded(
         shares: True if all records are counted in shares; persons of the trial have different numbers of records then.
         merge: True if amounts of records that agree in everything else are added up.
     """
-    kind = kind if kind in d.types else Kind.TEXT
-    margins: list[Margin] = [("x", "y"), ("y",), *([] if drop else [("x",), (PERSON,)])]
-    margins += [("x", "z", PERSON)] if merge else []
+    kind = kind if kind in d.types else ColumnKind.TEXT
+    margins: list[Margin] = [("x", "y"), ("y",), *([] if drop else [("x",), (ID_KEY,)])]
+    margins += [("x", "z", ID_KEY)] if merge else []
     tried = Pattern(
         ("x",) if pattern.once_per else (),
         (("y", 2),) if pattern.per_value else (),
@@ -241,38 +241,40 @@ def refuse_unless_bounded(
     )
     most = None if shares else _COUNTED
     fields = {
-        "x": Field(Range(0, _KINDS - 1), Kind.WHOLE, "source.x"),
-        "y": Field(_CODINGS["words"], Kind.TEXT, "source.y"),
-        **({"z": Field(_ADDED, Kind.DOUBLE, "source.z")} if merge else {}),
+        "x": Field(Range(0, _KINDS - 1), ColumnKind.WHOLE, "source.x"),
+        "y": Field(_CODINGS["words"], ColumnKind.TEXT, "source.y"),
+        **({"z": Field(_ADDED, ColumnKind.DOUBLE, "source.z")} if merge else {}),
     }
-    person = replace(Person(kind, "source.id", tuple(fields), most, tried), merge=("z",) if merge else ())
-    held = {_literal(d, kind, x): named(x) for x in (*_IDS[kind], None)}
+    person = replace(PersonColumn(kind, "source.id", tuple(fields), most, tried), merge=("z",) if merge else ())
+    held = {_literal(d, kind, x): person_id(x) for x in (*_IDS[kind], None)}
     words = ("a", "A")
     own = [(x, words[x % 2], pair[i]) for i in range(2) for x, pair in enumerate(_PAIRS)]
     many = [1 + i % len(own) if shares else len(own) for i in range(len(held))]
     ids = d.rows(["id", "many"], ([sql, str(n)] for sql, n in zip(held, many, strict=True)))
-    added = ([_literal(d, Kind.DOUBLE, z)] if merge else [] for _, _, z in own)
-    told = ([str(x), _literal(d, Kind.TEXT, y), *z] for (x, y, _), z in zip(own, added, strict=True))
+    added = ([_literal(d, ColumnKind.DOUBLE, z)] if merge else [] for _, _, z in own)
+    told = ([str(x), _literal(d, ColumnKind.TEXT, y), *z] for (x, y, _), z in zip(own, added, strict=True))
     rows = d.rows([*fields, "nth"], ([*cells, str(i)] for i, cells in enumerate(told)))
     columns = ", ".join(["id", *fields])
     relation = f"(SELECT {columns} FROM ({ids}) ids CROSS JOIN ({rows}) own WHERE nth < many)"  # noqa: S608 - literals
-    counts, outside = count(fetch, d, relation, fields, margins, Gauge(None), drop=drop, person=person, known=True)
-    persons = Persons(most, person.cells, tried, {"z": _ADDED} if merge else {})
-    known = [(x, x % 2, *((place(uncut(_ADDED), z),) if merge else ())) for x, _, z in own]
+    counts, outside = count(
+        fetch, d, relation, fields, margins, ProgressFilter(None), drop=drop, person=person, known=True
+    )
+    persons = PersonSelector(most, person.cells, tried, {"z": _ADDED} if merge else {})
+    known = [(x, x % 2, *((cell_of(uncut(_ADDED), z),) if merge else ())) for x, _, z in own]
     for name, n in zip(held.values(), many, strict=True):
         if name is not None:
             persons.add([name.encode()] * n, known[:n])
     kept = [x for some in persons.counted() for x in some]
-    wanted = {m: np.zeros_like(counts[m]) for m in margins if m != (PERSON,)}
+    wanted = {m: np.zeros_like(counts[m]) for m in margins if m != (ID_KEY,)}
     for m, found in wanted.items():
-        names = [a for a in m if a != PERSON]
+        names = [a for a in m if a != ID_KEY]
         at, steps = [person.cells.index(a) for a in names], [steps_of(fields[a].coding) for a in names]
         table, every = found.reshape(found.shape[: len(at)]), np.array([c for c, _ in kept])  # of ids there is one cell
         sum_up(table, [every[:, i] for i in at], steps, np.array([n for _, n in kept]))
     missing = sum(n for name, n in zip(held.values(), many, strict=True) if name is None)
     right = not uncounted or left_out(fetch, d, relation, fields, person, drop=drop) == persons.left_out()
     right = right and all(np.array_equal(counts[m], wanted[m]) for m in wanted)
-    if not right or not (drop or outside == {**dict.fromkeys(fields, 0), PERSON: missing}):
+    if not right or not (drop or outside == {**dict.fromkeys(fields, 0), ID_KEY: missing}):
         raise DataError(
             "engine-bounds-differently",
             f"A trial shows that {what} does not count the declared records of known units.",
@@ -282,19 +284,19 @@ def refuse_unless_bounded(
         )
 
 
-def known_values(kind: Kind) -> tuple[Any, ...]:
+def known_values(kind: ColumnKind) -> tuple[Any, ...]:
     """Return values of a kind of column, the first of which is plain."""
     return _HELD[kind]
 
 
-def known_days(read: Read, first_day: str = "0001-01-01", last_day: str = "9999-12-31") -> list[str]:
+def known_days(read: DateField, first_day: str = "0001-01-01", last_day: str = "9999-12-31") -> list[str]:
     """Return days of every month and of the week, at the ends of years and of Februaries, between two days."""
     own = () if read.on is None else (read.on.isoformat(),)
     return [day for day in dict.fromkeys((*_DAYS, *own)) if first_day <= day <= last_day]
 
 
 def refuse_unless_coded(
-    cells: Callable[[Coding], Sequence[int]], what: str, kind: type[Code], values: Sequence[Any], read: Read | None
+    cells: Callable[[Coding], Sequence[int]], what: str, kind: type[Code], values: Sequence[Any], read: DateField | None
 ) -> None:
     """Raise DataError if an engine codes known values of a column otherwise than is declared (`codings`).
 
@@ -305,12 +307,12 @@ def refuse_unless_coded(
         values: The content of the column, or the parts read off its dates.
         read: The part read off dates; `None` for values.
     """
-    low = _FIRST if read is not None and read.part is Part.DAY else 0
-    all_codings = (*_CODINGS.values(), *_BESIDE.values(), *_AMOUNTS.values())
+    low = _FIRST if read is not None and read.part is DatePart.DAY else 0
+    all_codings = (*_CODINGS.values(), *_MISSING_CODINGS.values(), *_AMOUNTS.values())
     codings = all_codings if read is None else (Range(low, low + _LAST), Interval(low + 1.0, low + 2024.0))
     for coding in codings:
         is_tried = read_as(coding) is kind and classified_by(coding) is None
-        if is_tried and list(cells(coding)) != [place(coding, x) for x in values]:
+        if is_tried and list(cells(coding)) != [cell_of(coding, x) for x in values]:
             raise DataError(
                 "engine-codes-differently",
                 f"A trial shows that {what} does not read known values as declared, such as the last nanosecond of a "
@@ -321,7 +323,7 @@ def refuse_unless_coded(
             )
 
 
-def refuse_unless_dated(fetch: Fetch, d: Dialect, what: str, read: Read, *, timed: bool) -> None:
+def refuse_unless_dated(fetch: Fetch, d: Dialect, what: str, read: DateField, *, timed: bool) -> None:
     """Raise DataError if an engine reads other numbers off known dates than is declared (`dates`).
 
     Args:
@@ -335,10 +337,10 @@ def refuse_unless_dated(fetch: Fetch, d: Dialect, what: str, read: Read, *, time
     held = known_days(read, *d.days)
     days = [day + time for day in held for time in times]
     rows = " UNION ALL ".join(f"SELECT {template.format(v=day)} AS x{d.dual}" for day in days)
-    low = _FIRST if read.part is Part.DAY else 0
-    fields = {"x": Field(Range(low, low + _LAST), Kind.DATE, "source.x", read)}
+    low = _FIRST if read.part is DatePart.DAY else 0
+    fields = {"x": Field(Range(low, low + _LAST), ColumnKind.DATE, "source.x", read)}
     relation, fields, _ = prepared(d, f"({rows})", [], fields, None)
-    counts, _ = count(fetch, d, relation, fields, [("x",)], Gauge(None), drop=True, known=True)
+    counts, _ = count(fetch, d, relation, fields, [("x",)], ProgressFilter(None), drop=True, known=True)
     found = [n - low for day in days if (n := read.number(day)) is not None and 0 <= n - low <= _LAST]
     if not np.array_equal(counts["x",], np.bincount(np.array(found, dtype=int), minlength=_LAST + 1)):
         raise DataError(
@@ -357,7 +359,7 @@ def _right(fetch: Fetch, d: Dialect, codings: Mapping[str, Coding], *, drop: boo
     relation = _relation(d, fields, [sql for sql, _ in records])
     counted = {a: f for a, f in fields.items() if REFUSED not in without_cell(f.coding)}
     margins: list[Margin] = [*((a,) for a in counted), *pairwise(counted), ()]
-    counts, _ = count(fetch, d, relation, counted, margins, Gauge(None), drop=True, known=True)
+    counts, _ = count(fetch, d, relation, counted, margins, ProgressFilter(None), drop=True, known=True)
     inside = np.all([cells[a] >= 0 for a in counted], axis=0)
     right = True
     for m in margins:
@@ -369,7 +371,9 @@ def _right(fetch: Fetch, d: Dialect, codings: Mapping[str, Coding], *, drop: boo
             np.add.at(wanted, tuple(own), 1 if m else inside.sum())
         right &= np.array_equal(counts[m], wanted)
     if right and told_of(fields, drop=drop):
-        _, outside = count(fetch, d, relation, fields, [(a,) for a in fields], Gauge(None), drop=drop, known=True)
+        _, outside = count(
+            fetch, d, relation, fields, [(a,) for a in fields], ProgressFilter(None), drop=drop, known=True
+        )
         kept = ~np.any([np.isin(c, [DROPPED, *([OUTSIDE] if drop else [])]) for c in cells.values()], axis=0)
         right = outside == {a: int((c[kept] < 0).sum()) for a, c in cells.items()}
     return bool(right)
@@ -381,17 +385,18 @@ def _fields(d: Dialect, codings: Mapping[str, Coding]) -> dict[str, Field]:
         (f"{name} of {kind}", _of_kind(coding, kind), kind)
         for kind in d.types
         for name, coding in codings.items()
-        if kind in FITTING[read_as(coding)][0] and within(coding, 0).cell(_HELD[kind][0]) is not None
+        if kind in READABLE_COLUMN_KINDS[read_as(coding)][0]
+        and class_coding(coding, 0).cell(_HELD[kind][0]) is not None
     ]
     return {name: Field(coding, kind, f"source.f{i}") for i, (name, coding, kind) in enumerate(fitting)}
 
 
-def _of_kind(coding: Coding, kind: Kind) -> Coding:
+def _of_kind(coding: Coding, kind: ColumnKind) -> Coding:
     """Return the coding; an amount with a range by another field gets that field in the same kind of column."""
     return replace(coding, by=f"{coding.by} of {kind}") if isinstance(coding, Steps) and coding.by else coding
 
 
-def _records(d: Dialect) -> Iterator[tuple[list[str], dict[Kind, Any]]]:
+def _records(d: Dialect) -> Iterator[tuple[list[str], dict[ColumnKind, Any]]]:
     """Yield records with a column for every kind, as literals and as the values they stand for."""
     plain = {kind: _HELD[kind][0] for kind in d.types}
     literals = {kind: _literal(d, kind, x) for kind, x in plain.items()}
@@ -402,7 +407,7 @@ def _records(d: Dialect) -> Iterator[tuple[list[str], dict[Kind, Any]]]:
             yield [*(literals | {kind: sql}).values()], plain | {kind: x}
 
 
-def _literal(d: Dialect, kind: Kind, x: Any) -> str:
+def _literal(d: Dialect, kind: ColumnKind, x: Any) -> str:
     """Return a value of a column of a kind, as SQL of the engine."""
     if x is None:
         sql = "NULL"
@@ -426,7 +431,7 @@ def _relation(d: Dialect, fields: Mapping[str, Field], records: Iterable[Sequenc
     return f"(SELECT {columns} FROM ({held}) held CROSS JOIN ({turns}) turns)"  # noqa: S608 - of literals above
 
 
-def _cells(fields: Mapping[str, Field], values: Sequence[Mapping[Kind, Any]]) -> dict[str, NDArray[np.int64]]:
+def _cells(fields: Mapping[str, Field], values: Sequence[Mapping[ColumnKind, Any]]) -> dict[str, NDArray[np.int64]]:
     """Return the cells of these records; OUTSIDE, DROPPED or REFUSED for a value without a cell."""
     cells: dict[str, NDArray[np.int64]] = {}
     for i, (a, f) in enumerate(fields.items()):
@@ -434,10 +439,10 @@ def _cells(fields: Mapping[str, Field], values: Sequence[Mapping[Kind, Any]]) ->
         held = [_HELD[f.kind][0]]
         if by is None:
             own = np.full((len(fields), len(values)), f.coding.cell(*held))
-            own[i] = [place(f.coding, v[f.kind]) for v in values]
+            own[i] = [cell_of(f.coding, v[f.kind]) for v in values]
         else:  # the plain value in every class, and all values in the plain one
             at = cells[by].reshape(len(fields), len(values))
-            own = np.array([[place(within(f.coding, int(x)), *held) for x in row] for row in at])
-            own[i] = [place(within(f.coding, int(x)), v[f.kind]) for x, v in zip(at[i], values, strict=True)]
+            own = np.array([[cell_of(class_coding(f.coding, int(x)), *held) for x in row] for row in at])
+            own[i] = [cell_of(class_coding(f.coding, int(x)), v[f.kind]) for x, v in zip(at[i], values, strict=True)]
         cells[a] = own.ravel()
     return cells

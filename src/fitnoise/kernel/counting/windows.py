@@ -13,9 +13,19 @@ from typing import Any, Final, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from fitnoise.kernel.codings import EXACT, OUTSIDE, Beside, Codes, Coding, Cuts, Range, read_as, values_of
+from fitnoise.kernel.codings import (
+    EXACT_FLOAT_LIMIT,
+    OUTSIDE,
+    Codes,
+    Coding,
+    CodingWithMissing,
+    Cuts,
+    Range,
+    read_as,
+    values_of,
+)
 
-LONGEST: Final = 2**20
+MAX_WINDOW: Final = 2**20
 """The largest number of cells in a list."""
 
 
@@ -28,7 +38,7 @@ class Window:
     ones.
     absent: The cell of missing values.
 
-    **Guarantees**: Each number has the place that `codings.place` gives it.
+    **Guarantees**: Each number has the place that `codings.cell_of` gives it.
     """
 
     def __init__(self, low: int, cells: NDArray[Any], absent: int) -> None:
@@ -41,18 +51,18 @@ class Window:
     def of(cls, coding: Coding) -> Self | None:
         """Return the window of a coding; `None` for values that are not numbers, or for too wide a range."""
         values = values_of(coding)
-        codes = coding.numbers if isinstance(coding, Beside) else {}
+        codes = coding.numbers if isinstance(coding, CodingWithMissing) else {}
         named: list[float] = []  # the least and the largest number that is unlike its neighbours
         if isinstance(values, Range):
             named = [values.low, values.high]
         elif isinstance(values, Codes) and read_as(values) is int:
             named = [min(values.codes), max(values.codes)]  # type: ignore[list-item]  # they are numbers
-        elif isinstance(values, Cuts) and max(map(abs, values.cuts)) < EXACT:
+        elif isinstance(values, Cuts) and max(map(abs, values.cuts)) < EXACT_FLOAT_LIMIT:
             named = [math.ceil(values.cuts[0]), math.floor(values.cuts[-1])]
         if not named:
             return None
         low, high = (int(x) for x in (min(*named, *codes), max(*named, *codes)))
-        if high - low >= LONGEST:
+        if high - low >= MAX_WINDOW:
             return None
         numbers = np.arange(low - 1, high + 2)
         cells: NDArray[Any] = np.full(len(numbers), OUTSIDE, dtype=np.int32)
@@ -65,7 +75,7 @@ class Window:
         else:
             cells = np.searchsorted(values.cuts, numbers, side="right")  # type: ignore[union-attr]  # nothing else is left
         absent = OUTSIDE
-        if isinstance(coding, Beside):
+        if isinstance(coding, CodingWithMissing):
             cells[cells == OUTSIDE], absent = coding.outside, coding.absent
             cells[np.array([*codes], dtype=np.int64) - (low - 1)] = [*codes.values()]
         return cls(low, cells, absent)

@@ -30,14 +30,14 @@ Pieces = tuple[tuple[str, tuple[int, ...]], ...]
 Answers = tuple[Exact, ...]
 """The numbers that a design measures, in the design's own order: exact, or with noise."""
 
-WRAP = 2**62
+INT64_SAFE_BOUND = 2**62
 """The bound on entries, for the declared number of records, below which int64 computes them.
 
 There a sum can wrap but never saturate. Arithmetic modulo 2⁶⁴ is a homomorphism, so wrapping is post-processing and
 could only cost accuracy.
 """
 
-HELD = 2**22
+NUMBERS_PER_BATCH = 2**22
 """The number of values that are transformed, or drawn, at once."""
 
 
@@ -52,7 +52,7 @@ class Counts(Protocol):
         """Return the counts over these attributes, in the given order."""
 
 
-class Door(Protocol):
+class NoiseSource(Protocol):
     """The only source of noise: the functions of :mod:`fitnoise.kernel.noise`.
 
     Tests pass a source that replays noise.
@@ -78,7 +78,7 @@ class Door(Protocol):
 
 @final
 @dataclass(frozen=True)
-class Cells:
+class CellStructure:
     """The attributes of a design of tables: those with interchangeable values, and the others.
 
     Attributes:
@@ -296,7 +296,7 @@ class Design(abc.ABC):
         """
 
     @abc.abstractmethod
-    def draw(self, exact: Answers, door: Door) -> Answers:
+    def draw(self, exact: Answers, door: NoiseSource) -> Answers:
         """Return the noisy answers; the method may overwrite `exact`."""
 
     @abc.abstractmethod

@@ -9,8 +9,8 @@ from typing import Any, final
 import numpy as np
 
 from fitnoise.errors import PlanError
-from fitnoise.kernel.designs._base import Answers, Counts, Design, Door, Margin, other_domain
-from fitnoise.kernel.designs.questions import FiniteQuery, Mechanism, Question
+from fitnoise.kernel.designs._base import Answers, Counts, Design, Margin, NoiseSource, other_domain
+from fitnoise.kernel.designs.questions import FiniteQuery, Mechanism, QuestionKind
 from fitnoise.kernel.designs.ranks import RankMechanism
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.losses import Loss
@@ -30,7 +30,7 @@ def foreign_mechanism() -> PlanError:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Answer(Design):
+class AnswerDesign(Design):
     """The answer to one question, drawn from the row of its true result.
 
     Attributes:
@@ -50,7 +50,7 @@ class Answer(Design):
     domain: Domain
     mechanism: Mechanism
 
-    def afresh(self, of: Adjacency) -> Answer:
+    def afresh(self, of: Adjacency) -> AnswerDesign:
         """Return these integers on the question's own graph, proven again.
 
         Raises:
@@ -80,7 +80,7 @@ class Answer(Design):
     @property
     def asks_left_out(self) -> bool:
         """True if the question requests the number of units with left-out records."""
-        return self.query.question is Question.LEFT_OUT
+        return self.query.question is QuestionKind.LEFT_OUT
 
     def loss(self, of: Adjacency) -> Loss:
         """Return pure ε: the cost of one step of the graph, times the number of steps of a unit."""
@@ -106,7 +106,7 @@ class Answer(Design):
         place = self.mechanism.place(self.query.answer(self.domain, of, own))
         return (np.atleast_1d(np.array(place, dtype=np.int64)),)
 
-    def draw(self, exact: Answers, door: Door) -> Answers:
+    def draw(self, exact: Answers, door: NoiseSource) -> Answers:
         """Return the output that the mechanism draws, from 0."""
         ((place),) = exact
         return (np.array([self.mechanism.drawn(tuple(place.tolist()), door)], dtype=np.int64),)

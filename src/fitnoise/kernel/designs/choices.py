@@ -33,8 +33,8 @@ import numpy.typing as npt
 
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
-from fitnoise.kernel.designs._base import Door, unknown_result
-from fitnoise.kernel.designs.weights import Weights, from_rows
+from fitnoise.kernel.designs._base import NoiseSource, unknown_result
+from fitnoise.kernel.designs.weights import IntegerWeights, from_rows
 from fitnoise.kernel.exact import Graph, exp_below, log_above, ratio_above_epsilon, rational
 
 
@@ -66,7 +66,7 @@ class FiniteMechanism:
     graph: Graph
     epsilon: Fraction
     family: str
-    weights: Weights
+    weights: IntegerWeights
     answers: Integers
 
     def __post_init__(self) -> None:
@@ -123,7 +123,7 @@ class FiniteMechanism:
         """
         return replace(self, graph=graph, weights=replace(self.weights))
 
-    def drawn(self, place: tuple[int, ...], door: Door) -> int:
+    def drawn(self, place: tuple[int, ...], door: NoiseSource) -> int:
         """Return one output, from 0, for the true result at a place.
 
         Args:

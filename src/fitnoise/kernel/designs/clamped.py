@@ -28,12 +28,12 @@ from typing import final
 import numpy as np
 
 from fitnoise.errors import PlanError
-from fitnoise.kernel.designs._base import Door
+from fitnoise.kernel.designs._base import NoiseSource
 from fitnoise.kernel.designs.graphs import Box, QueryGraph
 from fitnoise.kernel.designs.lazy import RESULTS_LIMIT, checked_alpha, place_of
 from fitnoise.kernel.exact import exp_below, log_above, rational
 
-TAIL = 45.0
+MAX_EXPONENT = 45.0
 """The size of the exponent below which terms are left out: α^m below e^−45."""
 
 TERMS_LIMIT, WORK_LIMIT = 2**20, 2**32
@@ -131,7 +131,7 @@ class ClampedMechanism:
         """
         return replace(self, graph=graph)
 
-    def drawn(self, place: tuple[int, ...], door: Door) -> int:
+    def drawn(self, place: tuple[int, ...], door: NoiseSource) -> int:
         """Return one output, from 0, for the true result at a place.
 
         Args:
@@ -164,4 +164,4 @@ class ClampedMechanism:
     @property
     def terms(self) -> int:
         """The number of terms that count in a sum over m; it follows from 1/α."""
-        return math.ceil(TAIL / -math.log(self.alpha)) + 2
+        return math.ceil(MAX_EXPONENT / -math.log(self.alpha)) + 2

@@ -43,7 +43,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from fitnoise.errors import WorkloadError
-from fitnoise.kernel.arguments import shown
+from fitnoise.kernel.arguments import describe_value
 from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.checks import checked_whole
 from fitnoise.kernel.designs._base import unknown_result
@@ -68,7 +68,7 @@ TABLES_LIMIT = 2_000_000
 
 @final
 @dataclass(frozen=True, eq=False, init=False)
-class Grid(Sequence[Hashable]):
+class LabelTuples(Sequence[Hashable]):
     """All tuples of one label of each factor, the last factor fastest; made at access.
 
     **Guarantees**
@@ -145,7 +145,7 @@ class Structure(Protocol):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Explicit:
+class ExplicitGraph:
     """A graph of which only the edges are known.
 
     Attributes:
@@ -555,10 +555,10 @@ def from_edges(n: int, edges: ArrayLike, results: Sequence[Hashable] | None = No
             f"Give {n} distinct labels.",
             "No graph was made.",
         )
-    return QueryGraph(labels, Explicit(n, _read_only(_sorted_pairs(pairs.astype(np.int64)))))
+    return QueryGraph(labels, ExplicitGraph(n, _read_only(_sorted_pairs(pairs.astype(np.int64)))))
 
 
-class Networkx(Protocol):
+class NetworkxGraph(Protocol):
     """The properties of a networkx graph that are used: its nodes, its edges, and its direction."""
 
     @property
@@ -573,7 +573,7 @@ class Networkx(Protocol):
         """Return True if edges have a direction."""
 
 
-def from_networkx(graph: Networkx) -> QueryGraph:
+def from_networkx(graph: NetworkxGraph) -> QueryGraph:
     """Return a graph from an undirected networkx graph, or from any object with nodes, edges and is_directed().
 
     Nodes become the labels, in their order. Weights and other attributes are ignored: an edge is one step.
@@ -785,7 +785,7 @@ def _product(graphs: tuple[QueryGraph, ...], *, together: bool) -> QueryGraph:
             "Give at least one graph.",
             "No graph was made.",
         )
-    labels = Grid([g.results for g in graphs])
+    labels = LabelTuples([g.results for g in graphs])
     boxes = [g.structure for g in graphs if isinstance(g.structure, Box)]
     if len(boxes) == len(graphs) and (together or len(graphs) == 1):
         shape, steps = sum((b.shape for b in boxes), ()), sum((b.steps for b in boxes), ())
@@ -832,7 +832,7 @@ def derive(
         choices = " or ".join(f'"{choice}"' for choice in Neighbours)
         raise WorkloadError(
             "unknown-adjacency",
-            f"The adjacency is {shown(adjacency)}.",
+            f"The adjacency is {describe_value(adjacency)}.",
             "",
             f"Choose {choices}.",
             "No graph was made.",

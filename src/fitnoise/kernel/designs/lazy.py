@@ -47,7 +47,7 @@ import numpy as np
 
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers, discounted
-from fitnoise.kernel.designs._base import Door, unknown_result
+from fitnoise.kernel.designs._base import NoiseSource, unknown_result
 from fitnoise.kernel.designs.graphs import Box, QueryGraph
 from fitnoise.kernel.exact import exp_below, exp_bounds, log_above, ratio_above_epsilon, rational
 
@@ -60,7 +60,7 @@ WORK_LIMIT = 2**28
 TRIES_LIMIT = 1000
 """The largest average number of tries of one answer."""
 
-MOST_SPREAD = 1 + Fraction(1, 2**30)
+MAX_ROW_SUM_RATIO = 1 + Fraction(1, 2**30)
 """The largest ratio of row sums, and so of the average numbers of tries of two results, for which `even` is True."""
 
 MOST_ALPHA = 1 - Fraction(1, 2**40)
@@ -68,18 +68,18 @@ MOST_ALPHA = 1 - Fraction(1, 2**40)
 ALPHA_BITS = 62
 """The number of bits of α, a multiple of 2⁻⁶²: one random word decides an event of probability α."""
 
-WORD = 62
+WORD_BITS = 62
 """The number of bits of integers that are multiplied: they stay below 2^62."""
 
 _HALF = 31
 
-_FINE = 256
+_POWER_BITS = 256
 """The number of bits of powers of α, which are multiples of 2^−256."""
 
-_LOOSE = 2**32
+_MAX_LAYER_ERROR = 2**32
 """A bound on the error of the weight of a layer, in units of 2^−256."""
 
-_DEEP = 62
+_LAYER_CUTOFF_BITS = 62
 """The depth of layers: they end where all that follow are a part of 2^−62."""
 
 _DEEPEST = 100.0
@@ -88,7 +88,7 @@ _DEEPEST = 100.0
 
 @final
 @dataclass(frozen=True, eq=False)
-class LazyMechanism:
+class ImplicitMechanism:
     """A randomised answer P(o | i) ∝ α^d(i,o) Z_o, whose rows are never formed.
 
     Attributes:
@@ -121,11 +121,11 @@ class LazyMechanism:
         object.__setattr__(self, "alpha", checked_alpha(self.alpha))
         box = self.box
         given = np.asarray(self.weights)
-        if given.dtype.kind not in "iu" or given.size != box.n or given.min() < 0 or given.max() >= 1 << WORD:
+        if given.dtype.kind not in "iu" or given.size != box.n or given.min() < 0 or given.max() >= 1 << WORD_BITS:
             raise PlanError(
                 "weights-not-of-box",
                 "The weights do not fit the results.",
-                f"The weights are {box.n} whole numbers, one for each result, from 0 to below 2^{WORD}.",
+                f"The weights are {box.n} whole numbers, one for each result, from 0 to below 2^{WORD_BITS}.",
                 "Give one such number for each result.",
                 "No mechanism was made.",
             )
@@ -153,7 +153,7 @@ class LazyMechanism:
         return checked_box(self.graph, self.alpha)
 
     @cached_property
-    def bounds(self) -> Enclosed:
+    def bounds(self) -> EnclosedIntegers:
         """The row sum N of every result, between proven bounds, in integers."""
         return row_sums(self.box, self.alpha, self.weights)
 
@@ -164,7 +164,7 @@ class LazyMechanism:
         Then the number of tries reveals nothing about the result beyond this factor.
         """
         spread = self.bounds.spread
-        return spread is not None and spread <= MOST_SPREAD
+        return spread is not None and spread <= MAX_ROW_SUM_RATIO
 
     @cached_property
     def largest_ratio(self) -> Fraction | None:
@@ -187,7 +187,7 @@ class LazyMechanism:
         """
         return self._charge
 
-    def anew(self, graph: QueryGraph) -> LazyMechanism:
+    def anew(self, graph: QueryGraph) -> ImplicitMechanism:
         """Return these integers on a graph, without cached results.
 
         Args:
@@ -230,7 +230,7 @@ class LazyMechanism:
         """
         return place_of(self.graph, self.weights.shape, result)
 
-    def drawn(self, place: tuple[int, ...], door: Door) -> int:
+    def drawn(self, place: tuple[int, ...], door: NoiseSource) -> int:
         """Return one output, from 0, for the true result at a place.
 
         Args:
@@ -274,8 +274,8 @@ class LazyMechanism:
 
 def alpha_just_above(epsilon: Fraction) -> Fraction:
     """Return the least multiple of 2⁻⁶² that is proven to be at least e^−ε; it is below 1 from ε = 2⁻⁶⁰ on."""
-    low = exp_bounds(epsilon, _FINE)[0]
-    return Fraction(-(-(1 << ALPHA_BITS + _FINE) // low), 1 << ALPHA_BITS)
+    low = exp_bounds(epsilon, _POWER_BITS)[0]
+    return Fraction(-(-(1 << ALPHA_BITS + _POWER_BITS) // low), 1 << ALPHA_BITS)
 
 
 def checked_alpha(alpha: Fraction) -> Fraction:
@@ -358,7 +358,7 @@ def _plain(result: Hashable) -> Hashable:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Enclosed:
+class EnclosedIntegers:
     """Numbers known to be within `off` of integers, all times 2^unit.
 
     Attributes:
@@ -383,7 +383,7 @@ class Enclosed:
         return np.asarray(np.ldexp(self.values.astype(np.float64), -self.unit))
 
 
-def row_sums(box: Box, alpha: Fraction, weights: Integers) -> Enclosed:
+def row_sums(box: Box, alpha: Fraction, weights: Integers) -> EnclosedIntegers:
     """Return N_i = Σ_o α^d(i,o) Z_o for all i, in integers with a proven bound on their error."""
     if len(box.shape) > 1:
         return layers(box, alpha, weights)
@@ -391,10 +391,10 @@ def row_sums(box: Box, alpha: Fraction, weights: Integers) -> Enclosed:
     unit = min(right.unit, left.unit)
     parts = [(r.values >> r.unit - unit, (r.off >> r.unit - unit) + 2) for r in (right, left)]
     values = parts[0][0] + parts[1][0][::-1] + (weights << unit)
-    return Enclosed(values, parts[0][1] + parts[1][1], unit)
+    return EnclosedIntegers(values, parts[0][1] + parts[1][1], unit)
 
 
-def one_side(box: Box, alpha: Fraction, weights: Integers) -> Enclosed:
+def one_side(box: Box, alpha: Fraction, weights: Integers) -> EnclosedIntegers:
     """Return F_i = Σ_{o > i} α^d(i,o) Z_o on one axis, found in floats and checked in integers.
 
     The function solves F_i = α (W_i + F_{i+v}).
@@ -408,10 +408,10 @@ def one_side(box: Box, alpha: Fraction, weights: Integers) -> Enclosed:
     (v,) = box.steps
     scaled = int(alpha * (1 << ALPHA_BITS))
     top = int(weights.max())
-    if top * v >= 1 << WORD:
+    if top * v >= 1 << WORD_BITS:
         raise PlanError(
             "weight-sums-too-large",
-            f"Weights of up to {top} in steps of {v} have sums above 2^{WORD}.",
+            f"Weights of up to {top} in steps of {v} have sums above 2^{WORD_BITS}.",
             "",
             "Give smaller weights.",
             "No mechanism was made.",
@@ -420,18 +420,18 @@ def one_side(box: Box, alpha: Fraction, weights: Integers) -> Enclosed:
 
     guess = discounted(float(alpha) * window.astype(np.float64), float(alpha), v)
     largest = float(guess.max()) + top
-    if largest >= 2.0 ** (WORD - 1):
+    if largest >= 2.0 ** (WORD_BITS - 1):
         raise PlanError(
             "weight-rows-too-large",
-            f"Weights of up to {top} have rows above 2^{WORD - 1}.",
+            f"Weights of up to {top} have rows above 2^{WORD_BITS - 1}.",
             "",
             "Give smaller weights.",
             "No mechanism was made.",
         )
     # α 2^unit W is a product of two numbers of up to 62 bits, and each takes a part of the shift.
-    unit = max(0, WORD - 2 - math.frexp(largest)[1])
-    ours = min(unit, WORD - scaled.bit_length())
-    theirs = min(unit - ours, WORD - int(window.max()).bit_length())
+    unit = max(0, WORD_BITS - 2 - math.frexp(largest)[1])
+    ours = min(unit, WORD_BITS - scaled.bit_length())
+    theirs = min(unit - ours, WORD_BITS - int(window.max()).bit_length())
     unit = ours + theirs
     near = _product(scaled << ours, window << theirs)
     found = np.rint(np.ldexp(guess, unit)).astype(np.int64)
@@ -440,9 +440,9 @@ def one_side(box: Box, alpha: Fraction, weights: Integers) -> Enclosed:
         rest[:-v] -= _product(scaled, found[v:])
         if again < 2:
             solved = discounted(rest.astype(np.float64), float(alpha), v)
-            found = np.clip(found - np.rint(solved).astype(np.int64), 0, 1 << WORD - 1)
+            found = np.clip(found - np.rint(solved).astype(np.int64), 0, 1 << WORD_BITS - 1)
     worst = max(int(rest.max()), -int(rest.min())) + 2
-    return Enclosed(found, -(-(worst << ALPHA_BITS) // ((1 << ALPHA_BITS) - scaled)), unit)
+    return EnclosedIntegers(found, -(-(worst << ALPHA_BITS) // ((1 << ALPHA_BITS) - scaled)), unit)
 
 
 def _window(weights: Integers, v: int) -> Integers:
@@ -452,7 +452,7 @@ def _window(weights: Integers, v: int) -> Integers:
     return np.asarray((sums[ends] - sums).astype(np.int64))
 
 
-def layers(box: Box, alpha: Fraction, weights: Integers, within: int | None = None) -> Enclosed:
+def layers(box: Box, alpha: Fraction, weights: Integers, within: int | None = None) -> EnclosedIntegers:
     """Return N_i by Σ_m of layers; with `within`, only over outputs at most that far from i on every axis.
 
     Let r_k(m) be the smaller of m v_k and the limit on axis k, and S_m(i) the sum of Z over |o_k − i_k| ≤ r_k(m). From
@@ -471,30 +471,30 @@ def layers(box: Box, alpha: Fraction, weights: Integers, within: int | None = No
     last = max(_reaches(box, within))
     found: list[tuple[list[int], int, int]] = []
     power, largest, left_out = (
-        1 << _FINE,
+        1 << _POWER_BITS,
         0,
         0,
     )  # α^m is at least `power`, and above it by at most m, in units of 2^−256
     for m in range(last + 1):
-        if power * total < largest >> _DEEP:
+        if power * total < largest >> _LAYER_CUTOFF_BITS:
             left_out = (power + m) * total
             break
         radii = [min(m * v, b) for v, b in zip(box.steps, bounds, strict=True)]
         points = math.prod(min(2 * r + 1, s) for r, s in zip(radii, box.shape, strict=True))
         weight = power if m == last else power - (power * ahead >> ALPHA_BITS) - 1
         found.append((radii, points, max(weight, 0)))
-        largest += (weight + _LOOSE) * min(points * top, total)
+        largest += (weight + _MAX_LAYER_ERROR) * min(points * top, total)
         power = power * ahead >> ALPHA_BITS
-    unit = WORD - 2 - ((largest + left_out >> _FINE) + 1).bit_length()
-    values, off = np.zeros(box.shape, dtype=np.int64), (left_out >> _FINE - unit) + 1
+    unit = WORD_BITS - 2 - ((largest + left_out >> _POWER_BITS) + 1).bit_length()
+    values, off = np.zeros(box.shape, dtype=np.int64), (left_out >> _POWER_BITS - unit) + 1
     for radii, points, weight in found:
-        s = max(0, min(points * top, total).bit_length() - WORD)
+        s = max(0, min(points * top, total).bit_length() - WORD_BITS)
         sums = _box_sums(weights >> s, radii)
-        f = WORD - int(sums.max()).bit_length()
-        if f < WORD:
-            values += _product(weight >> _FINE - unit - s - WORD + f, sums << f)
-        off += 3 + (((weight + _LOOSE) * points >> _FINE - unit - s) + 1 if s else 0)
-    return Enclosed(values, off, unit)
+        f = WORD_BITS - int(sums.max()).bit_length()
+        if f < WORD_BITS:
+            values += _product(weight >> _POWER_BITS - unit - s - WORD_BITS + f, sums << f)
+        off += 3 + (((weight + _MAX_LAYER_ERROR) * points >> _POWER_BITS - unit - s) + 1 if s else 0)
+    return EnclosedIntegers(values, off, unit)
 
 
 def _reaches(box: Box, within: int | None) -> list[int]:

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from fitnoise.kernel import privacy
 from fitnoise.kernel.arrays import Exact, Floats
-from fitnoise.kernel.designs._base import HELD as DRAWN
-from fitnoise.kernel.designs._base import Answers, Cells, Design, Door
+from fitnoise.kernel.designs._base import NUMBERS_PER_BATCH as DRAWN
+from fitnoise.kernel.designs._base import Answers, CellStructure, Design, NoiseSource
 from fitnoise.kernel.designs.parts import check_sizes
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import Adjacency, Neighbours
@@ -44,7 +44,7 @@ class LinearDesign(Design):
         over: The attributes.
     """
 
-    over: Cells
+    over: CellStructure
 
     @property
     @abc.abstractmethod
@@ -124,7 +124,7 @@ class GaussianDesign(LinearDesign):
             return Loss.concentrated(privacy.rho(self.unit_cost(of)), finest)
         return Loss.of_cells(self.over.structured, [privacy.rho(x) for x in self.unit_profile(of)], finest)
 
-    def draw(self, exact: Answers, door: Door) -> Answers:
+    def draw(self, exact: Answers, door: NoiseSource) -> Answers:
         """Return every answer plus one independent draw of N_Z(0, σ²), in the ring of the values (never saturating)."""
         for values, (scales, counts) in zip(exact, self.runs, strict=True):
             _add_noise(values, scales, counts, door)
@@ -175,7 +175,7 @@ def exact_precisions(scales: Sequence[Floats]) -> tuple[int, list[Exact]]:
     return unit, out
 
 
-def _add_noise(values: Exact, scales: Floats, counts: NDArray[np.int64], door: Door) -> None:
+def _add_noise(values: Exact, scales: Floats, counts: NDArray[np.int64], door: NoiseSource) -> None:
     """Add one independent draw of N_Z(0, σ²) to every value, a block of runs at a time."""
     starts, first = np.concatenate([[0], np.cumsum(counts)]), 0
     while first < len(scales):

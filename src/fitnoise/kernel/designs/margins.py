@@ -41,26 +41,26 @@ from numpy.typing import NDArray
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Exact, Floats
 from fitnoise.kernel.designs._base import (
-    HELD,
-    WRAP,
+    INT64_SAFE_BOUND,
+    NUMBERS_PER_BATCH,
     Answers,
-    Cells,
+    CellStructure,
     Counts,
-    Door,
     Margin,
+    NoiseSource,
     attributes_not_increasing,
     measured_twice,
     noise_out_of_range,
 )
 from fitnoise.kernel.designs.linear import LinearDesign
 from fitnoise.kernel.designs.parts import (
-    SAFE,
-    Part,
+    INT64_SAFE_LIMIT,
+    QueryBlock,
+    attribute_names,
     exact_matmul,
     largest_entry,
-    named,
+    multiply,
     split,
-    times,
 )
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.profiles import ceil_dyadic
@@ -72,13 +72,13 @@ NOISE_VARIANCE = 2.0
 The variance of discrete Laplace noise of scale t is 2q/(1 − q)² with q = exp(−1/t), at most 2 t².
 """
 
-LEAST_SCALE = 2.0**14
+MIN_NOISE_SCALE = 2.0**14
 """The least noise scale of a plan, in units of its lattice.
 
 Finer lattices only cost bits. At this scale, intervals equal those of continuous noise except for 3e-4 of their width.
 """
 
-LARGEST_SCALE = 2.0**44
+MAX_NOISE_SCALE = 2.0**44
 """The largest noise scale.
 
 Draws are 64-bit words. Where answers are 64-bit words as well, all arithmetic is exact modulo 2⁶⁴. Where answers are
@@ -89,7 +89,7 @@ wider, a draw that fits no word would be an exception to pure privacy. At this s
 MOST_ENTRIES = 2**22
 """The largest number of queries times structured cells for which the laws are computed, in some seconds."""
 
-MOST_LAWS = 4096
+MAX_LEDGER_LAWS = 4096
 """The largest number of answers, distinguished by their movements, whose laws a ledger stores; above it, one law
 bounds all.
 """
@@ -168,10 +168,10 @@ class PureStrategy(LinearDesign):
     **Guarantees**
         * `step(neighbours)` is the largest ℓ1 distance by which one neighbouring pair can move the exact answers.
         * `unit_epsilon` is the distance for one protected unit over the scale, an exact fraction.
-        * The guarantee is pure ε, for answers of more than 64 bits except for the event that `LARGEST_SCALE` states.
+        * The guarantee is pure ε, for answers of more than 64 bits except for the event that `MAX_NOISE_SCALE` states.
     """
 
-    over: Cells
+    over: CellStructure
     asked: tuple[MeasuredMargin, ...]
     scale: float
 
@@ -189,7 +189,7 @@ class PureStrategy(LinearDesign):
             _ = self._parts  # Raises unless the queries have integers between the knots of amounts.
         if len({m.attributes for m in self.asked}) < len(self.asked):
             raise measured_twice("margin")
-        if type(self.scale) is not float or not 0 < self.scale <= LARGEST_SCALE:  # also refuses NaN
+        if type(self.scale) is not float or not 0 < self.scale <= MAX_NOISE_SCALE:  # also refuses NaN
             raise noise_out_of_range("strategy with Laplace noise")
 
     @cached_property
@@ -266,7 +266,7 @@ class PureStrategy(LinearDesign):
         """Return a bound on all exact answers, for at most `records` records.
 
         Without amounts, it also bounds partial sums. With amounts, counts and their multipliers may be larger than the
-        answers. Partial sums may then wrap around, modulo 2⁶⁴, and answers below `WRAP` are still right.
+        answers. Partial sums may then wrap around, modulo 2⁶⁴, and answers below `INT64_SAFE_BOUND` are still right.
         """
         return records * max(1, *(largest_entry(m.rows) for m in self.asked))
 
@@ -283,7 +283,7 @@ class PureStrategy(LinearDesign):
         return replace(self, asked=tuple(replace(m) for m in self.asked))
 
     @cached_property
-    def _parts(self) -> tuple[tuple[Part, ...], ...]:
+    def _parts(self) -> tuple[tuple[QueryBlock, ...], ...]:
         return tuple(split(m.rows, self.over) for m in self.asked)
 
     def margins(self) -> set[Margin]:
@@ -291,8 +291,8 @@ class PureStrategy(LinearDesign):
         pairs = zip(self.asked, self._parts, strict=True)
         return {n for m, parts in pairs for part in parts for n in self._named(m, part)}
 
-    def _named(self, margin: MeasuredMargin, part: Part) -> list[Margin]:
-        return named(self.over, np.array([margin.attributes], dtype=np.intp), part.inner)
+    def _named(self, margin: MeasuredMargin, part: QueryBlock) -> list[Margin]:
+        return attribute_names(self.over, np.array([margin.attributes], dtype=np.intp), part.inner)
 
     def loss(self, of: Adjacency) -> Loss:
         """Return pure ε and the ρ that follows number by number: Σ_k (s_k/t)²/2 where number k moves by s_k.
@@ -313,25 +313,27 @@ class PureStrategy(LinearDesign):
     def exact(self, counts: Counts, of: Adjacency, records: int) -> Answers:
         """Return the exact answers by measured margin, in C order of (attributes…, rows)."""
         del of  # The integers do not depend on the protected unit.
-        dtype = np.dtype(object) if self.magnitude(records) >= WRAP else np.dtype(np.int64)
+        dtype = np.dtype(object) if self.magnitude(records) >= INT64_SAFE_BOUND else np.dtype(np.int64)
         return tuple(self._asked(m, p, counts, dtype) for m, p in zip(self.asked, self._parts, strict=True))
 
-    def _asked(self, margin: MeasuredMargin, parts: tuple[Part, ...], counts: Counts, dtype: np.dtype[Any]) -> Exact:
+    def _asked(
+        self, margin: MeasuredMargin, parts: tuple[QueryBlock, ...], counts: Counts, dtype: np.dtype[Any]
+    ) -> Exact:
         cells = math.prod(self.sizes[a] for a in margin.attributes)
         out = np.empty((cells, len(margin.rows)), dtype=dtype)
         for part in parts:
             (wanted,) = self._named(margin, part)
             held = counts[wanted].reshape(cells, -1)
-            step = max(1, HELD // max(held.shape[1], len(part.places)))
+            step = max(1, NUMBERS_PER_BATCH // max(held.shape[1], len(part.places)))
             for i in range(0, cells, step):
-                out[i : i + step, part.places] = times(held[i : i + step], part.queries.T, dtype)
+                out[i : i + step, part.places] = multiply(held[i : i + step], part.queries.T, dtype)
         return out.ravel()
 
-    def draw(self, exact: Answers, door: Door) -> Answers:
+    def draw(self, exact: Answers, door: NoiseSource) -> Answers:
         """Return every answer plus one independent draw of discrete Laplace noise, in the ring of the values."""
         for values in exact:
-            for i in range(0, len(values), HELD):
-                part = values[i : i + HELD]
+            for i in range(0, len(values), NUMBERS_PER_BATCH):
+                part = values[i : i + NUMBERS_PER_BATCH]
                 part += door.discrete_laplaces(np.array([self.scale]), np.array([len(part)], dtype=np.int64))
         return exact
 
@@ -375,10 +377,10 @@ class PureStrategy(LinearDesign):
         ranked = np.unique(-np.sort(-columns, axis=0), axis=1)[:, ::-1].T
         kept: list[NDArray[np.int64]] = []
         for moves in ranked:  # A law that is below another in all numbers comes after it.
-            if len(kept) <= MOST_LAWS // 16 and not any((moves <= other).all() for other in kept):
+            if len(kept) <= MAX_LEDGER_LAWS // 16 and not any((moves <= other).all() for other in kept):
                 kept.append(moves)
         laws = [np.unique(moves, return_counts=True) for moves in kept]
-        if len(kept) > MOST_LAWS // 16 or sum(len(sizes) for sizes, _ in laws) > MOST_LAWS:
+        if len(kept) > MAX_LEDGER_LAWS // 16 or sum(len(sizes) for sizes, _ in laws) > MAX_LEDGER_LAWS:
             laws = [np.unique(np.max(ranked, axis=0), return_counts=True)]
         least = 0 if self.over.steps else 1  # A number that does not move at a knot may move next to it.
 
@@ -393,7 +395,7 @@ def _distances(rows: NDArray[np.int64]) -> Exact:
     """Return the exact ℓ1 distances of all pairs of columns, (n_o, n_o); the time follows the nonzero entries."""
     n = rows.shape[1]
     out = np.zeros((n, n), dtype=np.int64)
-    if largest_entry(rows) * 2 * len(rows) >= SAFE:
+    if largest_entry(rows) * 2 * len(rows) >= INT64_SAFE_LIMIT:
         raise PlanError(
             "margin-distances-too-large",
             "The integers of a strategy with Laplace noise are too large for replace-one neighbours.",

@@ -37,9 +37,9 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Exact, Indices
-from fitnoise.kernel.designs._base import Cells, other_domain
+from fitnoise.kernel.designs._base import CellStructure, other_domain
 
-SAFE = 2**62
+INT64_SAFE_LIMIT = 2**62
 """The bound below which an int64 can be negated, added once and compared without overflow."""
 
 
@@ -60,12 +60,12 @@ def exact_matmul(a: Exact, b: Exact) -> Exact:
     # No partial sum is rounded below 2⁵³, in any order of summation, so doubles are exact here.
     if largest < 2**50:
         return np.asarray(np.rint(a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64))
-    if largest < SAFE:
+    if largest < INT64_SAFE_LIMIT:
         return np.asarray(a.astype(np.int64) @ b.astype(np.int64))
     return np.asarray(a.astype(object) @ b.astype(object))
 
 
-def times(a: Exact, b: Exact, dtype: np.dtype[Any]) -> Exact:
+def multiply(a: Exact, b: Exact, dtype: np.dtype[Any]) -> Exact:
     """Return A b in the ring of the type: Python integers, or int64 modulo 2⁶⁴."""
     if dtype.kind == "O":
         return exact_matmul(a, b).astype(object)
@@ -74,7 +74,7 @@ def times(a: Exact, b: Exact, dtype: np.dtype[Any]) -> Exact:
 
 @final
 @dataclass(frozen=True)
-class Part:
+class QueryBlock:
     """Queries that depend on the same structured attributes, and only on them.
 
     Attributes:
@@ -89,7 +89,7 @@ class Part:
     queries: Exact
 
 
-def split(queries: Exact, over: Cells) -> tuple[Part, ...]:
+def split(queries: Exact, over: CellStructure) -> tuple[QueryBlock, ...]:
     """Split queries of the joint cells of structured attributes, (m, n_o), by the attributes on which they depend.
 
     Only the margins that the queries show are then counted.
@@ -101,9 +101,9 @@ def split(queries: Exact, over: Cells) -> tuple[Part, ...]:
     shaped = queries.reshape(-1, *over.shape)
     for axis, (a, _) in enumerate(over.structured, 1):
         if a in dict(over.steps):
-            shaped = _between(shaped, axis, dict(over.steps)[a])
+            shaped = _knot_factors(shaped, axis, dict(over.steps)[a])
     if over.steps:
-        if largest_entry(shaped) >= SAFE:
+        if largest_entry(shaped) >= INT64_SAFE_LIMIT:
             raise PlanError(
                 "amount-rows-too-large",
                 "The integers between the knots of amounts exceed 62 bits.",
@@ -119,11 +119,11 @@ def split(queries: Exact, over: Cells) -> tuple[Part, ...]:
     for depends, places in groups.items():
         index = tuple(slice(None) if axis in depends else 0 for axis in range(len(over.shape)))
         kept = np.stack([shaped[i][index].ravel() for i in places])
-        parts.append(Part(tuple(over.structured[axis][0] for axis in depends), np.array(places), kept))
+        parts.append(QueryBlock(tuple(over.structured[axis][0] for axis in depends), np.array(places), kept))
     return tuple(parts)
 
 
-def _between(queries: Exact, axis: int, steps: tuple[int, ...]) -> Exact:
+def _knot_factors(queries: Exact, axis: int, steps: tuple[int, ...]) -> Exact:
     """Return the multipliers of 1 − j and of every J_s as Python integers, for queries of the knots of an amount.
 
     With two knots, entries lie between those of both. With more, they are at most three times as large as the largest.
@@ -144,7 +144,7 @@ def _between(queries: Exact, axis: int, steps: tuple[int, ...]) -> Exact:
     return np.concatenate([first, first + rises // most, beside], axis=axis)
 
 
-def named(over: Cells, attributes: NDArray[np.intp], inner: tuple[str, ...]) -> list[tuple[str, ...]]:
+def attribute_names(over: CellStructure, attributes: NDArray[np.intp], inner: tuple[str, ...]) -> list[tuple[str, ...]]:
     """Return names of exchangeable attributes by their positions, (K, s), each row followed by the inner attributes."""
     names = np.array([*over.names, *inner], dtype=object)
     last = np.arange(len(names) - len(inner), len(names))
@@ -152,7 +152,7 @@ def named(over: Cells, attributes: NDArray[np.intp], inner: tuple[str, ...]) -> 
     return [tuple(row) for row in names[rows].tolist()]
 
 
-def check_sizes(over: Cells, sizes: Mapping[str, int], steps: Mapping[str, tuple[int, ...]]) -> None:
+def check_sizes(over: CellStructure, sizes: Mapping[str, int], steps: Mapping[str, tuple[int, ...]]) -> None:
     """Raise PlanError unless every attribute is in the domain, with these numbers of values and steps of amounts."""
     named = (*over.exchangeable, *over.structured)
     own = dict(over.steps)
@@ -160,7 +160,7 @@ def check_sizes(over: Cells, sizes: Mapping[str, int], steps: Mapping[str, tuple
         raise other_domain("strategy")
 
 
-def refuse_amounts(over: Cells) -> None:
+def refuse_amounts(over: CellStructure) -> None:
     """Raise PlanError for amounts; designs for whose prices the theorem is not proven call this function."""
     if over.steps:
         raise PlanError(

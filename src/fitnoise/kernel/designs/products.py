@@ -56,9 +56,9 @@ from numpy.typing import NDArray
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Exact, Floats
 from fitnoise.kernel.designs._base import (
-    WRAP,
+    INT64_SAFE_BOUND,
     Answers,
-    Cells,
+    CellStructure,
     Counts,
     Margin,
     attributes_not_increasing,
@@ -67,22 +67,22 @@ from fitnoise.kernel.designs._base import (
 )
 from fitnoise.kernel.designs.linear import MAX_SCALE, GaussianDesign, axis_rows, centre, exact_precisions
 from fitnoise.kernel.designs.parts import (
-    SAFE,
+    INT64_SAFE_LIMIT,
+    attribute_names,
     exact_matmul,
     largest_entry,
-    named,
+    multiply,
     refuse_amounts,
-    times,
 )
 from fitnoise.kernel.units import Adjacency, Neighbours
 
 MOST_CHOICES = 2**10
 """The largest number of sets D of differing attributes that are examined one by one for replace-one neighbours."""
 
-CELLS = 10_000_000
+MAX_JOINT_CELLS = 10_000_000
 """The largest number of joint cells that are all examined where scales vary within sets: 80 MB."""
 
-ROUNDS = 40
+BALANCING_ROUNDS = 40
 """The number of rounds that balance the cost of every value between clusters, beyond CELLS joint cells."""
 
 
@@ -101,7 +101,7 @@ class Factor:
         if self.rows is None:
             return
         rows = np.array(self.rows)
-        if rows.ndim != 2 or rows.dtype != np.int64 or not rows.size or largest_entry(rows) >= SAFE:
+        if rows.ndim != 2 or rows.dtype != np.int64 or not rows.size or largest_entry(rows) >= INT64_SAFE_LIMIT:
             raise PlanError(
                 "factor-not-integers",
                 "A factor of a product is not a matrix of whole numbers of at most 62 bits.",
@@ -146,7 +146,7 @@ class Factor:
         if self.rows is None:
             return centre(counts, axis)
         first = np.moveaxis(counts, axis, 0)
-        out = times(self.rows, first.reshape(len(first), -1), counts.dtype)
+        out = multiply(self.rows, first.reshape(len(first), -1), counts.dtype)
         return np.moveaxis(out.reshape(-1, *first.shape[1:]), 0, axis)
 
 
@@ -182,7 +182,7 @@ class ProductGroup:
         if (np.diff(self.attributes, axis=1) <= 0).any():
             raise attributes_not_increasing("product")
         whole = self.multiples.dtype == np.int64 and self.multiples.shape == (len(self.attributes),)
-        if not (whole and ((self.multiples > 0) & (self.multiples < SAFE)).all()):
+        if not (whole and ((self.multiples > 0) & (self.multiples < INT64_SAFE_LIMIT)).all()):
             raise PlanError(
                 "product-multiples-out-of-range",
                 "The multiples of a product do not fit its sets of attributes.",
@@ -217,7 +217,7 @@ class ProductStrategy(GaussianDesign):
           at most four times `dearest`.
     """
 
-    over: Cells
+    over: CellStructure
     factors: tuple[Factor, ...]
     groups: tuple[ProductGroup, ...]
 
@@ -360,7 +360,7 @@ class ProductStrategy(GaussianDesign):
         """Return the largest Σ_T f_T; with several clusters, a bound on it."""
         varying = {own: tuple(a for a, n in zip(own, x.shape, strict=True) if n > 1) for own, x in costs.items()}
         every = tuple(sorted({a for own in varying.values() for a in own}))
-        if math.prod(self.sizes[a] for a in every) <= CELLS:
+        if math.prod(self.sizes[a] for a in every) <= MAX_JOINT_CELLS:
             larger = dict.fromkeys(set(varying.values()) - {every}, every)
         else:
             larger = {own[:i] + own[i + 1 :]: own for own in varying.values() for i in range(len(own))}
@@ -379,7 +379,7 @@ class ProductStrategy(GaussianDesign):
             rounded = np.asarray(-(-x >> shift)).astype(np.int64)
             clusters[homes[own]] += rounded.reshape([self.sizes[a] if a in varying[own] else 1 for a in homes[own]])
         listed = [a for own in varying.values() for a in own]
-        for a in list(dict.fromkeys(listed)) * (ROUNDS if len(clusters) > 1 else 0):
+        for a in list(dict.fromkeys(listed)) * (BALANCING_ROUNDS if len(clusters) > 1 else 0):
             here = [(x, place.index(a)) for place, x in clusters.items() if a in place]
             tops = [x.max(axis=tuple(i for i in range(x.ndim) if i != axis)) for x, axis in here]
             even, left = np.divmod(sum(tops), len(here))
@@ -479,7 +479,7 @@ class ProductStrategy(GaussianDesign):
 
     def margins(self) -> set[Margin]:
         """Return the sets of attributes that are measured."""
-        return {m for g in self.groups for m in named(self.over, g.attributes, ())}
+        return {m for g in self.groups for m in attribute_names(self.over, g.attributes, ())}
 
     def exact(self, counts: Counts, of: Adjacency, records: int) -> Answers:
         """Return, by group, m_T (⊗_{a∈T} H_a) applied to the counts of T along one axis after the other."""
@@ -491,9 +491,9 @@ class ProductStrategy(GaussianDesign):
         largest = [f.largest(n) for f, n in zip(self.factors, self.sizes, strict=True)]
         sets = list(zip(group.multiples.tolist(), group.attributes.tolist(), strict=True))
         most = max((m * math.prod(largest[a] for a in own) for m, own in sets), default=1)
-        dtype: np.dtype[Any] = np.dtype(object) if records * most >= WRAP else np.dtype(np.int64)
+        dtype: np.dtype[Any] = np.dtype(object) if records * most >= INT64_SAFE_BOUND else np.dtype(np.int64)
         out: list[Exact] = [np.zeros(0, dtype=dtype)]
-        for (m, own), margin in zip(sets, named(self.over, group.attributes, ()), strict=True):
+        for (m, own), margin in zip(sets, attribute_names(self.over, group.attributes, ()), strict=True):
             values = np.asarray(counts[margin]).astype(dtype).reshape([self.sizes[a] for a in own])
             for axis, a in enumerate(own):
                 values = self.factors[a].apply(values, axis)

@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.errors import DataError, WorkloadError
-from fitnoise.kernel.arguments import checked, shown
+from fitnoise.kernel.arguments import checked, describe_value
 from fitnoise.kernel.designs.choices import FiniteMechanism
 from fitnoise.kernel.designs.clamped import ClampedMechanism
 from fitnoise.kernel.designs.graphs import (
@@ -49,14 +49,14 @@ from fitnoise.kernel.designs.graphs import (
     disjoint_counts,
     independent_counts,
 )
-from fitnoise.kernel.designs.lazy import LazyMechanism
-from fitnoise.kernel.designs.ranks import RankMechanism, Ranks
+from fitnoise.kernel.designs.lazy import ImplicitMechanism
+from fitnoise.kernel.designs.ranks import RankMechanism, RankScores
 from fitnoise.kernel.domain import Domain, Ordered
 from fitnoise.kernel.exact import DENSE_LIMIT, rational
 from fitnoise.kernel.selections import Selection
 from fitnoise.kernel.units import Adjacency, Neighbours
 
-MOST_PEOPLE = 2**62
+MAX_PEOPLE = 2**62
 """The largest bound on the number of records."""
 
 MOST_COUNTS = 16
@@ -65,16 +65,16 @@ MOST_COUNTS = 16
 MARGIN_CELLS = 2**22
 """The largest number of joint cells of the attributes in one question."""
 
-FINEST = 1000
+MAX_QUANTILE_DENOMINATOR = 1000
 """The largest denominator of the share of a quantile."""
 
 Condition = tuple[tuple[str, Selection], ...]
 """The values that meet the condition, for each of some attributes; a record must meet all of them."""
 
-Mechanism = FiniteMechanism | LazyMechanism | ClampedMechanism | RankMechanism
+Mechanism = FiniteMechanism | ImplicitMechanism | ClampedMechanism | RankMechanism
 
 
-class Question(StrEnum):
+class QuestionKind(StrEnum):
     """The kind of answer that a question requests."""
 
     COUNT = "count"
@@ -119,7 +119,7 @@ class FiniteQuery:
     """
 
     name: str
-    question: Question
+    question: QuestionKind
     people: int
     epsilon: Fraction
     attribute: str | None = None
@@ -129,14 +129,14 @@ class FiniteQuery:
     at: Fraction | None = None
 
     def __post_init__(self) -> None:
-        for field, kind in (("question", Question), ("aim", Aim)):
+        for field, kind in (("question", QuestionKind), ("aim", Aim)):
             try:
                 object.__setattr__(self, field, kind(getattr(self, field)))
             except ValueError:
                 choices = ", ".join(repr(str(x)) for x in kind)
                 raise WorkloadError(
                     "unknown-question-kind",
-                    f"The {field} of a question is {shown(getattr(self, field))}.",
+                    f"The {field} of a question is {describe_value(getattr(self, field))}.",
                     "",
                     f"Choose one of {choices}.",
                     "No question was made.",
@@ -156,7 +156,7 @@ class FiniteQuery:
                 "No question was made.",
                 place="name",
             )
-        if isinstance(self.people, bool) or not isinstance(self.people, int) or not 1 <= self.people <= MOST_PEOPLE:
+        if isinstance(self.people, bool) or not isinstance(self.people, int) or not 1 <= self.people <= MAX_PEOPLE:
             raise WorkloadError(
                 "people-out-of-range",
                 f"people is {reprlib.repr(self.people)}.",
@@ -169,8 +169,8 @@ class FiniteQuery:
         object.__setattr__(self, "where", tuple(_condition(c) for c in self.where))
         if self.prior is not None:
             object.__setattr__(self, "prior", _believed(self.prior))
-        if self.question is Question.QUANTILE:
-            object.__setattr__(self, "at", _share(self.at))
+        if self.question is QuestionKind.QUANTILE:
+            object.__setattr__(self, "at", _exact_level(self.at))
         elif self.at is not None:
             raise WorkloadError(
                 "at-without-quantile",
@@ -180,7 +180,7 @@ class FiniteQuery:
                 "No question was made.",
                 place="at",
             )
-        if self.question is Question.LEFT_OUT and self.where:
+        if self.question is QuestionKind.LEFT_OUT and self.where:
             raise WorkloadError(
                 "left-out-with-condition",
                 "A left_out question has a condition.",
@@ -189,10 +189,10 @@ class FiniteQuery:
                 "No question was made.",
                 place="where",
             )
-        needs = self.question not in (Question.COUNT, Question.COUNTS, Question.LEFT_OUT)
+        needs = self.question not in (QuestionKind.COUNT, QuestionKind.COUNTS, QuestionKind.LEFT_OUT)
         if needs != (self.attribute is not None):
             raise _attribute_needed(self.question) if needs else _attribute_not_taken(self.question)
-        if self.question is Question.COUNTS and not 2 <= len(self.where) <= MOST_COUNTS:
+        if self.question is QuestionKind.COUNTS and not 2 <= len(self.where) <= MOST_COUNTS:
             raise WorkloadError(
                 "conditions-out-of-range",
                 f"A counts question has {len(self.where)} conditions.",
@@ -201,7 +201,7 @@ class FiniteQuery:
                 "No question was made.",
                 place="where",
             )
-        if self.question is not Question.COUNTS and len(self.where) > 1:
+        if self.question is not QuestionKind.COUNTS and len(self.where) > 1:
             raise WorkloadError(
                 "several-conditions",
                 f"A {self.question} question has {len(self.where)} conditions.",
@@ -229,7 +229,7 @@ class FiniteQuery:
         Raises:
             WorkloadError: An argument is invalid.
         """
-        return cls(name, Question.COUNT, people, rational(epsilon), None, _at_most_one(where), **rest)
+        return cls(name, QuestionKind.COUNT, people, rational(epsilon), None, _at_most_one(where), **rest)
 
     @classmethod
     @checked(WorkloadError, "Nothing was planned.", "attribute", "where")
@@ -248,7 +248,7 @@ class FiniteQuery:
         Raises:
             WorkloadError: An argument is invalid.
         """
-        return cls(name, Question.COUNTS, people, rational(epsilon), None, tuple(map(_pairs, where)), **rest)
+        return cls(name, QuestionKind.COUNTS, people, rational(epsilon), None, tuple(map(_pairs, where)), **rest)
 
     @classmethod
     @checked(WorkloadError, "Nothing was planned.", "attribute", "where")
@@ -278,7 +278,7 @@ class FiniteQuery:
         Raises:
             WorkloadError: An argument is invalid.
         """
-        return cls(name, Question.SUM, people, rational(epsilon), attribute, _at_most_one(where), **rest)
+        return cls(name, QuestionKind.SUM, people, rational(epsilon), attribute, _at_most_one(where), **rest)
 
     @classmethod
     @checked(WorkloadError, "Nothing was planned.", "attribute", "where")
@@ -306,7 +306,7 @@ class FiniteQuery:
         Raises:
             WorkloadError: An argument is invalid.
         """
-        return cls(name, Question.MEDIAN, people, rational(epsilon), attribute, _at_most_one(where), **rest)
+        return cls(name, QuestionKind.MEDIAN, people, rational(epsilon), attribute, _at_most_one(where), **rest)
 
     @classmethod
     @checked(WorkloadError, "Nothing was planned.", "attribute", "where")
@@ -340,7 +340,9 @@ class FiniteQuery:
             WorkloadError: An argument is invalid.
         """
         asked = _at_most_one(where)
-        return cls(name, Question.QUANTILE, people, rational(epsilon), attribute, asked, at=_share(at), **rest)
+        return cls(
+            name, QuestionKind.QUANTILE, people, rational(epsilon), attribute, asked, at=_exact_level(at), **rest
+        )
 
     @classmethod
     @checked(WorkloadError, "Nothing was planned.", "attribute", "where")
@@ -359,7 +361,7 @@ class FiniteQuery:
         Raises:
             WorkloadError: An argument is invalid.
         """
-        return cls(name, Question.LEFT_OUT, people, rational(epsilon), **rest)
+        return cls(name, QuestionKind.LEFT_OUT, people, rational(epsilon), **rest)
 
     # --- what it asks of a domain ---------------------------------------------------------------------------
 
@@ -386,7 +388,7 @@ class FiniteQuery:
         for condition in self.where:
             for a, values in condition:
                 values.cells(domain[a])
-        if self.question is Question.SUM and not isinstance(domain[self._asked], Ordered):
+        if self.question is QuestionKind.SUM and not isinstance(domain[self._asked], Ordered):
             raise WorkloadError(
                 "sum-needs-ordered",
                 f"The question {self.name!r} adds up {self._asked!r}, which is not an ordered attribute.",
@@ -436,9 +438,9 @@ class FiniteQuery:
     @property
     def share(self) -> Fraction | None:
         """The share of the records at or below a median or a quantile; None for other questions."""
-        return Fraction(1, 2) if self.question is Question.MEDIAN else self.at
+        return Fraction(1, 2) if self.question is QuestionKind.MEDIAN else self.at
 
-    def ranks(self, of: Adjacency) -> Ranks | None:
+    def ranks(self, of: Adjacency) -> RankScores | None:
         """Return the ranks by which a median or a quantile is answered.
 
         Args:
@@ -448,7 +450,7 @@ class FiniteQuery:
             The ranks; None for other questions.
         """
         replaces = Neighbours.REPLACE_ONE in of.steps
-        return None if self.share is None else Ranks(self.share, self.people, replaces)
+        return None if self.share is None else RankScores(self.share, self.people, replaces)
 
     @property
     def _attributes(self) -> tuple[str, ...]:
@@ -464,7 +466,7 @@ class FiniteQuery:
         Args:
             domain: The domain of the records.
         """
-        if self.question is Question.LEFT_OUT:
+        if self.question is QuestionKind.LEFT_OUT:
             return ()
         order = {a: i for i, a in enumerate(domain.sizes)}
         own = () if self.attribute is None else (self.attribute,)
@@ -519,12 +521,12 @@ class FiniteQuery:
             of: The neighbour relation and its protected unit.
         """
         if self.share is not None:
-            return Question.MEDIAN, domain[self._asked].values
-        if self.question is Question.COUNTS:
-            return Question.COUNTS, self.people, len(self.where), self._disjoint(domain)
-        if self.question is Question.LEFT_OUT:
-            return Question.SUM, 0, self.people, 1
-        if self.question is Question.COUNT:
+            return QuestionKind.MEDIAN, domain[self._asked].values
+        if self.question is QuestionKind.COUNTS:
+            return QuestionKind.COUNTS, self.people, len(self.where), self._disjoint(domain)
+        if self.question is QuestionKind.LEFT_OUT:
+            return QuestionKind.SUM, 0, self.people, 1
+        if self.question is QuestionKind.COUNT:
             values, some = [1], bool(self.where)
         else:
             attribute = domain[self._asked]
@@ -540,7 +542,7 @@ class FiniteQuery:
                 "Remove the question, and publish this answer as it is.",
                 "Nothing was planned.",
             )
-        return Question.SUM, self.people * low, self.people * high, high - low
+        return QuestionKind.SUM, self.people * low, self.people * high, high - low
 
     def _disjoint(self, domain: Domain) -> bool:
         """Return True if no record can meet two conditions."""
@@ -557,7 +559,7 @@ class FiniteQuery:
         Args:
             of: The neighbour relation and its protected unit.
         """
-        return 1 if self.question is Question.LEFT_OUT and of.unit.id is not None else of.records
+        return 1 if self.question is QuestionKind.LEFT_OUT and of.unit.id is not None else of.records
 
     def record_epsilon(self, of: Adjacency) -> Fraction:
         """Return the ε of one step of the graph: ε divided by the number of steps of a unit.
@@ -617,13 +619,13 @@ class FiniteQuery:
             DataError: There are more records than `people` or, where neighbours replace one, another number. The
                 message does not give their number.
         """
-        if self.question is Question.LEFT_OUT:
+        if self.question is QuestionKind.LEFT_OUT:
             # Clamping changes the answer by at most as much as the data do, so one person still moves it by 1.
             return min(int(counts[0]), self.people)
         kept = self._counted(domain, of, counts)
-        if self.question is Question.COUNT:
+        if self.question is QuestionKind.COUNT:
             return int(kept[0].sum())
-        if self.question is Question.COUNTS:
+        if self.question is QuestionKind.COUNTS:
             return tuple(int(x.sum()) for x in kept)
         by_value = self._by_value(domain, kept[0])
         values = domain[self._asked].values
@@ -690,10 +692,10 @@ class FiniteQuery:
 def graph_of(shape: tuple[Any, ...]) -> QueryGraph:
     """Return the graph of a question of this shape (:meth:`FiniteQuery.shape`)."""
     kind, *parts = shape
-    if kind is Question.MEDIAN:
+    if kind is QuestionKind.MEDIAN:
         (values,) = parts
         return QueryGraph(values, complete(len(values)).structure)
-    if kind is Question.COUNTS:
+    if kind is QuestionKind.COUNTS:
         people, counts, disjoint = parts
         if disjoint and math.comb(people + counts, counts) <= DENSE_LIMIT:
             return disjoint_counts(people, counts)
@@ -719,7 +721,7 @@ def graph_of(shape: tuple[Any, ...]) -> QueryGraph:
     return QueryGraph(range(low, high + 1), Box((n,), (step,)))
 
 
-def _attribute_needed(question: Question) -> WorkloadError:
+def _attribute_needed(question: QuestionKind) -> WorkloadError:
     """Return the error for a question without the attribute that it needs."""
     return WorkloadError(
         "question-needs-attribute",
@@ -731,7 +733,7 @@ def _attribute_needed(question: Question) -> WorkloadError:
     )
 
 
-def _attribute_not_taken(question: Question) -> WorkloadError:
+def _attribute_not_taken(question: QuestionKind) -> WorkloadError:
     """Return the error for a question with an attribute, of a kind that takes none."""
     return WorkloadError(
         "question-takes-no-attribute",
@@ -743,14 +745,14 @@ def _attribute_not_taken(question: Question) -> WorkloadError:
     )
 
 
-def _share(at: object) -> Fraction:
+def _exact_level(at: object) -> Fraction:
     """Return the share of a quantile; for a float, the nearest fraction with a denominator up to FINEST."""
-    own = Fraction(at).limit_denominator(FINEST) if isinstance(at, float) and 0 < at < 1 else at
-    if not isinstance(own, Fraction) or not 0 < own < 1 or own.denominator > FINEST:
+    own = Fraction(at).limit_denominator(MAX_QUANTILE_DENOMINATOR) if isinstance(at, float) and 0 < at < 1 else at
+    if not isinstance(own, Fraction) or not 0 < own < 1 or own.denominator > MAX_QUANTILE_DENOMINATOR:
         raise WorkloadError(
             "quantile-share-out-of-range",
             f"The share of a quantile (at) is {reprlib.repr(at)}.",
-            f"A share is a fraction above 0 and below 1 with a denominator of at most {FINEST:,}.",
+            f"A share is a fraction above 0 and below 1 with a denominator of at most {MAX_QUANTILE_DENOMINATOR:,}.",
             "Give such a fraction, for example Fraction(9, 10).",
             "No question was made.",
             place="at",

@@ -44,12 +44,12 @@ from functools import cached_property
 from typing import final
 
 from fitnoise.errors import PlanError
-from fitnoise.kernel.designs._base import Door
+from fitnoise.kernel.designs._base import NoiseSource
 from fitnoise.kernel.designs.graphs import QueryGraph
 from fitnoise.kernel.designs.lazy import checked_alpha
 from fitnoise.kernel.exact import falling, log_above, rational
 
-TOTAL = 2**256
+ROW_SUM = 2**256
 """The sum of every row."""
 
 LEVELS_LIMIT, VALUES_LIMIT = 2**18, 2**16
@@ -58,7 +58,7 @@ LEVELS_LIMIT, VALUES_LIMIT = 2**18, 2**16
 
 @final
 @dataclass(frozen=True)
-class Ranks:
+class RankScores:
     """The rule that turns the numbers of records by value into scores.
 
     Attributes:
@@ -121,7 +121,7 @@ class RankMechanism:
 
     graph: QueryGraph
     epsilon: Fraction
-    ranks: Ranks
+    ranks: RankScores
     alpha: Fraction
     family: str = "ranks"
 
@@ -136,7 +136,7 @@ class RankMechanism:
                 "Recode the attribute into fewer values.",
                 "No mechanism was made.",
             )
-        least = TOTAL // (self.graph.n * self.levels[0])
+        least = ROW_SUM // (self.graph.n * self.levels[0])
         rounding = log_above(Fraction(least + self.graph.n, least - 1))
         if 2 * self.ranks.step * log_above(1 / self.alpha) + rounding > self.epsilon:
             raise PlanError(
@@ -201,12 +201,12 @@ class RankMechanism:
         """
         weights = [self.levels[level] for level in place]
         together = sum(weights)
-        row = [w * TOTAL // together for w in weights]
+        row = [w * ROW_SUM // together for w in weights]
         # The rest goes to a value with u = 0, and the bound in the head of this file includes it.
-        row[place.index(0)] += TOTAL - sum(row)
+        row[place.index(0)] += ROW_SUM - sum(row)
         return tuple(row)
 
-    def drawn(self, place: tuple[int, ...], door: Door) -> int:
+    def drawn(self, place: tuple[int, ...], door: NoiseSource) -> int:
         """Return one drawn value, as a position from 0, for the levels of all values.
 
         Args:

@@ -46,7 +46,7 @@ from fitnoise.kernel.arrays import Exact, Floats, Integers
 from fitnoise.kernel.designs.parts import exact_matmul
 from fitnoise.kernel.designs.ways import tops
 
-MOST_PLACES = 2**8
+MAX_PLACES = 2**8
 """The largest number of places whose sets are bounded, in seconds."""
 
 BITS = 80
@@ -58,13 +58,13 @@ HALF = 22
 STEPS = 200
 """The largest number of steps towards the least bound: twice as many as needed."""
 
-CLOSER = 0.1
+BARRIER_FACTOR = 0.1
 """The factor by which the weight of the barrier falls each time."""
 
-NEAR = 2.0**-36
+RELATIVE_TOLERANCE = 2.0**-36
 """The distance to the least bound at which the search ends, relative to the largest entry of X."""
 
-ROOM = 20
+SURCHARGE_BITS = 20
 """The number of bits by which the added part is smaller than the bound."""
 
 LARGEST = 2.0**20
@@ -79,13 +79,13 @@ MOST_BRANCHED = 2**7
 BRANCHES = 2**19
 """The largest number of sets that are built up, in a second or two."""
 
-TOGETHER = 2**23
+MAX_NUMBERS_HELD = 2**23
 """The largest number of values that are held for sets at once."""
 
-WORTH = 12
+MIN_GAIN_BITS = 12
 """The exponent of the part by which the bounds must exceed a known set before sets are built up."""
 
-PARTS = tuple(2.0**-i for i in range(12))
+STEP_FACTORS = tuple(2.0**-i for i in range(12))
 """The parts of a step that are tried, so that the step stays inside the barrier."""
 
 
@@ -98,14 +98,14 @@ def at_most(x: Exact, together: NDArray[np.bool_], most: int) -> int | None:
         most: The largest number of places in a set, at least 1.
 
     Returns:
-        The bound; None above `MOST_PLACES`.
+        The bound; None above `MAX_PLACES`.
 
     **Guarantees**
         * No set costs more, for any result of floating point.
         * Every machine returns the same number.
     """
     n, most = len(x), min(most, len(x))
-    if n > MOST_PLACES:
+    if n > MAX_PLACES:
         return None
     here = np.eye(n, dtype=bool)
     own = x.diagonal()
@@ -116,7 +116,7 @@ def at_most(x: Exact, together: NDArray[np.bool_], most: int) -> int | None:
     if n <= MOST_BRANCHED:
         few = (-(-whole >> BITS - DIGITS)).astype(np.int64)
         known = _climbed(few, most)
-        if known + (known >> WORTH) < found >> BITS - DIGITS:
+        if known + (known >> MIN_GAIN_BITS) < found >> BITS - DIGITS:
             dearest = _branched(few, most, known)
             found = found if dearest is None else min(found, dearest << BITS - DIGITS)
     return found << more if more > 0 else found >> -more
@@ -153,7 +153,7 @@ def _branched(x: Integers, most: int, known: int) -> int | None:
     for more in reversed(range(most)):
         parents, last = np.nonzero(later[begin])
         left -= len(parents)
-        if left < 0 or len(parents) * n > TOGETHER:
+        if left < 0 or len(parents) * n > MAX_NUMBERS_HELD:
             return None
         value = value[parents] + gains[parents, last]
         known = int(value.max(initial=known))
@@ -206,7 +206,7 @@ def _relaxed(x: Exact, most: int) -> int:
     root = np.rint(near * 2.0 ** (BITS // 2)).astype(np.int64)
     least = sum(y) + free * (2 * most - n) + int(abs(matrix - _square(root)).sum())
     # A search that ends at slightly different numbers still proves this bound.
-    return least + (least >> ROOM)
+    return least + (least >> SURCHARGE_BITS)
 
 
 def _square(root: NDArray[np.int64]) -> Exact:
@@ -236,7 +236,7 @@ def _multipliers(x: Floats, most: int) -> Floats:
     def inside(at: Floats) -> bool:
         return bool(at[-1] > 0 and _triangle(slack(at)).diagonal().all())
 
-    weight = max(float(abs(q).max()), NEAR)
+    weight = max(float(abs(q).max()), RELATIVE_TOLERANCE)
     at = np.append(_total(abs(q) + weight * k) + weight, weight)
     aim = np.append(np.ones(n + 1), most - n / 2)
     for _ in range(STEPS):
@@ -249,11 +249,11 @@ def _multipliers(x: Floats, most: int) -> Floats:
         slope = aim / weight - np.append(inverse.diagonal(), others[0] / 2 + 1 / at[-1])
         step = -_total(_inverse(hessian) * slope[:, None])
         far = -float(_total(slope * step))
-        part = next((x for x in PARTS if inside(at + x * step)), 0.0)
-        if part == 0 or (far < 1 and n * weight < NEAR):
+        part = next((x for x in STEP_FACTORS if inside(at + x * step)), 0.0)
+        if part == 0 or (far < 1 and n * weight < RELATIVE_TOLERANCE):
             break
         at = at + 0.9 * part * step
-        weight *= CLOSER if far < 1 else 1
+        weight *= BARRIER_FACTOR if far < 1 else 1
     return at
 
 

@@ -33,25 +33,33 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Exact, Floats, equal_rows
-from fitnoise.kernel.designs._base import HELD as DRAWN
 from fitnoise.kernel.designs._base import (
-    WRAP,
+    INT64_SAFE_BOUND,
     Answers,
-    Cells,
+    CellStructure,
     Counts,
     Margin,
     attributes_not_increasing,
     measured_twice,
     noise_out_of_range,
 )
+from fitnoise.kernel.designs._base import NUMBERS_PER_BATCH as DRAWN
 from fitnoise.kernel.designs.linear import MAX_SCALE, GaussianDesign, axis_rows, centre, exact_precisions
-from fitnoise.kernel.designs.parts import SAFE, Part, exact_matmul, largest_entry, named, split, times
+from fitnoise.kernel.designs.parts import (
+    INT64_SAFE_LIMIT,
+    QueryBlock,
+    attribute_names,
+    exact_matmul,
+    largest_entry,
+    multiply,
+    split,
+)
 from fitnoise.kernel.designs.relaxations import at_most
-from fitnoise.kernel.designs.sets import MAX_SETS, dearest_set
-from fitnoise.kernel.designs.ways import dearest_way
+from fitnoise.kernel.designs.sets import MAX_SETS, max_cost_set
+from fitnoise.kernel.designs.ways import max_cost_path
 from fitnoise.kernel.units import Adjacency, Neighbours
 
-HELD = 2**20
+ENTRIES_PER_BATCH = 2**20
 """The largest number of entries of a stack of exact matrices that is held at once."""
 
 MAX_REPLACE_PATTERNS = 2**14
@@ -161,7 +169,7 @@ class StrategyGroup:
             )
         for name in ("attributes", "sizes", "mixing", "basis", "scales"):
             entries = np.array(getattr(self, name))  # A subclass of arrays could change.
-            if entries.dtype == np.int64 and entries.size and largest_entry(entries) >= SAFE:
+            if entries.dtype == np.int64 and entries.size and largest_entry(entries) >= INT64_SAFE_LIMIT:
                 raise PlanError(
                     "sector-integers-too-large",
                     "A 64-bit integer of a strategy is 2^62 or more.",
@@ -219,10 +227,10 @@ class StrategyGroup:
         k, n = columns.shape
         squares, largest = [], []
         # Blocks of sectors bound the memory of exact products.
-        step = max(1, HELD // (k * n))
+        step = max(1, ENTRIES_PER_BATCH // (k * n))
         for i in range(0, len(self), step):
             r = exact_matmul(self.mixing[i : i + step].reshape(-1, k), columns).reshape(-1, k, n)
-            exact = r if largest_entry(r) ** 2 * k < SAFE and r.dtype != object else r.astype(object)
+            exact = r if largest_entry(r) ** 2 * k < INT64_SAFE_LIMIT and r.dtype != object else r.astype(object)
             squares.append((exact * exact).sum(axis=1))
             largest.append(np.maximum(r.max(axis=(1, 2)), -r.min(axis=(1, 2))).tolist())
         return np.concatenate(squares), [x for part in largest for x in part]
@@ -281,7 +289,7 @@ class Strategy(GaussianDesign):
           the measured vector. It is exact to the same degree, and an upper bound where its docstring states so.
     """
 
-    over: Cells
+    over: CellStructure
     groups: tuple[StrategyGroup, ...]
 
     def __post_init__(self) -> None:
@@ -301,7 +309,7 @@ class Strategy(GaussianDesign):
                 )
         for width in {g.attributes.shape[1] for g in self.groups}:
             rows = np.concatenate([g.attributes for g in self.groups if g.attributes.shape[1] == width])
-            short = max(len(sizes), 1) ** width < SAFE
+            short = max(len(sizes), 1) ** width < INT64_SAFE_LIMIT
             keys = rows @ (len(sizes) ** np.arange(width)) if short else rows
             if len(np.unique(keys, axis=0)) < len(rows):
                 raise measured_twice("sector")
@@ -408,14 +416,14 @@ class Strategy(GaussianDesign):
         the largest X_ij of a record i in c and a record j in c' that may occur together. Q_cc in one place is the
         largest X_ii. The records of a unit take the places τ, each its own place. So vᵀXv = Σ_i Σ_j X_ij ≤ Σ_{c,c'∈τ}
         Q_cc'. The largest of these sums, over all sets of at most g places that are pairwise compatible, is therefore
-        the h of all cells. It is exactly the cost of a unit where Q has one X_ij in each entry (`dearest_set`). If
+        the h of all cells. It is exactly the cost of a unit where Q has one X_ij in each entry (`max_cost_set`). If
         there are too many sets, `at_most` gives a number that no sum exceeds. As the records agree in the fixed
         attributes, the maximum for o runs over the cells that agree with o in the fixed structured attributes.
 
         **Ways through places.** Let k = 1, where a record in c may be in one of several cells, or differ from others in
         exchangeable attributes. Then X_ij depends on the cells of i and j and on the attributes in which they agree.
         The records of a unit form a way through places, each with a cell and values. The cost of the costliest way
-        (`dearest_way`) is the h of all cells where it is less.
+        (`max_cost_path`) is the h of all cells where it is less.
 
         **Result.** The method returns the h whose largest value is least. Its bound is attained where one set of
         records fits all pairs. Means add: several designs on the same records cost together at most the largest value
@@ -437,13 +445,13 @@ class Strategy(GaussianDesign):
             for cap in caps:  # Two records that share their joint cell cost at most the mean of both.
                 rest = math.prod(sizes[a] for a in cap.axes) - 1
                 product = min(max(own), self.largest_product(cap.axes)) if rest else max(own)
-                yield tuple(_together(x, [(x, cap.most - 1), (product, cap.most * rest)], most) for x in own)
+                yield tuple(_max_set_cost(x, [(x, cap.most - 1), (product, cap.most * rest)], most) for x in own)
             return
         unit, products, found, lowest = self._beside(caps, of)
         costs = [int(x * unit) for x in own]
         for cap, kinds in zip(caps, found, strict=True):
             others = self._partners(cap, kinds, lowest)
-            prices = [_together(x, some, most) for x, some in zip(costs, others, strict=True)]
+            prices = [_max_set_cost(x, some, most) for x, some in zip(costs, others, strict=True)]
             yield tuple(Fraction(x, unit) for x in prices)
             if self.cells * most <= MAX_PRODUCTS:
                 yield (Fraction(self._different(cap, costs, others, most), unit),) * self.cells
@@ -545,7 +553,7 @@ class Strategy(GaussianDesign):
             x = np.array([kinds[frozenset()][here].max(axis=0) for here in cells]).repeat(slots, 0).repeat(slots, 1)
             together = x > lowest
             np.fill_diagonal(x, np.array([own[here].max() for here in cells], dtype=object).repeat(slots))
-            found = dearest_set(x, together, of.records, limit)
+            found = max_cost_set(x, together, of.records, limit)
             found = at_most(x, together, of.records) if found is None else found
             if found is None:
                 return None
@@ -569,7 +577,7 @@ class Strategy(GaussianDesign):
 
         Returns:
             The bound; None if the unit has no choice there: then `above` already bounds all ways. None, too, if
-            `dearest_way` gives no bound.
+            `max_cost_path` gives no bound.
         """
         held = frozenset.intersection(*products)
         free = sorted(frozenset.union(*products) - held)
@@ -579,7 +587,7 @@ class Strategy(GaussianDesign):
         every = (frozenset(a for i, a in enumerate(free) if code >> i & 1) for code in range(2 ** len(free)))
         x = np.stack([products[held | same][np.ix_(here, here)] for same in every])
         sizes = [self.sizes[a] for a in free]
-        return dearest_way(x, x > lowest, [costs[o] for o in here], at[here].tolist(), sizes, most, above)
+        return max_cost_path(x, x > lowest, [costs[o] for o in here], at[here].tolist(), sizes, most, above)
 
     def _others(self, differing: Collection[int]) -> int:
         """Return the number of joint exchangeable cells that differ from one cell in exactly these attributes."""
@@ -716,23 +724,25 @@ class Strategy(GaussianDesign):
         return replace(self, groups=tuple(replace(g, scales=g.scales * parts) for g in self.groups))
 
     @cached_property
-    def _parts(self) -> tuple[tuple[Part, ...], ...]:
+    def _parts(self) -> tuple[tuple[QueryBlock, ...], ...]:
         return tuple(split(g.basis, self.over) for g in self.groups)
 
     def margins(self) -> set[Margin]:
         """Return for each sector its attributes, with those on which its queries depend."""
         pairs = zip(self.groups, self._parts, strict=True)
-        return {m for g, parts in pairs for part in parts for m in named(self.over, g.attributes, part.inner)}
+        return {m for g, parts in pairs for part in parts for m in attribute_names(self.over, g.attributes, part.inner)}
 
     def exact(self, counts: Counts, of: Adjacency, records: int) -> Answers:
         """Return, by group, (⊗H_a ⊗ A_S B_S) applied to the counts, one sector after the other."""
         del of  # The integers do not depend on the protected unit.
         return tuple(self._transformed(g, p, counts, records) for g, p in zip(self.groups, self._parts, strict=True))
 
-    def _transformed(self, group: StrategyGroup, parts: tuple[Part, ...], counts: Counts, records: int) -> Exact:
+    def _transformed(self, group: StrategyGroup, parts: tuple[QueryBlock, ...], counts: Counts, records: int) -> Exact:
         """Return exact integers, modulo 2⁶⁴ where the matrices and the public bound on records allow int64."""
         stacks = group.stacks()
-        wide = group.mixing.dtype == object or any(group.magnitude(x, n, records) >= WRAP for n, x in stacks)
+        wide = group.mixing.dtype == object or any(
+            group.magnitude(x, n, records) >= INT64_SAFE_BOUND for n, x in stacks
+        )
         dtype = np.dtype(object) if wide else np.dtype(np.int64)
         out = np.empty(group.starts[-1], dtype=dtype)
         for sizes, here in stacks:
@@ -746,7 +756,7 @@ class Strategy(GaussianDesign):
     def _stack(
         self,
         group: StrategyGroup,
-        parts: tuple[Part, ...],
+        parts: tuple[QueryBlock, ...],
         counts: Counts,
         here: NDArray[np.intp],
         dtype: np.dtype[Any],
@@ -755,14 +765,14 @@ class Strategy(GaussianDesign):
         sizes = tuple(group.sizes[here[0]].tolist())
         basis_counts = np.zeros((len(here), math.prod(sizes), group.rank), dtype=dtype)
         for part in parts:
-            held = [counts[m] for m in named(self.over, group.attributes[here], part.inner)]
+            held = [counts[m] for m in attribute_names(self.over, group.attributes[here], part.inner)]
             flat = np.stack(held).reshape(len(here) * math.prod(sizes), -1)
-            answers = times(flat, part.queries.T, dtype)
+            answers = multiply(flat, part.queries.T, dtype)
             basis_counts[:, :, part.places] = answers.reshape(len(here), -1, len(part.places))
         if group.rank == 1:
             mixed = basis_counts * group.mixing[here]
         else:
-            mixed = np.stack([times(x, a.T, dtype) for x, a in zip(basis_counts, group.mixing[here], strict=True)])
+            mixed = np.stack([multiply(x, a.T, dtype) for x, a in zip(basis_counts, group.mixing[here], strict=True)])
         out = mixed.reshape(len(here), *sizes, group.rank)
         for axis in range(len(sizes)):
             out = centre(out, 1 + axis)
@@ -783,7 +793,7 @@ def _weights(s: SectorStrategy, apart: int | None = None) -> list[int]:
     return [s.weight(same), *(s.weight(b for b in same if b != a) for a in same)]
 
 
-def _together(own: _Cost, partners: Iterable[tuple[_Cost, int]], most: int) -> _Cost:
+def _max_set_cost(own: _Cost, partners: Iterable[tuple[_Cost, int]], most: int) -> _Cost:
     """Return the largest value, for m ≤ `most`, of m times the cost of a record with its m − 1 costliest partners.
 
     A run of equal partners gives a parabola in m. Its largest value is at an end of the run, or next to its top.

@@ -59,7 +59,7 @@ def sets_of(together: NDArray[np.bool_], most: int, limit: int = MAX_SETS) -> Se
     return out
 
 
-def dearest_set(x: Exact, together: NDArray[np.bool_], most: int, limit: int = MAX_SETS) -> int | None:
+def max_cost_set(x: Exact, together: NDArray[np.bool_], most: int, limit: int = MAX_SETS) -> int | None:
     """Return the largest Σ_{i,j∈τ} x_ij over sets τ of 1 to `most` pairwise compatible places.
 
     Args:

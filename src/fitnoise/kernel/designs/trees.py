@@ -55,9 +55,9 @@ from numpy.typing import NDArray
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Exact, Floats, Indices
 from fitnoise.kernel.designs._base import (
-    WRAP,
+    INT64_SAFE_BOUND,
     Answers,
-    Cells,
+    CellStructure,
     Counts,
     Margin,
     attributes_not_increasing,
@@ -65,7 +65,7 @@ from fitnoise.kernel.designs._base import (
     noise_out_of_range,
 )
 from fitnoise.kernel.designs.linear import MAX_SCALE, GaussianDesign, axis_rows, centre, exact_precisions
-from fitnoise.kernel.designs.parts import SAFE, refuse_amounts
+from fitnoise.kernel.designs.parts import INT64_SAFE_LIMIT, refuse_amounts
 from fitnoise.kernel.immutable import FixedMapping
 from fitnoise.kernel.units import Adjacency, Neighbours
 
@@ -107,7 +107,11 @@ class MeasuredTree:
         object.__setattr__(self, "factors", factors)
         object.__setattr__(self, "scales", FixedMapping(scales))
         whole = type(self.multiple) is int and all(x.dtype == np.int64 for x in factors)
-        if not whole or not 0 < self.multiple < SAFE or any(((x < 1) | (x >= SAFE)).any() for x in factors):
+        if (
+            not whole
+            or not 0 < self.multiple < INT64_SAFE_LIMIT
+            or any(((x < 1) | (x >= INT64_SAFE_LIMIT)).any() for x in factors)
+        ):
             raise PlanError(
                 "tree-factors-out-of-range",
                 "The multiple or a factor of a tree is out of range.",
@@ -155,7 +159,7 @@ class TreeStrategy(GaussianDesign):
           can move the answers. It is exactly that where neighbours add or remove a record.
     """
 
-    over: Cells
+    over: CellStructure
     levels: tuple[int, ...]
     above: tuple[Indices, ...]
     classes: tuple[Indices, ...]
@@ -404,7 +408,7 @@ class TreeStrategy(GaussianDesign):
         """Return exact integers, modulo 2⁶⁴ where the factors and the public bound on records allow int64."""
         sizes = [self.sizes[a] for a in g.attributes]
         most = g.multiple * math.prod(max(n - 1, 1) for n in sizes) * math.prod(int(x.max()) for x in g.factors)
-        dtype: np.dtype[Any] = np.dtype(object) if records * most >= WRAP else np.dtype(np.int64)
+        dtype: np.dtype[Any] = np.dtype(object) if records * most >= INT64_SAFE_BOUND else np.dtype(np.int64)
         values = np.asarray(counts[self._margin(g)]).astype(dtype).reshape(*sizes, -1)
         for axis in range(len(sizes)):
             values = centre(values, axis)

@@ -30,26 +30,26 @@ from fitnoise.kernel.arrays import Exact, Indices, Integers
 DIGITS = 40
 """The number of bits of the integers of which ways are built up: 64 bits hold all their sums."""
 
-NEVER = -(2**60)
+FORBIDDEN_GAIN = -(2**60)
 """The gain of a record that may not occur next to one of a way; no sum of further gains makes up for it."""
 
 MOST_PLACES = 2**7
 """The largest number of places through which ways are built up."""
 
-WAYS = 2**20
+MAX_PATHS = 2**20
 """The largest number of ways that are built up, in a second or two."""
 
-TOGETHER = 2**23
+MAX_NUMBERS_HELD = 2**23
 """The largest number of values that are held for ways at once."""
 
-AT_ONCE = 2**18
+NUMBERS_PER_BATCH = 2**18
 """The largest number of values that are processed at once."""
 
-WORTH = 12
+MIN_GAIN_BITS = 12
 """The exponent of the least gain: ways are built up if a known one, plus its 2¹²-th part, costs less than `above`."""
 
 
-def dearest_way(
+def max_cost_path(
     x: Exact,
     together: NDArray[np.bool_],
     own: Sequence[int],
@@ -83,7 +83,7 @@ def dearest_way(
     count = int(places[-1]) + 1
     most = min(most, count)
     kinds = math.prod(min(size, most) for size in sizes)
-    if count > MOST_PLACES or n * n * kinds > TOGETHER:
+    if count > MOST_PLACES or n * n * kinds > MAX_NUMBERS_HELD:
         return None
     values = np.array(list(itertools.product(*(range(min(size, most)) for size in sizes))), dtype=np.intp).T
     agreeing = np.zeros((kinds, kinds), dtype=np.intp)
@@ -93,26 +93,26 @@ def dearest_way(
     x = np.where(together, x, 0)
     bits = max(int(max(*own, abs(x).max())).bit_length() - DIGITS, 0)
     alone = np.array([-(-v >> bits) for v in own], dtype=np.int64)
-    beside = np.where(together, -(-x >> bits), NEVER).astype(np.int64)
+    beside = np.where(together, -(-x >> bits), FORBIDDEN_GAIN).astype(np.int64)
 
     def longer(gains: Integers, kind: Indices, cell: Indices) -> Integers:
         """Return the gains of further records, (N, kinds, n), after a record of a kind in a cell, (N,), joins."""
-        return np.asarray(np.maximum(gains + 2 * beside[agreeing[kind], cell[:, None]], NEVER))
+        return np.asarray(np.maximum(gains + 2 * beside[agreeing[kind], cell[:, None]], FORBIDDEN_GAIN))
 
     first = np.broadcast_to(alone, (1, kinds, n))
     known = _climbed(longer, first, most)
-    if known + (known >> WORTH) >= above >> bits:
+    if known + (known >> MIN_GAIN_BITS) >= above >> bits:
         return None
     pairs = np.zeros((count, count), dtype=np.int64)
     np.maximum.at(pairs, (places[:, None], places), np.maximum(beside.max(axis=0), 0))
     top, later = tops(pairs)
-    starts, step, left = np.searchsorted(places, np.arange(count)), max(AT_ONCE // (n * kinds), 1), WAYS
+    starts, step, left = np.searchsorted(places, np.arange(count)), max(NUMBERS_PER_BATCH // (n * kinds), 1), MAX_PATHS
     ways = [(np.zeros(1, dtype=np.int64), first, np.zeros(1, dtype=np.intp), np.zeros((1, len(sizes)), dtype=np.intp))]
     for more in reversed(range(most)):
         found, held = [], 0
         for value, gains, begin, used in ways:
             tried = np.asarray((used[:, None, :] >= values.T).all(axis=2))
-            free = tried[:, :, None] & later[begin][:, None, places] & (gains > NEVER >> 1)
+            free = tried[:, :, None] & later[begin][:, None, places] & (gains > FORBIDDEN_GAIN >> 1)
             parent, kind, cell = np.nonzero(free)
             left -= len(parent)
             if left < 0:
@@ -128,7 +128,7 @@ def dearest_way(
                 best = np.where(later[after], np.maximum(best + top[after, :, more - 1], 0), 0)
                 alive = reached - np.partition(-best, more - 1, axis=1)[:, :more].sum(axis=1) > known
                 held += int(alive.sum()) * n * kinds
-                if held > TOGETHER:
+                if held > MAX_NUMBERS_HELD:
                     return None
                 met = np.maximum(used[p], values[:, k].T + 1)
                 found.append((reached[alive], beyond[alive], after[alive], met[alive]))
@@ -144,7 +144,7 @@ def _climbed(longer: Callable[[Integers, Indices, Indices], Integers], first: In
     for _ in range(most - 1):
         flat = gains.reshape(n, -1)
         best = flat.argmax(axis=1)
-        value = np.maximum(value + flat[np.arange(n), best], NEVER)
+        value = np.maximum(value + flat[np.arange(n), best], FORBIDDEN_GAIN)
         known = max(known, int(value.max()))
         gains = longer(gains, best // n, best % n)
     return known

@@ -38,7 +38,7 @@ _MARKED = 2**26
 
 @final
 @dataclass(frozen=True, eq=False)
-class Weights:
+class IntegerWeights:
     """Integers in proportion to which outputs are drawn.
 
     Attributes:
@@ -206,7 +206,7 @@ def _pieces(columns: Sequence[int]) -> list[Floats]:
     return [np.array([float(z >> 30 * p & (1 << 30) - 1) for z in columns]) for p in range(length)]
 
 
-def from_rows(rows: Sequence[Sequence[int]]) -> Weights:
+def from_rows(rows: Sequence[Sequence[int]]) -> IntegerWeights:
     """Return weights from rows of integers with any positive sums, brought to one sum by integer factors.
 
     Raises:
@@ -247,8 +247,8 @@ def from_rows(rows: Sequence[Sequence[int]]) -> Weights:
     return of_table(exact)
 
 
-def of_table(table: Sequence[Sequence[int]]) -> Weights:
+def of_table(table: Sequence[Sequence[int]]) -> IntegerWeights:
     """Return the weights of a table of integers whose rows have one sum, each value held once."""
     places: dict[int, int] = {}
     codes = np.array([[places.setdefault(w, len(places)) for w in row] for row in table], dtype=np.int64)
-    return Weights(tuple(places), codes, (1,) * codes.shape[1], (0,) * len(codes), 0)
+    return IntegerWeights(tuple(places), codes, (1,) * codes.shape[1], (0,) * len(codes), 0)

@@ -20,9 +20,9 @@ from fitnoise.kernel.designs.graphs import (
     product,
     sum_query,
 )
-from fitnoise.kernel.designs.lazy import LazyMechanism
-from fitnoise.kernel.designs.questions import Aim, FiniteQuery, Question
-from fitnoise.kernel.designs.ranks import RankMechanism, Ranks
+from fitnoise.kernel.designs.lazy import ImplicitMechanism
+from fitnoise.kernel.designs.questions import Aim, FiniteQuery, QuestionKind
+from fitnoise.kernel.designs.ranks import RankMechanism, RankScores
 from fitnoise.mechanisms.finite.accuracy import accuracy
 from fitnoise.mechanisms.finite.box import clamped_staircase, lazy_tight_constraints
 from fitnoise.mechanisms.finite.existence import (
@@ -42,7 +42,14 @@ from fitnoise.mechanisms.finite.families import (
     staircase,
     tight_constraints,
 )
-from fitnoise.mechanisms.finite.optimal import Candidate, Choice, Optimum, best_mechanism, optimal, residual_column
+from fitnoise.mechanisms.finite.optimal import (
+    MechanismCandidate,
+    MechanismChoice,
+    Optimum,
+    best_mechanism,
+    optimal,
+    residual_column,
+)
 from fitnoise.mechanisms.finite.priors import (
     HitBound,
     NearestRegular,
@@ -60,30 +67,30 @@ from fitnoise.mechanisms.finite.priors import (
     uniform,
 )
 from fitnoise.mechanisms.finite.ranks import by_ranks, rank_margin
-from fitnoise.mechanisms.finite.similarity import Similarity, Weighting, exact_weighting, weighting
+from fitnoise.mechanisms.finite.similarity import GraphWeighting, Similarity, exact_weighting, weighting
 
 __all__ = [
     "Aim",
-    "Candidate",
-    "Choice",
     "ClampedMechanism",
     "Decision",
     "FiniteMechanism",
     "FiniteQuery",
+    "GraphWeighting",
     "HitBound",
-    "LazyMechanism",
+    "ImplicitMechanism",
+    "MechanismCandidate",
+    "MechanismChoice",
     "NearestRegular",
     "Optimum",
     "QueryGraph",
-    "Question",
+    "QuestionKind",
     "RankMechanism",
-    "Ranks",
+    "RankScores",
     "Regularity",
     "Shortfall",
     "Similarity",
     "Threshold",
     "Verdict",
-    "Weighting",
     "accuracy",
     "best_mechanism",
     "bundle",

@@ -20,7 +20,7 @@ from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.checks import is_real
 from fitnoise.kernel.designs.choices import FiniteMechanism
 from fitnoise.kernel.designs.clamped import ClampedMechanism
-from fitnoise.kernel.designs.lazy import LazyMechanism
+from fitnoise.kernel.designs.lazy import ImplicitMechanism
 from fitnoise.kernel.designs.questions import Mechanism
 from fitnoise.kernel.designs.ranks import RankMechanism
 from fitnoise.mechanisms.finite.box import BoxAccuracy, StaircaseAccuracy
@@ -264,6 +264,6 @@ def accuracy(mechanism: Mechanism) -> Accuracy:
             "Use its rank margin, which holds for all data.",
             "Nothing was computed.",
         )
-    if isinstance(mechanism, LazyMechanism):
+    if isinstance(mechanism, ImplicitMechanism):
         return BoxAccuracy(mechanism)
     return StaircaseAccuracy(mechanism) if isinstance(mechanism, ClampedMechanism) else TableAccuracy(mechanism)

@@ -23,9 +23,9 @@ from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.designs.clamped import ClampedMechanism
 from fitnoise.kernel.designs.graphs import Box, QueryGraph
 from fitnoise.kernel.designs.lazy import (
-    WORD,
-    Enclosed,
-    LazyMechanism,
+    WORD_BITS,
+    EnclosedIntegers,
+    ImplicitMechanism,
     alpha_just_above,
     checked_box,
     layers,
@@ -65,7 +65,7 @@ _RESERVE_SLOW = Fraction(1, 2**55)
 class BoxAccuracy:
     """The accuracy of a mechanism P(o | i) ∝ α^d(i,o) Z_o. `of`: The mechanism."""
 
-    of: LazyMechanism
+    of: ImplicitMechanism
 
     def hits(self) -> Floats:
         """Return the probability of the right answer for every result, (n,): Z_i / N_i, each within a part of 10⁻¹³."""
@@ -196,7 +196,7 @@ class _Tails:
     box: Box
     alpha: Fraction
     weights: Integers
-    rows: Enclosed
+    rows: EnclosedIntegers
 
     @cached_property
     def _sides(self) -> list[tuple[NDArray[np.uint64], Floats]]:
@@ -355,7 +355,7 @@ class StaircaseAccuracy:
         return np.asarray(joint / joint.sum())
 
 
-def lazy_tight_constraints(graph: QueryGraph, epsilon: float | Fraction) -> LazyMechanism:
+def lazy_tight_constraints(graph: QueryGraph, epsilon: float | Fraction) -> ImplicitMechanism:
     """Return the mechanism of tight constraints on a box of up to RESULTS_LIMIT results, without a table.
 
     It is constructed for an ε′ below ε by about 10⁻¹⁴, for which existence is decided; privacy is proven for ε.
@@ -386,7 +386,7 @@ def lazy_tight_constraints(graph: QueryGraph, epsilon: float | Fraction) -> Lazy
     bits = _WEIGHT_BITS
     if len(box.shape) == 1:
         v = box.steps[0]
-        bits = min(bits, WORD - 1 - v.bit_length())
+        bits = min(bits, WORD_BITS - 1 - v.bit_length())
         if v < box.n - 1 and v * box.n > BAND_LIMIT:
             raise PlanError(
                 "results-times-steps-too-large",
@@ -414,7 +414,7 @@ def lazy_tight_constraints(graph: QueryGraph, epsilon: float | Fraction) -> Lazy
                 "No mechanism was made.",
             )
         weights = _wholes(z, bits)
-    return LazyMechanism(graph, exact, "tight constraints", alpha, weights.reshape(box.shape))
+    return ImplicitMechanism(graph, exact, "tight constraints", alpha, weights.reshape(box.shape))
 
 
 def _existing(graph: QueryGraph, epsilon: Fraction) -> Floats:

@@ -33,7 +33,7 @@ ENTRIES_LIMIT = 40_000_000
 
 @final
 @dataclass(frozen=True, eq=False)
-class Cells:
+class GraphPartition:
     """An equitable partition.
 
     Attributes:
@@ -50,7 +50,7 @@ class Cells:
         return len(self.first)
 
 
-def cells(graph: QueryGraph, colours: NDArray[Any] | None = None) -> Cells:
+def cells(graph: QueryGraph, colours: NDArray[Any] | None = None) -> GraphPartition:
     """Return an equitable partition, as coarse as this function can find.
 
     Args:
@@ -106,9 +106,9 @@ def _rows(matrix: NDArray[Any]) -> Integers:
     return np.asarray(np.unique(matrix, axis=0, return_inverse=True)[1], dtype=np.int64).ravel()
 
 
-def _numbered(code: Integers) -> Cells:
+def _numbered(code: Integers) -> GraphPartition:
     _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
-    return Cells(rank[inverse.ravel()], first[order])
+    return GraphPartition(rank[inverse.ravel()], first[order])

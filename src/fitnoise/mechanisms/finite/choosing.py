@@ -18,21 +18,21 @@ from fitnoise.kernel.exact import DENSE_LIMIT
 from fitnoise.kernel.units import Adjacency
 from fitnoise.mechanisms.finite.accuracy import points
 from fitnoise.mechanisms.finite.box import clamped_staircase, lazy_tight_constraints
-from fitnoise.mechanisms.finite.optimal import Choice, best_mechanism
+from fitnoise.mechanisms.finite.optimal import MechanismChoice, best_mechanism
 from fitnoise.mechanisms.finite.priors import checked_prior, uniform
 from fitnoise.mechanisms.finite.ranks import by_ranks
 
-NEGLIGIBLE = 0.02
+MAX_HIT_RATE_LOSS = 0.02
 """Part of the best hit rate that may be lost for a smaller mean squared error. Below the ε of tight constraints, a
 residual column has the best hit rate, with rare large errors."""
 
-SLOW = 800
+MAX_RESULTS_ALL_TRIED = 800
 """Most results for which all mechanisms are compared; above it, those that take minutes are left out."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Made:
+class ChosenMechanism:
     """A mechanism for a question, and the comparison behind it.
 
     mechanism: Its answers are the best guesses for its outputs under the prior. why: One or two sentences. choice: The
@@ -41,10 +41,10 @@ class Made:
 
     mechanism: Mechanism
     why: str
-    choice: Choice | None
+    choice: MechanismChoice | None
 
 
-def choose(query: FiniteQuery, domain: Domain, of: Adjacency) -> Made:
+def choose(query: FiniteQuery, domain: Domain, of: Adjacency) -> ChosenMechanism:
     """Choose the mechanism for a question, with the best guesses for its outputs. Reads no data; always the same.
 
     Medians and quantiles are answered by ranks. If the question has a prior of the answer, or another aim on average
@@ -61,12 +61,12 @@ def choose(query: FiniteQuery, domain: Domain, of: Adjacency) -> Made:
             "ranks: a value is the less likely, by powers of e, the more records would have to come or go before it "
             "were the answer"
         )
-        return Made(by_ranks(query.graph(domain, of), query.record_epsilon(of), ranks), why, None)
+        return ChosenMechanism(by_ranks(query.graph(domain, of), query.record_epsilon(of), ranks), why, None)
     return _chosen(query.shape(domain, of), query.record_epsilon(of), query.prior, query.aim)
 
 
 @lru_cache(maxsize=32)
-def _chosen(shape: tuple[Any, ...], epsilon: Fraction, prior: tuple[float, ...] | None, aim: Aim) -> Made:
+def _chosen(shape: tuple[Any, ...], epsilon: Fraction, prior: tuple[float, ...] | None, aim: Aim) -> ChosenMechanism:
     graph = graph_of(shape)
     if graph.n > DENSE_LIMIT:
         if prior is not None or aim is not Aim.HIT_RATE:
@@ -92,20 +92,22 @@ def _chosen(shape: tuple[Any, ...], epsilon: Fraction, prior: tuple[float, ...] 
             )
         away = np.abs(x[:, None, :] - x[None, :, :])
         gain = -(away if aim is Aim.MEAN_ABSOLUTE_ERROR else away**2).sum(axis=2)
-    choice = best_mechanism(graph, epsilon, pi, gain, slow_limit=SLOW, slack=NEGLIGIBLE if gain is None else 0.0)
+    choice = best_mechanism(
+        graph, epsilon, pi, gain, slow_limit=MAX_RESULTS_ALL_TRIED, slack=MAX_HIT_RATE_LOSS if gain is None else 0.0
+    )
     read = FiniteMechanism(
         graph, choice.mechanism.epsilon, choice.mechanism.family, choice.mechanism.weights, choice.guesses
     )
-    return Made(read, choice.why, choice)
+    return ChosenMechanism(read, choice.why, choice)
 
 
-def _without_table(graph: QueryGraph, epsilon: Fraction) -> Made:
+def _without_table(graph: QueryGraph, epsilon: Fraction) -> ChosenMechanism:
     try:
         why = (
             "tight constraints: no mechanism that sees only the true answer is right more often where all results are "
             "equally likely"
         )
-        return Made(lazy_tight_constraints(graph, epsilon), why, None)
+        return ChosenMechanism(lazy_tight_constraints(graph, epsilon), why, None)
     except PlanError as error:
         noise = clamped_staircase(graph, epsilon)
-        return Made(noise, f"staircase noise, clamped, for {graph.n:,} results. {error.given}", None)
+        return ChosenMechanism(noise, f"staircase noise, clamped, for {graph.n:,} results. {error.given}", None)

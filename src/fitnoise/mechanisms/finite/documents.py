@@ -27,10 +27,10 @@ from fitnoise.kernel.arrays import Integers
 from fitnoise.kernel.designs.choices import FiniteMechanism
 from fitnoise.kernel.designs.clamped import ClampedMechanism
 from fitnoise.kernel.designs.graphs import QueryGraph
-from fitnoise.kernel.designs.lazy import LazyMechanism
+from fitnoise.kernel.designs.lazy import ImplicitMechanism
 from fitnoise.kernel.designs.questions import Mechanism
-from fitnoise.kernel.designs.ranks import RankMechanism, Ranks
-from fitnoise.kernel.designs.weights import Weights, of_table, row_sums
+from fitnoise.kernel.designs.ranks import RankMechanism, RankScores
+from fitnoise.kernel.designs.weights import IntegerWeights, of_table, row_sums
 from fitnoise.mechanisms.finite import families
 from fitnoise.mechanisms.finite.exact import hops
 
@@ -61,7 +61,7 @@ def document(mechanism: Mechanism) -> dict[str, Any]:
     - `read(graph, epsilon, document(m))` draws from the same integers as m.
     """
     out: dict[str, Any] = {"family": mechanism.family}
-    if isinstance(mechanism, LazyMechanism):
+    if isinstance(mechanism, ImplicitMechanism):
         return out | {
             "form": "box",
             "alpha": str(mechanism.alpha),
@@ -91,7 +91,7 @@ def document(mechanism: Mechanism) -> dict[str, Any]:
     return out | {"form": "rows", "rows": [[str(x) for x in w.row(i)] for i in range(mechanism.graph.n)]}
 
 
-def read(graph: QueryGraph, epsilon: Fraction, given: Mapping[str, Any], ranks: Ranks | None = None) -> Mechanism:
+def read(graph: QueryGraph, epsilon: Fraction, given: Mapping[str, Any], ranks: RankScores | None = None) -> Mechanism:
     """Return the mechanism of a document, constructed and proven again.
 
     ranks: The scores of values, for a question that can be answered by ranks.
@@ -170,8 +170,8 @@ def _alpha(given: Mapping[str, Any]) -> Fraction:
     return Fraction(given["alpha"])
 
 
-def _lazy(graph: QueryGraph, epsilon: Fraction, family: str, given: Mapping[str, Any]) -> LazyMechanism:
-    lazy = LazyMechanism(graph, epsilon, family, _alpha(given), _unrun(given["weights"], graph.n))
+def _lazy(graph: QueryGraph, epsilon: Fraction, family: str, given: Mapping[str, Any]) -> ImplicitMechanism:
+    lazy = ImplicitMechanism(graph, epsilon, family, _alpha(given), _unrun(given["weights"], graph.n))
     if not lazy.even:
         raise PlanError(
             "unequal-row-sums",
@@ -200,7 +200,7 @@ def _by_distance(mechanism: FiniteMechanism) -> dict[str, Any] | None:
     }
 
 
-def _of_distances(graph: QueryGraph, given: Mapping[str, Any]) -> Weights:
+def _of_distances(graph: QueryGraph, given: Mapping[str, Any]) -> IntegerWeights:
     values = tuple(_whole(x) for x in _listed(given["values"]))
     columns = tuple(_whole(x) for x in _listed(given["columns"]))
     at, total = given["rest_to"], _whole(given["total"])
@@ -216,10 +216,10 @@ def _of_distances(graph: QueryGraph, given: Mapping[str, Any]) -> Weights:
     rest = tuple(total - s for s in row_sums(values, codes, columns))
     if at == graph.n:
         codes, columns = np.column_stack([codes, np.zeros(graph.n, dtype=np.int64)]), (*columns, 0)
-    return Weights(values, codes, columns, rest, at)
+    return IntegerWeights(values, codes, columns, rest, at)
 
 
-def _same(a: Weights, b: Weights) -> bool:
+def _same(a: IntegerWeights, b: IntegerWeights) -> bool:
     return (
         a.values == b.values
         and a.columns == b.columns

@@ -30,7 +30,7 @@ from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.checks import is_real
 from fitnoise.kernel.designs.graphs import QueryGraph
-from fitnoise.mechanisms.finite.cells import Cells
+from fitnoise.mechanisms.finite.cells import GraphPartition
 
 Wholes = NDArray[np.object_]
 """Python's integers in an array."""
@@ -57,7 +57,7 @@ _CONTRACTION = 0.5
 
 @final
 @dataclass(frozen=True)
-class Level:
+class PrivacyLevel:
     """The privacy parameter as an exact number: ε, or α = e^(−ε).
 
     Attributes:
@@ -92,7 +92,7 @@ class Level:
             return result
 
 
-def level(epsilon: float | Fraction | None, alpha: Fraction | None = None) -> Level:
+def level(epsilon: float | Fraction | None, alpha: Fraction | None = None) -> PrivacyLevel:
     """Return the exact privacy parameter; a float is taken as its exact fraction.
 
     Raises:
@@ -116,7 +116,7 @@ def level(epsilon: float | Fraction | None, alpha: Fraction | None = None) -> Le
                 "Give alpha as a Fraction between 0 and 1, both excluded.",
                 "Nothing was computed.",
             )
-        return Level(None, alpha)
+        return PrivacyLevel(None, alpha)
     real = is_real(epsilon) or isinstance(epsilon, Fraction)
     if not real or not 0 < epsilon <= LARGEST_EPSILON:  # type: ignore[operator]
         raise WorkloadError(
@@ -126,7 +126,7 @@ def level(epsilon: float | Fraction | None, alpha: Fraction | None = None) -> Le
             f"Give a number above 0 and at most {LARGEST_EPSILON}.",
             "Nothing was computed.",
         )
-    return Level(Fraction(epsilon if isinstance(epsilon, Fraction) else float(epsilon)), None)  # type: ignore[arg-type]
+    return PrivacyLevel(Fraction(epsilon if isinstance(epsilon, Fraction) else float(epsilon)), None)  # type: ignore[arg-type]
 
 
 # --- the system of a graph -----------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def whole_steps(distances: Floats) -> tuple[Integers, int]:
     return np.where(finite, distances, farthest + 1).astype(np.int64), farthest + 2
 
 
-def by_cell(matrix: NDArray[Any], cells: Cells) -> NDArray[Any]:
+def by_cell(matrix: NDArray[Any], cells: GraphPartition) -> NDArray[Any]:
     """Return sums of columns over the cells, (…, rows, m)."""
     order = np.argsort(cells.of, kind="stable")
     starts = np.searchsorted(cells.of[order], np.arange(cells.m))
@@ -148,7 +148,7 @@ def by_cell(matrix: NDArray[Any], cells: Cells) -> NDArray[Any]:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Quotient:
+class DistanceQuotient:
     """B of :mod:`fitnoise.mechanisms.finite.cells` for every α: B_CD = Σ_{j in D} α^d(i,j), i the first result of C.
 
     Attributes:
@@ -157,12 +157,12 @@ class Quotient:
         count: The length of that list; its last entry is 0, for ∞.
     """
 
-    cells: Cells
+    cells: GraphPartition
     steps: Integers
     count: int
 
     @classmethod
-    def of(cls, graph: QueryGraph, cells: Cells) -> Quotient:
+    def of(cls, graph: QueryGraph, cells: GraphPartition) -> DistanceQuotient:
         """Return the quotient of a graph.
 
         Raises:
@@ -178,7 +178,7 @@ class Quotient:
         powers[..., -1] = 0  # at distance ∞
         return by_cell(powers[..., self.steps], self.cells)
 
-    def fixed(self, at: Level) -> tuple[Wholes, Wholes]:
+    def fixed(self, at: PrivacyLevel) -> tuple[Wholes, Wholes]:
         """Return B in fixed point, (m, m), and the largest error of an entry of each column, in units, (m,)."""
         return self._sums([*at.powers(self.count - 1), 0]), np.bincount(self.cells.of).astype(object)
 

@@ -16,7 +16,7 @@ import numpy as np
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.designs.graphs import QueryGraph
-from fitnoise.kernel.exact import BITS, DENSE_LIMIT, Graph, falling
+from fitnoise.kernel.exact import ALPHA_POWER_BITS, DENSE_LIMIT, Graph, falling
 
 _UNIT = 2.0**-53
 
@@ -24,7 +24,7 @@ _SMALL, _HELD = 1024, 2**21
 """Most results for which a graph keeps all its distances; number of distances that are computed at once above it."""
 
 
-def powers(alpha: Fraction, count: int, bits: int = BITS) -> list[int]:
+def powers(alpha: Fraction, count: int, bits: int = ALPHA_POWER_BITS) -> list[int]:
     """Return the first `count` of :func:`fitnoise.kernel.exact.falling`."""
     return list(islice(falling(alpha, bits), count))
 
@@ -71,7 +71,7 @@ def kernel_error(steps: Integers, epsilon: Fraction) -> float:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Solution:
+class ExactSolution:
     """A solution of a linear system, with a bound on its error.
 
     Attributes:
@@ -90,7 +90,7 @@ class Solution:
         return False if (self.x + self.error < 0).any() else None
 
 
-def solve(matrix: Floats, right: Floats, relative: float) -> Solution:
+def solve(matrix: Floats, right: Floats, relative: float) -> ExactSolution:
     """Solve A x = b, with A and b known to a relative error in every entry.
 
     With R an approximate inverse and E = I − R A, a solution x* has x* − x = R (b − A x) + E (x* − x). If the largest
@@ -103,7 +103,7 @@ def solve(matrix: Floats, right: Floats, relative: float) -> Solution:
       that solution is within `error` of x. This rests on the rounding of IEEE 754 sums, in any order.
     """
     n = len(right)
-    infinite = Solution(np.zeros(n), np.full(n, np.inf))
+    infinite = ExactSolution(np.zeros(n), np.full(n, np.inf))
     try:
         inverse = np.linalg.inv(matrix)
     except np.linalg.LinAlgError:
@@ -121,4 +121,4 @@ def solve(matrix: Floats, right: Floats, relative: float) -> Solution:
         if not left.max() < 0.5:  # also if a number overflowed
             return infinite
         error = (first + left * (first.max() / (1 - left.max()))) * slack
-    return Solution(x, error + np.finfo(np.float64).tiny)
+    return ExactSolution(x, error + np.finfo(np.float64).tiny)

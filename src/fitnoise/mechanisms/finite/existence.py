@@ -37,14 +37,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
-from fitnoise.kernel.designs.graphs import Box, Complete, Cycle, Explicit, Product, QueryGraph
+from fitnoise.kernel.designs.graphs import Box, Complete, Cycle, ExplicitGraph, Product, QueryGraph
 from fitnoise.mechanisms.finite.cells import REFINED_LIMIT, cells
 from fitnoise.mechanisms.finite.enclosures import (
     BITS,
     UNIT,
+    DistanceQuotient,
     Enclosure,
-    Level,
-    Quotient,
+    PrivacyLevel,
     contraction,
     enclose,
     exact_solutions,
@@ -147,13 +147,13 @@ def existence(  # noqa: PLR0911
     if _closed(graph):
         z = weighting(graph, float(at)).z
         return Decision(Verdict.YES, None, z, 1e-12, "all rows of Φ have the same sum, or the results are in a row")
-    if isinstance(s, Explicit):
+    if isinstance(s, ExplicitGraph):
         found = _of_blocks(graph, s, at)
         if found is not None:
             return found
     parts = cells(graph)
     if parts.m <= CELLS_PROVEN and parts.m * graph.n <= ENTRIES_PROVEN:
-        quotient = Quotient.of(graph, parts)
+        quotient = DistanceQuotient.of(graph, parts)
         return _of_quotient(graph, quotient, at, [Fraction(1)] * parts.m)
     if isinstance(s, Box):
         return _of_box(graph, s, at)
@@ -193,7 +193,7 @@ def regular(
     parts = cells(graph, None if len(distinct) == 1 else colours)
     if parts.m > CELLS_PROVEN or parts.m * graph.n > ENTRIES_PROVEN:
         return Decision(Verdict.UNDECIDED, None, None, math.inf, f"{parts.m} unlike results are too many to enclose")
-    return _of_quotient(graph, Quotient.of(graph, parts), at, [exact[i] for i in parts.first])
+    return _of_quotient(graph, DistanceQuotient.of(graph, parts), at, [exact[i] for i in parts.first])
 
 
 def _prior(graph: QueryGraph, prior: ArrayLike | Sequence[Fraction]) -> list[Fraction]:
@@ -229,7 +229,7 @@ def _closed(graph: QueryGraph) -> bool:
     return isinstance(s, Complete | Cycle)
 
 
-def _of_product(graph: QueryGraph, s: Product, at: Level) -> Decision:
+def _of_product(graph: QueryGraph, s: Product, at: PrivacyLevel) -> Decision:
     """Decide a product by z = z₁ ⊗ … ⊗ z_k, which is ≥ 0 if and only if all factors are.
 
     If Z ≥ 0 and Φ₁ Z Φ₂ = 11ᵀ, then Φ₁ (Z Φ₂ e) = 1.
@@ -254,7 +254,7 @@ def _of_product(graph: QueryGraph, s: Product, at: Level) -> Decision:
     return Decision(worst.verdict, result, weights, radius if weights is not None else math.inf, reason)
 
 
-def _of_blocks(graph: QueryGraph, s: Explicit, at: Level) -> Decision | None:
+def _of_blocks(graph: QueryGraph, s: ExplicitGraph, at: PrivacyLevel) -> Decision | None:
     """Decide a graph by z_i = 1 + Σ (z_i of block − 1), enclosed; return None if the enclosure does not decide."""
     parts = blocks(s)
     if not parts or (len(parts) == 1 and len(parts[0].others) == s.n - 1):
@@ -271,7 +271,7 @@ def _of_blocks(graph: QueryGraph, s: Explicit, at: Level) -> Decision | None:
             inside = cells(own)
             if inside.m > CELLS_PROVEN:
                 return None
-            solved = enclose(*Quotient.of(own, inside).fixed(at), np.array([one] * inside.m, dtype=object))
+            solved = enclose(*DistanceQuotient.of(own, inside).fixed(at), np.array([one] * inside.m, dtype=object))
             if solved is None:
                 return None
             found, of = solved, inside.of
@@ -285,7 +285,7 @@ def _of_blocks(graph: QueryGraph, s: Explicit, at: Level) -> Decision | None:
     return decided
 
 
-def _of_quotient(graph: QueryGraph, quotient: Quotient, at: Level, rhs: list[Fraction]) -> Decision:
+def _of_quotient(graph: QueryGraph, quotient: DistanceQuotient, at: PrivacyLevel, rhs: list[Fraction]) -> Decision:
     of = quotient.cells.of
     fixed = np.array([round(b * (1 << BITS)) for b in rhs], dtype=object)
     found = enclose(*quotient.fixed(at), fixed, 1)
@@ -312,7 +312,7 @@ def _signs(graph: QueryGraph, found: Enclosure, of: Integers, reason: str) -> De
     return None
 
 
-def _in_fractions(graph: QueryGraph, quotient: Quotient, alpha: Fraction, rhs: list[Fraction]) -> Decision:
+def _in_fractions(graph: QueryGraph, quotient: DistanceQuotient, alpha: Fraction, rhs: list[Fraction]) -> Decision:
     """Return the verdict in exact fractions; Φ may be singular on the cells."""
     of = quotient.cells.of
     matrix, scale = quotient.whole(alpha)
@@ -380,7 +380,7 @@ def _spread(values: Floats, of: Integers) -> Floats:
 # --- large boxes ---------------------------------------------------------------------------------------------------
 
 
-def _of_box(graph: QueryGraph, box: Box, at: Level) -> Decision:
+def _of_box(graph: QueryGraph, box: Box, at: PrivacyLevel) -> Decision:
     """Decide a box by the least eigenvalue: ‖z − z̃‖_∞ ≤ ‖z − z̃‖₂ ≤ ‖1 − Φ z̃‖₂ / λ."""
     found = weighting(graph, float(at))
     least = eigenvalue_bound(box, math.exp(-float(at)))
@@ -480,7 +480,7 @@ def threshold(graph: QueryGraph) -> Threshold:
         return _product_threshold([threshold(g) for g in s.factors])
     if _closed(graph):
         return _ALWAYS
-    if isinstance(s, Explicit) and all(len(b.others) == 1 for b in blocks(s)):
+    if isinstance(s, ExplicitGraph) and all(len(b.others) == 1 for b in blocks(s)):
         return _tree_threshold(s)
     parts = cells(graph)
     if parts.m == 1:
@@ -494,10 +494,10 @@ def threshold(graph: QueryGraph) -> Threshold:
             "Give a smaller graph of the same kind.",
             "Nothing was computed.",
         )
-    return _Search(graph, Quotient.of(graph, parts)).run()
+    return _ThresholdSearch(graph, DistanceQuotient.of(graph, parts)).run()
 
 
-def _tree_threshold(s: Explicit) -> Threshold:
+def _tree_threshold(s: ExplicitGraph) -> Threshold:
     """Return the threshold of a tree: z_i = 1 − deg(i) α/(1 + α) ≥ 0 if and only if α (deg(i) − 1) ≤ 1."""
     degree = int(np.bincount(s.pairs.ravel(), minlength=1).max()) if len(s.pairs) else 0
     if degree <= 2:
@@ -520,9 +520,9 @@ def _product_threshold(factors: list[Threshold]) -> Threshold:
 
 
 @dataclass(frozen=True, eq=False)
-class _Search:
+class _ThresholdSearch:
     graph: QueryGraph
-    quotient: Quotient
+    quotient: DistanceQuotient
 
     def run(self) -> Threshold:
         top = self._certain()
@@ -655,7 +655,7 @@ class _Tangent:
     near: tuple[Floats, Floats, Floats]
 
     @classmethod
-    def of(cls, quotient: Quotient, epsilon: float) -> _Tangent | None:
+    def of(cls, quotient: DistanceQuotient, epsilon: float) -> _Tangent | None:
         """Return the tangent at ε; None if B cannot be inverted."""
         b, first, second = (quotient.floats(epsilon, k) for k in range(3))
         m = len(b)

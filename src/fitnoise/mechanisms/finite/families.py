@@ -28,10 +28,10 @@ from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.designs.choices import FiniteMechanism
 from fitnoise.kernel.designs.graphs import Box, QueryGraph
-from fitnoise.kernel.designs.weights import Weights, of_table, row_sums
-from fitnoise.kernel.exact import BITS, DENSE_LIMIT, Graph, alpha_above, exp_below, rational
+from fitnoise.kernel.designs.weights import IntegerWeights, of_table, row_sums
+from fitnoise.kernel.exact import ALPHA_POWER_BITS, DENSE_LIMIT, Graph, alpha_above, exp_below, rational
 from fitnoise.mechanisms.finite.accuracy import points
-from fitnoise.mechanisms.finite.exact import Solution, hops, kernel, kernel_error, powers, solve
+from fitnoise.mechanisms.finite.exact import ExactSolution, hops, kernel, kernel_error, powers, solve
 from fitnoise.mechanisms.finite.existence import (
     Verdict,
     certificate_contradicted,
@@ -43,7 +43,7 @@ from fitnoise.mechanisms.finite.existence import (
 MOST_LOSS = Fraction(1, 2**16)
 """Largest probability that a mechanism may lose to rounding for its privacy; above it the mechanism is refused."""
 
-LARGE = 3000
+MAX_INVERTED_RESULTS = 3000
 """Results of a box above which bands decide the existence of tight constraints: an inverse needs n³, six matrices."""
 
 _COLUMN_BITS = 64
@@ -109,7 +109,7 @@ def tight_constraints(graph: Graph, epsilon: float | Fraction, certify: Certify 
 
 def _solved(graph: Graph, epsilon: Fraction, steps: Integers) -> tuple[Floats, Floats, bool | None]:
     """Return the solution of Φ z = 1, its error, and the proof that it is ≥ 0, if any; of large boxes by bands."""
-    if isinstance(graph, QueryGraph) and isinstance(graph.structure, Box) and graph.n > LARGE:
+    if isinstance(graph, QueryGraph) and isinstance(graph.structure, Box) and graph.n > MAX_INVERTED_RESULTS:
         decision = existence(graph, epsilon)
         if decision.weights is not None and decision.verdict is not Verdict.UNDECIDED:
             return decision.weights, np.full(graph.n, decision.radius), decision.exists
@@ -117,7 +117,7 @@ def _solved(graph: Graph, epsilon: Fraction, steps: Integers) -> tuple[Floats, F
     return found.x, found.error, found.proven
 
 
-def weighting_with_error(steps: Integers, epsilon: Fraction) -> Solution:
+def weighting_with_error(steps: Integers, epsilon: Fraction) -> ExactSolution:
     """Return the solution z of Φ z = 1, and a bound on its error."""
     return solve(kernel(steps, epsilon), np.ones(len(steps)), kernel_error(steps, epsilon))
 
@@ -141,7 +141,7 @@ def columns_and_rest(
     alpha, growth = alpha_above(epsilon), exp_below(epsilon)
     values = (*powers(alpha, int(steps[steps < n].max()) + 1), 0)
     codes = np.where(steps < n, steps, len(values) - 1)
-    total = 1 << BITS + _COLUMN_BITS
+    total = 1 << ALPHA_POWER_BITS + _COLUMN_BITS
 
     def made(loss: Fraction) -> tuple[tuple[int, ...], list[int]]:
         columns = tuple(int(Fraction(d) * (1 - loss) * 2**_COLUMN_BITS) for d in diagonal.tolist())
@@ -150,9 +150,11 @@ def columns_and_rest(
     columns, rest = _shrunk(made, total, growth, np.asarray(graph.edges))
     answers = np.arange(n)
     if gather is not None:
-        return FiniteMechanism(graph, epsilon, family, Weights(values, codes, columns, tuple(rest), gather), answers)
+        return FiniteMechanism(
+            graph, epsilon, family, IntegerWeights(values, codes, columns, tuple(rest), gather), answers
+        )
     wider = np.column_stack([codes, np.zeros(n, dtype=np.int64)])
-    weights = Weights(values, wider, (*columns, 0), tuple(rest), n)
+    weights = IntegerWeights(values, wider, (*columns, 0), tuple(rest), n)
     return FiniteMechanism(graph, epsilon, family, weights, np.append(answers, rest_read_as))
 
 
@@ -244,7 +246,7 @@ def geometric(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
         size = len(place.values)
         codes = (codes[:, :, None] * size + place.codes[:, None, :]).reshape(len(x), -1)
         values = [a * b for a in values for b in place.values]
-    weights = Weights(tuple(values), codes, (1,) * codes.shape[1], (0,) * len(x), 0)
+    weights = IntegerWeights(tuple(values), codes, (1,) * codes.shape[1], (0,) * len(x), 0)
     return FiniteMechanism(graph, exact, "geometric", weights, _nearest(x, low, high))
 
 
@@ -300,7 +302,7 @@ def _nearest(x: Integers, low: Integers, high: Integers) -> Integers:
     return np.asarray(np.argmin(away.max(axis=2) * width + away.sum(axis=2), axis=1), dtype=np.int64)
 
 
-def _clamped(alpha: Fraction, v: int, x: Integers, low: Integers, high: Integers) -> Weights:
+def _clamped(alpha: Fraction, v: int, x: Integers, low: Integers, high: Integers) -> IntegerWeights:
     """Return α^⌈|noise|/v⌉ on all integer points, |·| the largest component, clamped to a box, as weights.
 
     α^a = (1 − α) Σ_{m ≥ a} α^m: the noise is a mixture of uniform noises on boxes |x| ≤ m v, with weights b_m ≈ α^m.
@@ -341,7 +343,7 @@ def _clamped(alpha: Fraction, v: int, x: Integers, low: Integers, high: Integers
             value += boxes[-1] * rest[0] * a**order * (q - a) ** (places - order) * q
             rest = [after - before for before, after in itertools.pairwise(rest)]
         values.append(value)
-    return Weights(tuple(values), codes.reshape(len(x), -1), (1,) * math.prod(shape), (0,) * len(x), 0)
+    return IntegerWeights(tuple(values), codes.reshape(len(x), -1), (1,) * math.prod(shape), (0,) * len(x), 0)
 
 
 def _sums_from(terms: Iterable[int]) -> list[int]:
@@ -381,7 +383,7 @@ def randomised_response(graph: Graph, epsilon: float | Fraction) -> FiniteMechan
     exact, n = rational(epsilon), graph.n
     _refuse_many(n)
     codes = 1 - np.eye(n, dtype=np.int64)
-    weights = Weights(tuple(powers(alpha_above(exact), 2)), codes, (1,) * n, (0,) * n, 0)
+    weights = IntegerWeights(tuple(powers(alpha_above(exact), 2)), codes, (1,) * n, (0,) * n, 0)
     return FiniteMechanism(graph, exact, "randomised response", weights, np.arange(n))
 
 
@@ -424,7 +426,7 @@ def distance_kernel(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
         least, most = (middle, most) if spread(middle) <= target else (least, middle)
     values = powers(alpha_above(Fraction(least)), int(steps.max()) + 1)
     sums = row_sums(values, steps, (1,) * graph.n)
-    total = 1 << 2 * BITS
+    total = 1 << 2 * ALPHA_POWER_BITS
     names: dict[int, int] = {}
     rank = np.array([names.setdefault(s, len(names)) for s in sums])
     table = [v * total // s for s in names for v in values]  # rounded down; nearly all of the rest goes to the truth
@@ -433,7 +435,7 @@ def distance_kernel(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
     codes = codes.reshape(steps.shape)
     kept = tuple(table[k] for k in seen.tolist())
     rest = tuple(total - s for s in row_sums(kept, codes, (1,) * graph.n))
-    weights = Weights(kept, codes, (1,) * graph.n, rest, 0)
+    weights = IntegerWeights(kept, codes, (1,) * graph.n, rest, 0)
     return FiniteMechanism(graph, exact, "distance kernel", weights, np.arange(graph.n))
 
 
@@ -453,7 +455,7 @@ def from_probabilities(
     alpha, growth = alpha_above(epsilon), exp_below(epsilon)
     values = [*powers(alpha, int(steps[steps < n].max()) + 1), 0]
     factors = np.array(values, dtype=object)[np.where(steps < n, steps, len(values) - 1)]
-    total = 1 << BITS + _COLUMN_BITS
+    total = 1 << ALPHA_POWER_BITS + _COLUMN_BITS
     gather = int(np.argmax(table.sum(axis=0)))
 
     def made(loss: Fraction) -> tuple[list[list[int]], list[int]]:

@@ -42,9 +42,9 @@ from fitnoise.mechanisms.finite import families
 from fitnoise.mechanisms.finite.accuracy import accuracy, checked_gain, points
 from fitnoise.mechanisms.finite.exact import hops, kernel
 from fitnoise.mechanisms.finite.families import columns_and_rest, from_probabilities
-from fitnoise.mechanisms.finite.priors import Quotient, alone, checked_prior, hit_bound, quotient
+from fitnoise.mechanisms.finite.priors import SimilarityQuotient, checked_prior, hit_bound, quotient, singleton_cells
 from fitnoise.mechanisms.finite.programs import minimise
-from fitnoise.reporting import Column, Kind, Table, aligned
+from fitnoise.reporting import ReportColumn, ReportTable, ValueKind, aligned
 
 PROGRAM_LIMIT = 100
 """Most results, and most guesses, for the program in all pairs."""
@@ -111,7 +111,7 @@ def residual_column(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLik
     exact, pi = rational(epsilon), checked_prior(graph.n, prior)
     steps = hops(graph)
     phi = kernel(steps, exact)
-    small = quotient(graph, phi, pi) if graph.n > ALONE_LIMIT else alone(phi)
+    small = quotient(graph, phi, pi) if graph.n > ALONE_LIMIT else singleton_cells(phi)
     if small.m > CELLS_LIMIT:
         raise PlanError(
             "too-many-different-results",
@@ -121,7 +121,7 @@ def residual_column(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLik
             "No mechanism was made.",
         )
     bound = hit_bound(graph, exact, pi)
-    rows = _Rows(small.matrix, np.asarray(graph.edges), small.of, math.exp(exact))
+    rows = _CellProgram(small.matrix, np.asarray(graph.edges), small.of, math.exp(exact))
     d, read = _largest(rows, small, pi)
     mechanism = columns_and_rest(
         graph, exact, steps, d[small.of], "residual column", rest_read_as=int(small.first[read])
@@ -129,7 +129,7 @@ def residual_column(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLik
     return Optimum(mechanism, accuracy(mechanism).expected_gain(pi), bound.upper)
 
 
-def _largest(rows: _Rows, small: Quotient, pi: Floats) -> tuple[Floats, int]:
+def _largest(rows: _CellProgram, small: SimilarityQuotient, pi: Floats) -> tuple[Floats, int]:
     """Return d of the largest value found, and the cell r that the last output is read as.
 
     For few results, every r is tried. Otherwise r is the likeliest cell for the last output of the previous program.
@@ -152,7 +152,7 @@ def _largest(rows: _Rows, small: Quotient, pi: Floats) -> tuple[Floats, int]:
 
 
 @final
-class _Rows:
+class _CellProgram:
     """The program in cells. Edges enter if they are violated, and stay: only few ever bind."""
 
     def __init__(self, matrix: Floats, edges: Integers, of: Integers, growth: float) -> None:
@@ -259,7 +259,7 @@ def _gain_bound(value: Floats, arcs: Integers, multipliers: Floats, growth: floa
 
 @final
 @dataclass(frozen=True)
-class Candidate:
+class MechanismCandidate:
     """A line of the comparison.
 
     Attributes:
@@ -289,7 +289,7 @@ class Candidate:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Choice:
+class MechanismChoice:
     """The chosen mechanism, and the comparison behind the choice.
 
     Attributes:
@@ -302,28 +302,28 @@ class Choice:
     mechanism: FiniteMechanism
     guesses: Integers
     why: str
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[MechanismCandidate, ...]
 
     def table(self) -> str:
         """Return the comparison as lines of text."""
         return "\n".join(aligned(compared(self.candidates)))
 
 
-def compared(candidates: Sequence[Candidate]) -> Table:
+def compared(candidates: Sequence[MechanismCandidate]) -> ReportTable:
     """Return the comparison, a row for each mechanism."""
     columns = (
-        Column("family", "family"),
-        Column("gain", "gain", Kind.FINE),
-        Column("hit_rate", "hit rate", Kind.FINE),
-        Column("mae", "MAE", Kind.FINE),
-        Column("rmse", "RMSE", Kind.FINE),
-        Column("leakage", "leakage", Kind.FINE),
-        Column("bound", "bound", Kind.FINE),
-        Column("gap", "gap", Kind.GAP),
-        Column("seconds", "seconds", Kind.SECONDS),
-        Column("remark", ""),
+        ReportColumn("family", "family"),
+        ReportColumn("gain", "gain", ValueKind.FINE),
+        ReportColumn("hit_rate", "hit rate", ValueKind.FINE),
+        ReportColumn("mae", "MAE", ValueKind.FINE),
+        ReportColumn("rmse", "RMSE", ValueKind.FINE),
+        ReportColumn("leakage", "leakage", ValueKind.FINE),
+        ReportColumn("bound", "bound", ValueKind.FINE),
+        ReportColumn("gap", "gap", ValueKind.GAP),
+        ReportColumn("seconds", "seconds", ValueKind.SECONDS),
+        ReportColumn("remark", ""),
     )
-    return Table.of("candidates", columns, map(vars, candidates))
+    return ReportTable.of("candidates", columns, map(vars, candidates))
 
 
 def best_mechanism(
@@ -336,7 +336,7 @@ def best_mechanism(
     program_limit: int = 40,
     slow_limit: int = DENSE_LIMIT,
     slack: float = 0.0,
-) -> Choice:
+) -> MechanismChoice:
     """Construct the possible mechanisms for a query, and choose the one of the largest gain under a prior.
 
     The order is tight constraints, residual column, linear program (up to `program_limit` results), staircase,
@@ -378,7 +378,7 @@ def best_mechanism(
         ("distance kernel", lambda: families.distance_kernel(graph, exact)),
         ("randomised response", lambda: families.randomised_response(graph, exact)),
     ]
-    made: list[tuple[Candidate, FiniteMechanism | None]] = []
+    made: list[tuple[MechanismCandidate, FiniteMechanism | None]] = []
     for family, make in makers:
         best = max((c.gain for c, _ in made if c.gain is not None), default=-math.inf)
         if family == "linear program":
@@ -422,10 +422,10 @@ def best_mechanism(
             f"{chosen.family}: an expected gain of {chosen.gain:.6g}, and of those near the largest, {top:.6g}, the "
             "least mean squared error."
         )
-    return Choice(mechanism, accuracy(mechanism).remap(pi, worth), told, rows)
+    return MechanismChoice(mechanism, accuracy(mechanism).remap(pi, worth), told, rows)
 
 
-def _reason(chosen: Candidate, bound: float | None) -> str:
+def _reason(chosen: MechanismCandidate, bound: float | None) -> str:
     gain = chosen.gain or 0.0
     if bound is None:
         return f"{chosen.family}: the largest expected gain of those that could be made, {gain:.6g}; no bound is known."
@@ -455,8 +455,8 @@ def gain_not_square(n: int, columns: int) -> WorkloadError:
     )
 
 
-def _none(family: str, seconds: float, remark: str) -> Candidate:
-    return Candidate(
+def _none(family: str, seconds: float, remark: str) -> MechanismCandidate:
+    return MechanismCandidate(
         family=family,
         gain=None,
         hit_rate=None,
@@ -470,17 +470,17 @@ def _none(family: str, seconds: float, remark: str) -> Candidate:
     )
 
 
-def _bounded(candidate: Candidate, bound: float | None) -> Candidate:
+def _bounded(candidate: MechanismCandidate, bound: float | None) -> MechanismCandidate:
     if candidate.gain is None or bound is None:
         return candidate
-    values = {name: getattr(candidate, name) for name in Candidate.__dataclass_fields__}
-    return Candidate(**values | {"bound": bound, "gap": max(0.0, bound - candidate.gain)})
+    values = {name: getattr(candidate, name) for name in MechanismCandidate.__dataclass_fields__}
+    return MechanismCandidate(**values | {"bound": bound, "gap": max(0.0, bound - candidate.gain)})
 
 
-def _measured(mechanism: FiniteMechanism, pi: Floats, gain: Floats | None, seconds: float) -> Candidate:
+def _measured(mechanism: FiniteMechanism, pi: Floats, gain: Floats | None, seconds: float) -> MechanismCandidate:
     guesses = accuracy(mechanism).remap(pi, gain)
     numbers = points(mechanism.graph.results) is not None
-    return Candidate(
+    return MechanismCandidate(
         family=mechanism.family,
         gain=accuracy(mechanism).expected_gain(pi, gain),
         hit_rate=accuracy(mechanism).expected_gain(pi),

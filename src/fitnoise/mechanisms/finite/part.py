@@ -8,12 +8,12 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self, final
 
-from fitnoise.kernel.designs.answers import Answer, foreign_mechanism
+from fitnoise.kernel.designs.answers import AnswerDesign, foreign_mechanism
 from fitnoise.kernel.designs.questions import FiniteQuery, Mechanism
 from fitnoise.kernel.designs.ranks import RankMechanism
 from fitnoise.kernel.losses import Loss, rounded_up
-from fitnoise.kernel.order import Limit, Size
-from fitnoise.mechanisms._base import Part
+from fitnoise.kernel.order import CostLimit, DeclaredSize
+from fitnoise.mechanisms._base import PlanPart
 from fitnoise.mechanisms.finite import documents
 from fitnoise.mechanisms.finite.accuracy import accuracy, points
 from fitnoise.mechanisms.finite.priors import uniform
@@ -24,7 +24,7 @@ from fitnoise.request.publication import Publication
 
 @final
 @dataclass(frozen=True, eq=False)
-class AnswerPart(Part):
+class AnswerPart(PlanPart):
     """One question of a publication, and the mechanism chosen for it.
 
     Raises:
@@ -40,9 +40,9 @@ class AnswerPart(Part):
             raise foreign_mechanism()
 
     @cached_property
-    def design(self) -> Answer:
+    def design(self) -> AnswerDesign:
         """The measured answer."""
-        return Answer(self.query, self.publication.domain, self.mechanism)
+        return AnswerDesign(self.query, self.publication.domain, self.mechanism)
 
     @cached_property
     def loss(self) -> Loss:
@@ -50,11 +50,11 @@ class AnswerPart(Part):
         return self.design.loss(self.publication.adjacency)
 
     @property
-    def sizes(self) -> tuple[Size, ...]:
+    def sizes(self) -> tuple[DeclaredSize, ...]:
         """The empty tuple: the question itself compares the data with its declared number of people."""
         return ()
 
-    def limits(self, place: int) -> tuple[Limit, ...]:
+    def limits(self, place: int) -> tuple[CostLimit, ...]:
         """Return no limits: the mechanism was constructed for the requested ε."""
         del place
         return ()

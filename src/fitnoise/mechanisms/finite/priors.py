@@ -49,7 +49,7 @@ from fitnoise.kernel.checks import checked_whole
 from fitnoise.kernel.designs.graphs import QueryGraph
 from fitnoise.kernel.exact import Graph, rational
 from fitnoise.mechanisms.finite.cells import cells
-from fitnoise.mechanisms.finite.exact import Solution, hops, kernel, kernel_error, solve
+from fitnoise.mechanisms.finite.exact import ExactSolution, hops, kernel, kernel_error, solve
 from fitnoise.mechanisms.finite.programs import minimise
 
 SUM_TOLERANCE = 1e-9
@@ -145,7 +145,7 @@ class Regularity:
     @property
     def regular(self) -> bool | None:
         """True or False with proof, for the prior as given in floats; None if rounding leaves it open."""
-        return Solution(self.coefficients, self.error).proven
+        return ExactSolution(self.coefficients, self.error).proven
 
     @property
     def worst(self) -> int:
@@ -442,7 +442,7 @@ def database_leakage_bound(
 
 @final
 @dataclass(frozen=True, eq=False)
-class Quotient:
+class SimilarityQuotient:
     """Φ between cells of results that are equivalent for the graph and the prior.
 
     Attributes:
@@ -463,7 +463,7 @@ class Quotient:
         return len(self.first)
 
 
-def quotient(graph: Graph, phi: Floats, prior: Floats) -> Quotient:
+def quotient(graph: Graph, phi: Floats, prior: Floats) -> SimilarityQuotient:
     """Return the cells of a graph and a prior: equivalent results have equal values in some optimal solution.
 
     With a uniform prior the cells use all symmetry of the graph. Otherwise results of different probability are in
@@ -477,10 +477,10 @@ def quotient(graph: Graph, phi: Floats, prior: Floats) -> Quotient:
         of, first = found.of, found.first
     member = sparse.csr_array((np.ones(graph.n), (np.arange(graph.n), of)), shape=(graph.n, len(first)))
     matrix = np.asarray((member.T @ phi[first].T).T, dtype=np.float64)
-    return Quotient(of, first, np.bincount(of).astype(np.float64), matrix)
+    return SimilarityQuotient(of, first, np.bincount(of).astype(np.float64), matrix)
 
 
-def alone(phi: Floats) -> Quotient:
+def singleton_cells(phi: Floats) -> SimilarityQuotient:
     """Return the partition with every result as a cell."""
     n = len(phi)
-    return Quotient(np.arange(n), np.arange(n), np.ones(n), phi)
+    return SimilarityQuotient(np.arange(n), np.arange(n), np.ones(n), phi)

@@ -6,15 +6,15 @@ from fractions import Fraction
 
 from fitnoise.kernel.designs.graphs import QueryGraph
 from fitnoise.kernel.designs.lazy import alpha_just_above
-from fitnoise.kernel.designs.ranks import RankMechanism, Ranks
+from fitnoise.kernel.designs.ranks import RankMechanism, RankScores
 from fitnoise.kernel.exact import rational
 from fitnoise.request.targets import checked_confidence
 
-_KEPT = 1 - Fraction(1, 2**40)
+_EPSILON_FRACTION = 1 - Fraction(1, 2**40)
 """Part of ε for which α is computed; the rest covers rounding, with a reserve."""
 
 
-def by_ranks(graph: QueryGraph, epsilon: float | Fraction, ranks: Ranks) -> RankMechanism:
+def by_ranks(graph: QueryGraph, epsilon: float | Fraction, ranks: RankScores) -> RankMechanism:
     """Return the mechanism of probability proportional to e^(−ε u / (2 step)), u the distance from the quantile.
 
     Raises:
@@ -22,7 +22,7 @@ def by_ranks(graph: QueryGraph, epsilon: float | Fraction, ranks: Ranks) -> Rank
         WorkloadError: ε is out of range.
     """
     exact = rational(epsilon)
-    return RankMechanism(graph, exact, ranks, alpha_just_above(exact * _KEPT / (2 * ranks.step)))
+    return RankMechanism(graph, exact, ranks, alpha_just_above(exact * _EPSILON_FRACTION / (2 * ranks.step)))
 
 
 def rank_margin(mechanism: RankMechanism, confidence: float) -> Fraction:

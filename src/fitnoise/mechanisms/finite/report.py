@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fitnoise.kernel.designs.questions import FiniteQuery
-from fitnoise.mechanisms.finite.choosing import Made
+from fitnoise.mechanisms.finite.choosing import ChosenMechanism
 from fitnoise.mechanisms.finite.optimal import compared
 from fitnoise.reporting import Section, Value
 
 
-def choices(questions: Sequence[FiniteQuery], made: Sequence[Made]) -> Iterator[Section]:
+def choices(questions: Sequence[FiniteQuery], made: Sequence[ChosenMechanism]) -> Iterator[Section]:
     """Yield the comparison behind the mechanism of each question."""
     if not questions:
         yield Section("", values=(Value("finite", []),))

@@ -40,9 +40,9 @@ from scipy.sparse import linalg as iterative
 
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers, discounted
-from fitnoise.kernel.designs.graphs import Box, Complete, Cycle, Explicit, Product, QueryGraph, from_edges
+from fitnoise.kernel.designs.graphs import Box, Complete, Cycle, ExplicitGraph, Product, QueryGraph, from_edges
 from fitnoise.mechanisms.finite.cells import ENTRIES_LIMIT, cells
-from fitnoise.mechanisms.finite.enclosures import Quotient, by_cell, exact_solve, level
+from fitnoise.mechanisms.finite.enclosures import DistanceQuotient, by_cell, exact_solve, level
 
 DENSE_LIMIT = 8192
 """Most results, or results of a block, for a dense Φ (0.5 GB at the limit)."""
@@ -211,7 +211,7 @@ class _Product:
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class GraphBlock:
     """A maximal part of a graph that no single result cuts.
 
     Attributes:
@@ -227,7 +227,7 @@ class Block:
         """All its results, the top first."""
         return np.concatenate([[self.top], self.others])
 
-    def graph(self, edges: Explicit) -> QueryGraph:
+    def graph(self, edges: ExplicitGraph) -> QueryGraph:
         """Return the block's own graph, whose distances are those of the complete graph."""
         inside = sparse.triu(edges.adjacency[self.members][:, self.members]).tocoo()
         return from_edges(len(self.others) + 1, np.stack(inside.coords, axis=1).astype(np.int64))
@@ -238,7 +238,7 @@ class _Blocks:
     """Blocks, each after all blocks that meet its other results."""
 
     n: int
-    blocks: list[Block]
+    blocks: list[GraphBlock]
     matrices: list[Floats]
     method = "blocks"
 
@@ -311,7 +311,7 @@ def _solver(graph: QueryGraph, alpha: float) -> _Solver:  # noqa: PLR0911
         return _Fourier(s, alpha)
     if isinstance(s, Product) and not s.together:
         return _Product(tuple(_solver(g, alpha) for g in s.factors), s.shape)
-    if isinstance(s, Explicit):
+    if isinstance(s, ExplicitGraph):
         parts = blocks(s)
         if not (len(parts) == 1 and len(parts[0].others) == graph.n - 1):
             pair = np.array([[1.0, alpha], [alpha, 1.0]])
@@ -394,7 +394,7 @@ class Similarity:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Weighting:
+class GraphWeighting:
     """A solution z of Φ z = 1, in floating point, without proven signs (existence() proves them).
 
     Attributes:
@@ -408,7 +408,7 @@ class Weighting:
     method: str
 
 
-def weighting(graph: QueryGraph, epsilon: float | Fraction) -> Weighting:
+def weighting(graph: QueryGraph, epsilon: float | Fraction) -> GraphWeighting:
     """Return a solution z of Φ z = 1, by the fastest method that the structure of the graph allows.
 
     Raises:
@@ -424,7 +424,7 @@ def weighting(graph: QueryGraph, epsilon: float | Fraction) -> Weighting:
     z, method = _weighting(graph, at)
     z.setflags(write=False)
     residual = float(np.abs(1 - _apply(graph, math.exp(-at), z)).max())
-    return Weighting(z, residual, method)
+    return GraphWeighting(z, residual, method)
 
 
 def _weighting(graph: QueryGraph, epsilon: float) -> tuple[Floats, str]:
@@ -440,7 +440,7 @@ def _weighting(graph: QueryGraph, epsilon: float) -> tuple[Floats, str]:
         for g in s.factors:
             z = np.asarray(np.kron(z, _weighting(g, epsilon)[0]))
         return z, "product"
-    if isinstance(s, Explicit):
+    if isinstance(s, ExplicitGraph):
         parts = blocks(s)
         if not (len(parts) == 1 and len(parts[0].others) == s.n - 1):
             z = np.ones(s.n)
@@ -476,7 +476,7 @@ def _symmetric_weighting(graph: QueryGraph, alpha: float) -> tuple[Floats, str]:
 def _apply(graph: QueryGraph, alpha: float, z: Floats) -> Floats:
     """Return Φ z; if Φ is too large for memory, on the first result of every cell."""
     s = graph.structure
-    if graph.n > DENSE_LIMIT and not isinstance(s, Complete | Cycle | Box | Explicit | Product):
+    if graph.n > DENSE_LIMIT and not isinstance(s, Complete | Cycle | Box | ExplicitGraph | Product):
         return np.asarray(alpha ** graph.distances_from(cells(graph).first) @ z)
     return _solver(graph, alpha).times(z[:, None])[:, 0]
 
@@ -517,7 +517,7 @@ def exact_weighting(graph: QueryGraph, alpha: Fraction) -> tuple[Fraction, ...]:
             "Use weighting(), which computes in floating point.",
             "Nothing was solved.",
         )
-    matrix, scale = Quotient.of(graph, parts).whole(alpha)
+    matrix, scale = DistanceQuotient.of(graph, parts).whole(alpha)
     solution = exact_solve(matrix, np.array([scale] * parts.m, dtype=object))
     if solution is None:
         raise WorkloadError(
@@ -533,14 +533,14 @@ def exact_weighting(graph: QueryGraph, alpha: Fraction) -> tuple[Fraction, ...]:
 # --- blocks --------------------------------------------------------------------------------------------------------
 
 
-def blocks(graph: Explicit) -> list[Block]:
+def blocks(graph: ExplicitGraph) -> list[GraphBlock]:
     """Return the blocks of a graph, each after all blocks that meet its other results; isolated results are in none.
 
     **Source.** Hopcroft, Tarjan, Communications of the ACM 16(6), 1973.
     """
     starts, neighbours = graph.adjacency.indptr.tolist(), graph.adjacency.indices.tolist()
     seen, low = [-1] * graph.n, [0] * graph.n
-    found: list[Block] = []
+    found: list[GraphBlock] = []
     clock = 0
     for root in range(graph.n):
         if seen[root] >= 0:
@@ -566,7 +566,7 @@ def blocks(graph: Explicit) -> list[Block]:
                     cut = len(waiting) - 1
                     while waiting[cut] != i:
                         cut -= 1
-                    found.append(Block(parent, np.array(waiting[cut:], dtype=np.int64)))
+                    found.append(GraphBlock(parent, np.array(waiting[cut:], dtype=np.int64)))
                     del waiting[cut:]
     return found
 

@@ -27,7 +27,7 @@ from fitnoise.solving.sectors import Decomposition, Members
 
 @final
 @dataclass(frozen=True, eq=False)
-class Classes:
+class IndexPartition:
     """A partition of n things into classes: `of` (n,), the first thing of each class, and its number of things."""
 
     of: Indices
@@ -35,13 +35,13 @@ class Classes:
     counts: Floats
 
     @classmethod
-    def by(cls, colours: NDArray[Any]) -> Classes:
+    def by(cls, colours: NDArray[Any]) -> IndexPartition:
         """Return the partition into things of one colour."""
         _, first, of, counts = np.unique(colours, return_index=True, return_inverse=True, return_counts=True)
         return cls(of.ravel(), first, counts.astype(np.float64))
 
     @classmethod
-    def each(cls, n: int) -> Classes:
+    def each(cls, n: int) -> IndexPartition:
         """Return the partition with one class for each thing."""
         return cls(np.arange(n), np.arange(n), np.ones(n))
 
@@ -51,7 +51,7 @@ class Classes:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Alike:
+class EquitablePartition:
     """Classes of equivalent tables and sectors, which share one weight and one covariance.
 
     tables, sectors: The classes, group by group. number: The class of every row of every table, (M,).
@@ -59,15 +59,17 @@ class Alike:
     row.
     """
 
-    tables: tuple[Classes, ...]
-    sectors: tuple[Classes, ...]
+    tables: tuple[IndexPartition, ...]
+    sectors: tuple[IndexPartition, ...]
     number: Indices
     representatives: Indices
     counts: Floats
     trivial: bool
 
     @classmethod
-    def of(cls, d: Decomposition, weights: Floats | None, multiplicity: Sequence[Floats] | None = None) -> Alike:
+    def of(
+        cls, d: Decomposition, weights: Floats | None, multiplicity: Sequence[Floats] | None = None
+    ) -> EquitablePartition:
         """Return the coarsest equitable partition that separates targets, sizes and the numbers' weights.
 
         multiplicity: The weights of the sectors of each group, if they differ from the group's own.
@@ -80,7 +82,7 @@ class Alike:
         if sum(len(c) for c in first) == sum(len(g.tables) for g in d.tables):
             return cls.none(d)
         counted = [g.multiplicity for g in d.groups] if multiplicity is None else multiplicity
-        tables, sectors = first, [Classes.by(x) for x in counted]
+        tables, sectors = first, [IndexPartition.by(x) for x in counted]
         links = [(i, m.tables, _in_words(m.incidence)) for i, g in enumerate(d.groups) for m in g.members]
         before, now = -1, 0
         while before != now:
@@ -88,24 +90,24 @@ class Alike:
             codes, seen = [scrambled(c.of) for c in tables], [scrambled(c.of) for c in sectors]
             for i, t, x in links:
                 seen[i] = scrambled(seen[i]) + x @ codes[t]
-            sectors = [Classes.by(x) for x in seen]
+            sectors = [IndexPartition.by(x) for x in seen]
             codes, seen = [scrambled(c.of) for c in sectors], [scrambled(c.of) for c in tables]
             for i, t, x in links:
                 seen[t] = scrambled(seen[t]) + x.T @ codes[i]
-            tables = [Classes.by(x) for x in seen]
+            tables = [IndexPartition.by(x) for x in seen]
             now = sum(len(c) for c in (*tables, *sectors))
         return cls._numbered(d, tables, sectors, trivial=False)
 
     @classmethod
-    def none(cls, d: Decomposition) -> Alike:
+    def none(cls, d: Decomposition) -> EquitablePartition:
         """Return the partition with one class for each table and each sector."""
-        tables = [Classes.each(len(g.tables)) for g in d.tables]
-        return cls._numbered(d, tables, [Classes.each(len(g)) for g in d.groups], trivial=True)
+        tables = [IndexPartition.each(len(g.tables)) for g in d.tables]
+        return cls._numbered(d, tables, [IndexPartition.each(len(g)) for g in d.groups], trivial=True)
 
     @classmethod
     def _numbered(
-        cls, d: Decomposition, tables: Sequence[Classes], sectors: Sequence[Classes], *, trivial: bool
-    ) -> Alike:
+        cls, d: Decomposition, tables: Sequence[IndexPartition], sectors: Sequence[IndexPartition], *, trivial: bool
+    ) -> EquitablePartition:
         if trivial:
             rows = np.arange(d.rows)
             return cls(tuple(tables), tuple(sectors), rows, rows, np.ones(d.rows), trivial)
@@ -134,7 +136,7 @@ def _in_words(x: sp.csr_array) -> sp.csr_array:
     return sp.csr_array((np.ones(x.nnz, np.uint64), x.indices, x.indptr), shape=x.shape)
 
 
-def _row_colours(rows: Floats) -> Classes:
+def _row_colours(rows: Floats) -> IndexPartition:
     """Return the partition into equal rows."""
     raw = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1] * 8))).ravel()
-    return Classes.by(raw)
+    return IndexPartition.by(raw)

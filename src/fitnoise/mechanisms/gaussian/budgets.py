@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from fitnoise.kernel.units import Neighbours
-from fitnoise.mechanisms.gaussian.levels import Levels, TreeEstimation, problem
+from fitnoise.mechanisms.gaussian.levels import LevelMechanism, TreeEstimation, problem
 from fitnoise.request.publication import Goal, Publication
 from fitnoise.request.workloads import levels_of_one_tree
 from fitnoise.solving import budgets, trees
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fitnoise.mechanisms.tables import TablePart
 
 
-def by_hand(part: TablePart) -> dict[str, float]:
+def separate_budgets_rho(part: TablePart) -> dict[str, float]:
     """Return ρ at which separate noise on each number meets the targets of a plan; empty if no such ρ is known.
 
     The first entry is for the tables as they are. The other entries make the tables consistent by least squares, with
@@ -32,7 +32,7 @@ def by_hand(part: TablePart) -> dict[str, float]:
     if not _compared(asked):
         return {}
     d = decompose(asked.workload, by_level=True)
-    by_level = isinstance(part.mechanism, Levels)
+    by_level = isinstance(part.mechanism, LevelMechanism)
     tree = cast(TreeEstimation, part.estimation).asked if by_level else problem(asked, d)
     if len(np.unique(tree.level)) < 2:
         return {}
@@ -40,9 +40,9 @@ def by_hand(part: TablePart) -> dict[str, float]:
     if part.terms.apart is None and part.terms.sets is None:
         factor = part.terms.factor / (2 * part.relaxation)
         shares = {"by the targets": 1 / d.variances, "equal": np.ones(d.rows)}
-        if d.rows <= budgets.MOST:
+        if d.rows <= budgets.MAX_TABLES:
             shares["the best there are"] = budgets.best(tree, d)
-        of = {name: factor * trees.by_hand(tree, d, own) for name, own in shares.items()}
+        of = {name: factor * trees.separate_noise_cost(tree, d, own) for name, own in shares.items()}
         found |= {f"budgets {name}, then least squares": rho for name, rho in of.items()}
     return found
 

@@ -74,7 +74,7 @@ def covariance(
     return float(sum((x * other[place]).sum() for place, x in own.items() if place in other))
 
 
-def moved(
+def apply_covariance(
     whiteners: Sequence[NDArray[np.float64]], f: Mapping[tuple[int, int], NDArray[np.float64]]
 ) -> dict[tuple[int, int], NDArray[np.float64]]:
     """Return f_S W Wᵀ, the covariance of each estimate with Σ_S ⟨f_S, θ_S⟩: independent sectors, f_S centred."""
@@ -120,4 +120,4 @@ class SectorEstimation:
 
     def moved(self, f: Mapping[tuple[int, int], NDArray[np.float64]]) -> dict[tuple[int, int], NDArray[np.float64]]:
         """Return cov(θ) f: the covariance of each sector's estimate with a combination of the estimates."""
-        return moved(self.whiteners, f)
+        return apply_covariance(self.whiteners, f)

@@ -20,10 +20,19 @@ from fitnoise.algebra.backends import NUMPY, Backend
 from fitnoise.algebra.operators import Operator
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats, Indices
-from fitnoise.mechanisms.gaussian.alike import Alike
+from fitnoise.mechanisms.gaussian.alike import EquitablePartition
 from fitnoise.solving import problems
-from fitnoise.solving.certificates import NOBODY, ONE, Evidence, Free, Kinds, Pairs, Sets, Terms
-from fitnoise.solving.problems import Block, Pairwise, Problem, Shared, Source
+from fitnoise.solving.certificates import (
+    NO_RECORD,
+    SINGLE_RECORDS,
+    Evidence,
+    Free,
+    Kinds,
+    ObjectiveTerms,
+    RecordPairs,
+    RecordSets,
+)
+from fitnoise.solving.problems import Block, Pairwise, Problem, QuerySource, SharedWeights
 from fitnoise.solving.sectors import Decomposition, SectorGroup, afford
 
 MAX_KINDS = 2**21
@@ -32,7 +41,7 @@ MAX_KINDS = 2**21
 MAX_PAIRED_SECTORS = 4096
 """Most sectors under replace-one neighbours: each has its own matrix of pairs."""
 
-FADED = 2e-8
+MAX_DROPPED_WEIGHT = 2e-8
 """Share of all weights, in the pairs of least weight, that the evidence may omit; the bound falls by about as much."""
 
 
@@ -70,8 +79,8 @@ class AllPairs:
         else:
             codes = [0, *(1 << a for a in free)] if (1 + len(free)) * half <= MAX_KINDS else [0]
         self.patterns = [always | code for code in codes]
-        self.kinds = problems.Kinds(len(self.patterns), d.cells, alone)
-        self._shapes = Pairs.of((t, 0, 0) for t in self.patterns)
+        self.kinds = problems.PairKinds(len(self.patterns), d.cells, alone)
+        self._shapes = RecordPairs.of((t, 0, 0) for t in self.patterns)
 
     def chi(self, attributes: tuple[int, ...], sizes: tuple[int, ...]) -> Floats:
         """Return χ_S of every pattern, for the sector of these attributes."""
@@ -81,15 +90,15 @@ class AllPairs:
         """Return the evidence with the pairs that have weight."""
         first, second = self.kinds.pairs
         order = np.argsort(p)
-        kept = np.sort(order[np.cumsum(p[order]) > FADED * p.sum()])
+        kept = np.sort(order[np.cumsum(p[order]) > MAX_DROPPED_WEIGHT * p.sum()])
         keys = []
         for i in kept:
             pattern, pair = divmod(int(i), len(first))
             if pattern < len(self.patterns):
                 keys.append((self.patterns[pattern], int(first[pair]), int(second[pair])))
             else:
-                keys.append((0, int(i) - len(self.patterns) * len(first), NOBODY))
-        return Evidence(p[kept], q, Pairs.of(keys))
+                keys.append((0, int(i) - len(self.patterns) * len(first), NO_RECORD))
+        return Evidence(p[kept], q, RecordPairs.of(keys))
 
 
 @final
@@ -117,11 +126,11 @@ class Formulation:
     def __init__(
         self,
         decomposition: Decomposition,
-        terms: Terms,
+        terms: ObjectiveTerms,
         *,
         pairs: AllPairs | None = None,
-        together: Kinds = ONE,
-        sets: Sets | None = None,
+        together: Kinds = SINGLE_RECORDS,
+        sets: RecordSets | None = None,
         backend: Backend = NUMPY,
     ) -> None:
         d = self.decomposition = decomposition
@@ -137,7 +146,7 @@ class Formulation:
         counted = [g.multiplicity * root for g, root in zip(d.groups, self._roots, strict=True)]
         self._multiplicity = counted
         kept = [x + 1j * code for code, x in zip(codes, counted, strict=True)]
-        self.alike = Alike.of(d, terms.weights, kept) if pairs is None else Alike.none(d)
+        self.alike = EquitablePartition.of(d, terms.weights, kept) if pairs is None else EquitablePartition.none(d)
         chosen = self.alike.representatives
         self._scale = 1 / (d.variances * d.counted**2)
         self._triangles: list[Floats] = []
@@ -152,7 +161,7 @@ class Formulation:
             shares = (terms.weights * d.variances)[chosen] * self.alike.counts
             if terms.trade is None:
                 owner = np.zeros(len(shares), dtype=np.intp)
-                constraints = Shared(owner, shares / shares.sum(), 1)
+                constraints = SharedWeights(owner, shares / shares.sum(), 1)
             else:
                 trade = terms.trade * shares
         self.problem = Problem(
@@ -214,7 +223,7 @@ class Formulation:
         """Return the free attributes that some classes of a group's sectors, of one block, show."""
         return self._free[i][int(self.alike.sectors[i].first[here[0]])]
 
-    def _sources(self, i: int, group: SectorGroup, triangle: Floats, here: Indices) -> tuple[Source, ...]:
+    def _sources(self, i: int, group: SectorGroup, triangle: Floats, here: Indices) -> tuple[QuerySource, ...]:
         """Return the sources of a block: the answers of some classes of a group's sectors to the tables."""
         d, out = self.decomposition, []
         for m in group.members:
@@ -229,7 +238,7 @@ class Formulation:
                 numbers, scale, incidence = numbers[reached], scale[reached], incidence[:, reached]
             lift = m.lift if isinstance(m.lift, Operator) else m.lift @ triangle.T
             whole = incidence.shape == (1, 1) and incidence.data.tolist() == [1.0]
-            out.append(Source(lift, numbers, scale, None if whole else sp.csr_array(incidence)))
+            out.append(QuerySource(lift, numbers, scale, None if whole else sp.csr_array(incidence)))
         return tuple(out)
 
     def fold(self, q: Floats) -> Floats:
@@ -257,11 +266,11 @@ class Formulation:
             out[self._free_of(i, here)] += rows.T @ rows
         return out
 
-    def evidence(self, sets: Sets, p: Floats, q: Floats) -> Evidence:
+    def evidence(self, sets: RecordSets, p: Floats, q: Floats) -> Evidence:
         """Return the evidence with the sets that have weight."""
         order = np.argsort(p)
-        kept = np.sort(order[np.cumsum(p[order]) > FADED * p.sum()]).tolist()
-        some = Sets(tuple(sets.cells[i] for i in kept), tuple(sets.alike[i] for i in kept))
+        kept = np.sort(order[np.cumsum(p[order]) > MAX_DROPPED_WEIGHT * p.sum()]).tolist()
+        some = RecordSets(tuple(sets.cells[i] for i in kept), tuple(sets.alike[i] for i in kept))
         return Evidence(p[kept], q, sets=some)
 
     def in_basis(self, factors: Sequence[Floats]) -> list[Floats]:
@@ -290,7 +299,7 @@ class _Columns:
     In a sector the columns are mixed so that their squares add up to the mean cost of the set there.
     """
 
-    def __init__(self, sets: Sets, cells: int) -> None:
+    def __init__(self, sets: RecordSets, cells: int) -> None:
         self._sets, self._parts = sets, [sets.parts(i) for i in range(len(sets))]
         self._owner = np.repeat(np.arange(len(sets)), [len(x) for x in self._parts])
         self._single = np.zeros((cells, len(self._owner)))
@@ -311,9 +320,9 @@ class _Columns:
                 out[:, here] = out[:, here] @ (axes * np.sqrt(np.maximum(own, 0)))
         return out
 
-    def shared(self, factor: float) -> Shared:
+    def shared(self, factor: float) -> SharedWeights:
         """Return the weights of sets as those of columns."""
-        return Shared(self._owner, np.full(len(self._owner), factor), len(self._sets))
+        return SharedWeights(self._owner, np.full(len(self._owner), factor), len(self._sets))
 
 
 def _written(lifts: Floats | Operator, frame: Floats | None) -> Floats:
@@ -348,13 +357,13 @@ def _free_first(columns: Floats, triangle: Floats) -> tuple[Floats, Floats, bool
     return rotated, rotation @ triangle, True
 
 
-def _cells(d: Decomposition, terms: Terms, pairs: AllPairs | None) -> Shared | None:
+def _cells(d: Decomposition, terms: ObjectiveTerms, pairs: AllPairs | None) -> SharedWeights | None:
     unit = float(terms.factor)
     if terms.relative is None and unit == 1:
         return None
     if pairs is not None:
         n = len(pairs.kinds)
-        return Shared(np.arange(n), np.full(n, unit), n)
+        return SharedWeights(np.arange(n), np.full(n, unit), n)
     r = np.ones(d.cells) if terms.relative is None else terms.relative
     if any(g.basis[:, r == 0].any() for g in d.groups):
         raise PlanError(
@@ -365,4 +374,4 @@ def _cells(d: Decomposition, terms: Terms, pairs: AllPairs | None) -> Shared | N
             "Nothing was planned.",
         )
     with np.errstate(divide="ignore"):
-        return Shared(np.arange(d.cells), np.where(r > 0, unit / r, 0.0), d.cells)
+        return SharedWeights(np.arange(d.cells), np.where(r > 0, unit / r, 0.0), d.cells)

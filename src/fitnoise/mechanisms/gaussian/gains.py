@@ -8,35 +8,35 @@ import numpy as np
 
 from fitnoise.algebra.backends import one_thread
 from fitnoise.mechanisms.gaussian.formulation import Formulation
-from fitnoise.reporting import Kind, Section, Value
+from fitnoise.reporting import Section, Value, ValueKind
 from fitnoise.solving import combined
-from fitnoise.solving.certificates import Sets
-from fitnoise.solving.sets import Dear
+from fitnoise.solving.certificates import RecordSets
+from fitnoise.solving.sets import CostlySets
 
 if TYPE_CHECKING:
     from fitnoise.mechanisms.tables import TablePart
 
-GAP = 1e-4
+SOLVER_GAP = 1e-4
 """Gap of the solver for the cost of separate plans."""
 
 CELLS = 128
 """Most structured cells for which that cost is computed, in seconds."""
 
 
-AS_GOOD = 1e-3
+EQUIVALENT_COST_TOLERANCE = 1e-3
 """Relative excess cost of separate plans up to which the report calls them as good."""
 
 
 def gained(part: TablePart) -> Section:
     """Return the section on the saving of a joint plan over one plan for each period."""
-    rho = apart(part)
+    rho = separate_periods_rho(part)
     if rho is None:
         return Section("series", values=(Value("periods_rho", None),))
-    values = (Value("periods_rho", rho, Kind.COMPARED),)
-    if rho <= part.rho * (1 + AS_GOOD):
+    values = (Value("periods_rho", rho, ValueKind.COMPARED),)
+    if rho <= part.rho * (1 + EQUIVALENT_COST_TOLERANCE):
         told = "periods planned each on its own are as good: a target over many of them binds"
         return Section("series", (told,), values)
-    more = Value("times", rho / part.rho, Kind.FACTOR, spoken=True)
+    more = Value("times", rho / part.rho, ValueKind.FACTOR, spoken=True)
     told = (
         "periods planned each on its own, as well as can be, would cost rho = {periods_rho} at least, {times} times as "
         "much"
@@ -44,7 +44,7 @@ def gained(part: TablePart) -> Section:
     return Section("series", (told,), (*values, more))
 
 
-def apart(part: TablePart) -> float | None:
+def separate_periods_rho(part: TablePart) -> float | None:
     """Return a lower bound on ρ of independent, optimal noise for each period, at the same targets.
 
     Running totals and changes are then sums over periods. The bound covers only the sets of records in the plan's
@@ -55,12 +55,12 @@ def apart(part: TablePart) -> float | None:
     asked = part.publication.budget is None and terms.weights is None  # every target at its requested value
     if terms.sets is None or sets is None or not asked or d.cells > CELLS:
         return None
-    first = Dear(terms.sets).first()
-    every = Sets((*sets.cells, *first), (*sets.alike, *(True for _ in first)))
+    first = CostlySets(terms.sets).first()
+    every = RecordSets((*sets.cells, *first), (*sets.alike, *(True for _ in first)))
     capped = {a for names, _ in part.publication.adjacency.pattern.caps for a in names}
     period = np.zeros(d.shape, dtype=np.intp)
     for a, n, at in zip(d.structured, d.shape, np.indices(d.shape), strict=True):
         period = period * n + at if a in capped else period
     with one_thread():
-        solution = combined.solve(Formulation(d, terms, sets=every).by_period(period.ravel()), gap=GAP)
+        solution = combined.solve(Formulation(d, terms, sets=every).by_period(period.ravel()), gap=SOLVER_GAP)
     return solution.lower / 2

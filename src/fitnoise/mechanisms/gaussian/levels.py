@@ -26,38 +26,38 @@ import scipy.sparse as sp
 
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Exact, Floats, Indices
-from fitnoise.kernel.designs._base import Cells
+from fitnoise.kernel.designs._base import CellStructure
 from fitnoise.kernel.units import Neighbours
-from fitnoise.mechanisms._base import Place, Sectored
+from fitnoise.mechanisms._base import Place, SectorTablesPart
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
-from fitnoise.mechanisms.gaussian.mechanism import Gaussian
-from fitnoise.mechanisms.numbers import ALL, Numbers, Weighted, agreement, alternating, share
+from fitnoise.mechanisms.gaussian.mechanism import GaussianMechanism
+from fitnoise.mechanisms.numbers import SUM_OF_ALL, TableNumbers, WeightedSums, agreement, alternating, mean_weight
 from fitnoise.request.publication import Goal, Publication
-from fitnoise.request.targets import By, z_score
+from fitnoise.request.targets import ByAttribute, z_score
 from fitnoise.request.workloads import attributes_by_level, levels_of_one_tree, uneven_levels
 from fitnoise.solving import trees
 from fitnoise.solving.certificates import Certificate
 from fitnoise.solving.sectors import Decomposition, decompose
-from fitnoise.solving.trees import ByLevel, Quotient
-from fitnoise.solving.weighted_trees import Known
+from fitnoise.solving.trees import LevelProblem, TreeQuotient
+from fitnoise.solving.weighted_trees import LevelInformation
 
 if TYPE_CHECKING:
     from fitnoise.mechanisms.tables import TablePart
 
-SLACK = 2.0**-10
+MIN_MARGIN_REDUCTION = 2.0**-10
 """Relative shortfall of a margin's precision to its levels that is allowed, so that none cancels; rounding is 2⁻²⁰."""
 
-MOST = 2_000
+MAX_DENSE_LEAVES = 2_000
 """Most leaves for other objectives and neighbours, which use one structured attribute; planning takes hours."""
 
 
-def possible(asked: Publication) -> bool:
+def is_supported(asked: Publication) -> bool:
     """Return True if the tables can be planned by levels of a tree."""
     plain = asked.objective.goal is Goal.FIT_FOR_USE and asked.cell_budgets is None
     return plain and bool(uneven_levels(asked.workload))
 
 
-def places(asked: Publication) -> int:
+def deepest_level_size(asked: Publication) -> int:
     """Return the number of places of the deepest of the `uneven_levels`; 0 if there are none."""
     levels = uneven_levels(asked.workload)
     return asked.workload.domain.sizes[levels[-1]] if levels else 0
@@ -65,30 +65,31 @@ def places(asked: Publication) -> int:
 
 def refuse_endless(asked: Publication) -> None:
     """Raise WorkloadError if the levels of too many places would be planned as one structured attribute."""
-    if places(asked) > MOST and not possible(asked):
+    if deepest_level_size(asked) > MAX_DENSE_LEAVES and not is_supported(asked):
         raise WorkloadError(
             "too-many-places-in-levels",
-            f"The levels {uneven_levels(asked.workload)} have {places(asked):,} places at the deepest level.",
-            f"Above {MOST:,} places, levels with different numbers of places need goal fit-for-use, "
+            f"The levels {uneven_levels(asked.workload)} have {deepest_level_size(asked):,} places at the deepest "
+            f"level.",
+            f"Above {MAX_DENSE_LEAVES:,} places, levels with different numbers of places need goal fit-for-use, "
             "targets for every number and no cell budgets.",
             "Meet these conditions, or give each level a group of tables of its own (also = ...).",
             "Nothing was planned.",
         )
 
 
-def problem(asked: Publication, decomposition: Decomposition) -> ByLevel:
+def problem(asked: Publication, decomposition: Decomposition) -> LevelProblem:
     """Return the tables by levels: the problem to solve, with its proof of a bound."""
     looser, workload = {}, asked.workload
     for group in decomposition.tables:
         for number, j in zip(group.tables.tolist(), group.numbers[:, 0].tolist(), strict=True):
             table = workload.tables[number]
-            if isinstance(table.target.number, By):
+            if isinstance(table.target.number, ByAttribute):
                 wanted = table.variances(workload.domain, workload.confidence)
                 axis = table.attributes.index(table.target.number.attribute)
                 along = wanted[tuple(slice(None) if i == axis else 0 for i in range(wanted.ndim))]
                 looser[j] = along / along.min()
     replaced = asked.unit.neighbours is Neighbours.REPLACE_ONE
-    return ByLevel.of(decomposition, workload.domain, levels_of_one_tree(workload), looser, replaced=replaced)
+    return LevelProblem.of(decomposition, workload.domain, levels_of_one_tree(workload), looser, replaced=replaced)
 
 
 @final
@@ -101,7 +102,7 @@ class Margin:
     """
 
     places: dict[int, Place]
-    known: Known
+    known: LevelInformation
     factor: float
 
 
@@ -116,13 +117,13 @@ class TreeEstimation(abc.ABC):
     `asked`: The tables. strategy: The measured strategy. decomposition: The workload in sectors, by level.
     """
 
-    asked: ByLevel
+    asked: LevelProblem
     strategy: Any
     decomposition: Decomposition
 
     @property
     @abc.abstractmethod
-    def tree(self) -> Quotient:
+    def tree(self) -> TreeQuotient:
         """The places, in classes that the strategy does not distinguish."""
 
     @property
@@ -263,7 +264,7 @@ class TreeEstimation(abc.ABC):
                 out[i, k] = self._placed(found[level], self.decomposition.groups[i].attributes[k])
         return out
 
-    def between(self, one: Numbers, other: Numbers) -> Floats:
+    def between(self, one: TableNumbers, other: TableNumbers) -> Floats:
         """Return covariances of pairs of numbers, (P,): sums over T of entries of X_T⁻¹ at their places."""
         sizes, (mine, level, v), (theirs, deeper, w) = self.decomposition.sizes, self._at(one), self._at(other)
         total = np.zeros(len(one))
@@ -274,11 +275,11 @@ class TreeEstimation(abc.ABC):
                     found *= agreement(mine[a], theirs[a], sizes[a])
                 for axes in (mine, theirs):
                     for a in axes.keys() - set(beside):
-                        found *= share(axes[a], sizes[a])
+                        found *= mean_weight(axes[a], sizes[a])
                 total += found
         return total
 
-    def sums(self, one: Weighted, other: Weighted, length: int) -> Floats:
+    def sums(self, one: WeightedSums, other: WeightedSums, length: int) -> Floats:
         """Return covariances of corresponding sums, (J,): by sector as `between`, places by the tree."""
         sizes = self.decomposition.sizes
         (mine, level, v), (theirs, deeper, w) = self._at(one.numbers), self._at(other.numbers)
@@ -303,7 +304,7 @@ class TreeEstimation(abc.ABC):
         """Return combinations of places, a row each, by level; ALL of a level is the top."""
         level, v = places
         out = {}
-        for own, some in ((level, v != ALL), (0, v == ALL)) if level else ((0, v >= ALL),):
+        for own, some in ((level, v != SUM_OF_ALL), (0, v == SUM_OF_ALL)) if level else ((0, v >= SUM_OF_ALL),):
             at = np.maximum(v[some], 0) if own else np.zeros(int(some.sum()), dtype=np.intp)
             shape = (length, self.asked.sizes[own])
             out[own] = sp.csr_array((factors[some], (rows[some], at)), shape=shape)
@@ -342,7 +343,7 @@ class TreeEstimation(abc.ABC):
             rests = [sp.csr_array(e + x * rest) for e, x in zip(rests, given, strict=True)]
         return total
 
-    def _at(self, numbers: Numbers) -> tuple[dict[int, Indices], int, Indices]:
+    def _at(self, numbers: TableNumbers) -> tuple[dict[int, Indices], int, Indices]:
         """Return some numbers' values of attributes outside the tree, their level, and their place in it."""
         beside, level, place = {}, 0, np.zeros(len(numbers), dtype=np.intp)
         for a, v in numbers.axes.items():
@@ -403,7 +404,7 @@ class TreeEstimation(abc.ABC):
         found = [np.maximum(places, 0)]
         for k in range(level, 0, -1):
             found.insert(0, self.asked.above[k - 1][found[0]])
-        return np.where(places == ALL, 0, level), found
+        return np.where(places == SUM_OF_ALL, 0, level), found
 
     def _by_margin(self, pulled: Mapping[Place, Floats]) -> dict[tuple[int, ...], dict[int, Floats]]:
         out: dict[tuple[int, ...], dict[int, Floats]] = {}
@@ -418,7 +419,7 @@ class LevelEstimation(TreeEstimation):
     """The estimation from sectors, each level of which is measured, centred, as an attribute of its own."""
 
     @property
-    def tree(self) -> Quotient:
+    def tree(self) -> TreeQuotient:
         """The tree of the tables."""
         return self.asked.tree
 
@@ -450,7 +451,7 @@ class LevelEstimation(TreeEstimation):
         own, counts = self.precisions(beside), self.tree.counts[: max(places) + 1]
         x = [np.full(len(n), own.get(level, 0.0)) for level, n in enumerate(counts)]
         x[0] = np.array([self.top(beside)]) if len(x) > 1 else x[0]
-        return Margin(places, Known.of(self.tree, x, [np.ones(len(n)) for n in counts]), self.factor(beside))
+        return Margin(places, LevelInformation.of(self.tree, x, [np.ones(len(n)) for n in counts]), self.factor(beside))
 
     def _said(self, answers: Sequence[Exact], beside: tuple[int, ...]) -> tuple[Given, Given]:
         given, precisions = {}, self.precisions(beside)
@@ -460,7 +461,7 @@ class LevelEstimation(TreeEstimation):
         return given, {}
 
 
-class Levels(Gaussian):
+class LevelMechanism(GaussianMechanism):
     """The least cost of one noise scale for each level and margin that meets every target."""
 
     name = "fit-for-use by level"
@@ -468,17 +469,17 @@ class Levels(Gaussian):
     optimal = False
 
     def answers(self, asked: Publication) -> bool:
-        """Return False: the planner of Gaussian noise chooses this form if it is `possible`."""
+        """Return False: the planner of Gaussian noise chooses this form if it is `is_supported`."""
         del asked
         return False
 
     def suits(self, asked: Publication) -> bool:
         """Return True for targets for levels of a tree."""
-        return super().answers(asked) and possible(asked)
+        return super().answers(asked) and is_supported(asked)
 
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless the tables are by levels of a tree, and the strategy measures their sectors."""
-        if not possible(part.publication):
+        if not is_supported(part.publication):
             raise PlanError(
                 "levels-without-tree",
                 "The plan is by levels, and its targets are not for levels of one hierarchy.",
@@ -486,7 +487,7 @@ class Levels(Gaussian):
                 "Use the plan as fitnoise wrote it, or plan again.",
                 "Nothing was measured.",
             )
-        Gaussian.check(self, part)
+        GaussianMechanism.check(self, part)
         if any(g.basis.tolist() != [[1]] for g in part.strategy.groups):
             raise PlanError(
                 "levels-not-counts",
@@ -496,7 +497,7 @@ class Levels(Gaussian):
                 "Nothing was measured.",
             )
         own = cast(LevelEstimation, part.estimation)
-        if any(own.top(beside) < -SLACK * own.precisions(beside)[0] for beside in own.sectors):
+        if any(own.top(beside) < -MIN_MARGIN_REDUCTION * own.precisions(beside)[0] for beside in own.sectors):
             raise PlanError(
                 "level-margin-too-small",
                 "The plan is by levels, and it measures a margin with less precision than its levels.",
@@ -505,10 +506,10 @@ class Levels(Gaussian):
                 "Nothing was measured.",
             )
 
-    def over(self, asked: Publication) -> Cells:
+    def over(self, asked: Publication) -> CellStructure:
         """Return every level as an attribute of its own."""
         sizes = asked.workload.domain.sizes
-        return Cells(tuple((a, sizes[a]) for a in attributes_by_level(asked.workload)[0]), ())
+        return CellStructure(tuple((a, sizes[a]) for a in attributes_by_level(asked.workload)[0]), ())
 
     def decomposition(self, part: TablePart) -> Decomposition:
         """Return the workload in sectors, with every level as an attribute of its own."""
@@ -558,11 +559,11 @@ class Levels(Gaussian):
             paid += own
         return float(paid.max()) / 2 * part.publication.adjacency.records**2
 
-    def between(self, one: Numbers, other: Numbers) -> Floats:
+    def between(self, one: TableNumbers, other: TableNumbers) -> Floats:
         """Return covariances of pairs of numbers from the answers of all levels."""
         return _estimation(one.part).between(one, other)
 
-    def sums(self, one: Weighted, other: Weighted, length: int) -> Floats | None:
+    def sums(self, one: WeightedSums, other: WeightedSums, length: int) -> Floats | None:
         """Return covariances of sums of numbers from the answers of all levels."""
         return _estimation(one.numbers.part).sums(one, other, length)
 
@@ -580,8 +581,8 @@ class Levels(Gaussian):
         return np.asarray(weights / weights.sum())
 
 
-def _estimation(part: Sectored) -> TreeEstimation:
+def _estimation(part: SectorTablesPart) -> TreeEstimation:
     return cast(TreeEstimation, part.estimation)
 
 
-LEVELS = Levels()
+LEVELS = LevelMechanism()

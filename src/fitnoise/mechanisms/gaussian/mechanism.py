@@ -11,7 +11,7 @@ import numpy as np
 from fitnoise.algebra import rules
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats
-from fitnoise.kernel.designs._base import Cells
+from fitnoise.kernel.designs._base import CellStructure
 from fitnoise.kernel.designs.sectors import Strategy
 from fitnoise.kernel.losses import rounded_up
 from fitnoise.kernel.units import Neighbours, Privacy
@@ -21,18 +21,18 @@ from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
 from fitnoise.mechanisms.gaussian.gains import gained
 from fitnoise.mechanisms.gaussian.report import proof, unbiased
 from fitnoise.mechanisms.gaussian.terms import relaxation, traded
-from fitnoise.mechanisms.numbers import Numbers, Weighted, by_sector, sums_by_sector
+from fitnoise.mechanisms.numbers import TableNumbers, WeightedSums, by_sector, sums_by_sector
 from fitnoise.reporting import Section
 from fitnoise.request.targets import z_score
 from fitnoise.solving.certificates import Certificate, check_evidence, lower_bound
 from fitnoise.solving.sectors import Decomposition, TableGroup, decompose
-from fitnoise.solving.sets import Dear
+from fitnoise.solving.sets import CostlySets
 
 if TYPE_CHECKING:
     from fitnoise.mechanisms.tables import TablePart
 
 
-class Sectors(TableMechanism):
+class SectorMechanism(TableMechanism):
     """The common part of all Gaussian noise on sectors, for any choice of the noise."""
 
     privacy = Privacy.ZCDP
@@ -75,11 +75,11 @@ class Sectors(TableMechanism):
         numbers = part.variances[group.numbers[i]]
         return np.asarray(z_score(confidence) * np.sqrt(numbers if row is None else numbers[row : row + 1]))
 
-    def between(self, one: Numbers, other: Numbers) -> Floats:
+    def between(self, one: TableNumbers, other: TableNumbers) -> Floats:
         """Return covariances of pairs of numbers, sector by sector."""
         return by_sector(one, other)
 
-    def sums(self, one: Weighted, other: Weighted, length: int) -> Floats | None:
+    def sums(self, one: WeightedSums, other: WeightedSums, length: int) -> Floats | None:
         """Return covariances of sums of numbers, sector by sector."""
         return sums_by_sector(one, other, length)
 
@@ -91,7 +91,7 @@ class Sectors(TableMechanism):
         found set determines the cost.
         """
         d, unit, total, apart = part.decomposition, part.publication.unit, 0.0, part.terms.apart
-        dear = None if part.terms.sets is None else Dear(part.terms.sets)
+        dear = None if part.terms.sets is None else CostlySets(part.terms.sets)
         big = np.array(d.sizes) > 1
         for group in d.tables:
             precision = 1 / (group.variances * part.relaxation)
@@ -118,7 +118,7 @@ class Sectors(TableMechanism):
         """Return the strategy, group by group."""
         return sectors_document(part.strategy)
 
-    def read(self, document: Any, over: Cells) -> Strategy:
+    def read(self, document: Any, over: CellStructure) -> Strategy:
         """Return the strategy that `write` wrote."""
         return read_sectors(document, over)
 
@@ -145,7 +145,7 @@ class Sectors(TableMechanism):
         return {}
 
 
-class Gaussian(Sectors):
+class GaussianMechanism(SectorMechanism):
     """The least cost that meets every target."""
 
     name = "fit-for-use"
@@ -242,4 +242,4 @@ def _gram(queries: Any, precision: Floats) -> Floats:
     return np.asarray(rules.weighted_gram(queries, precision))
 
 
-GAUSSIAN = Gaussian()
+GAUSSIAN = GaussianMechanism()

@@ -23,18 +23,18 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Exact, Floats
-from fitnoise.kernel.designs._base import WRAP, Cells
+from fitnoise.kernel.designs._base import INT64_SAFE_BOUND, CellStructure
 from fitnoise.kernel.designs.linear import MAX_SCALE, axis_rows
 from fitnoise.kernel.designs.trees import MeasuredTree, TreeStrategy
 from fitnoise.mechanisms.documents import read_trees, scales_document, trees_document
 from fitnoise.mechanisms.gaussian.estimate import gains, uncentre
-from fitnoise.mechanisms.gaussian.levels import Given, Levels, Margin, TreeEstimation, possible, problem
+from fitnoise.mechanisms.gaussian.levels import Given, LevelMechanism, Margin, TreeEstimation, is_supported, problem
 from fitnoise.mechanisms.gaussian.mechanism import other_sectors
 from fitnoise.mechanisms.gaussian.rounding import LEAST_EXPONENT, cut, out_of_reach
 from fitnoise.request.publication import Publication
 from fitnoise.solving.sectors import Decomposition, decompose
-from fitnoise.solving.trees import ByLevel, Quotient
-from fitnoise.solving.weighted_trees import Known, Weighting, polished
+from fitnoise.solving.trees import LevelProblem, TreeQuotient
+from fitnoise.solving.weighted_trees import LevelInformation, TreeWeights, polished
 
 if TYPE_CHECKING:
     from fitnoise.mechanisms.tables import TablePart
@@ -47,17 +47,17 @@ integers of any size, which are slower to count; then FEWER within 64 bits. Belo
 ROOM, PARTS_ROOM = 2**8, 2**12
 """Reserve for the later multiplication of sums that raises noise to 2¹⁰ or more: for records, and for parts of them."""
 
-NOTHING = 2.0**-30
+NEGLIGIBLE_WEIGHT = 2.0**-30
 """Share of the largest weight below which a weight carries no information."""
 
-REACH = MAX_SCALE / 2 ** (LEAST_EXPONENT + 1)
+MAX_SCALE_RATIO = MAX_SCALE / 2 ** (LEAST_EXPONENT + 1)
 """Largest ratio of a noise scale to the smallest one of the same set that can be drawn."""
 
 MOST_CLASSES = 350_000
 """Most classes of places, in all: planning takes a minute or two, and about a gigabyte."""
 
 
-def refuse_endless_classes(asked: ByLevel) -> None:
+def refuse_endless_classes(asked: LevelProblem) -> None:
     """Raise WorkloadError if too many places differ from all others."""
     classes = sum(map(len, asked.tree.counts))
     if classes > MOST_CLASSES:
@@ -71,7 +71,7 @@ def refuse_endless_classes(asked: ByLevel) -> None:
         )
 
 
-def rounded(asked: ByLevel, d: Decomposition, weights: Weighting, records: int, parts: int) -> TreeStrategy:
+def rounded(asked: LevelProblem, d: Decomposition, weights: TreeWeights, records: int, parts: int) -> TreeStrategy:
     """Return integers for the weights of classes, with enough bits to lose almost nothing.
 
     records: Most records that are counted. parts: Number of parts of each record. Rounding changes costs and variances,
@@ -81,7 +81,11 @@ def rounded(asked: ByLevel, d: Decomposition, weights: Weighting, records: int, 
         PlanError: A scale is outside the range of the exact sampler.
     """
     unlike = any((a != 1).any() for r in weights.r for a in r)
-    ways = [*((bits, WRAP) for bits in BITS), *((bits, math.inf) for bits in WIDE), *((bits, WRAP) for bits in FEWER)]
+    ways = [
+        *((bits, INT64_SAFE_BOUND) for bits in BITS),
+        *((bits, math.inf) for bits in WIDE),
+        *((bits, INT64_SAFE_BOUND) for bits in FEWER),
+    ]
     for bits, most in ways if unlike else ways[:1]:
         found = [_integers(asked.tree, x, r, bits) for x, r in zip(weights.x, weights.r, strict=True)]
         with contextlib.suppress(PlanError):  # more bits need scales of a larger ratio
@@ -89,7 +93,7 @@ def rounded(asked: ByLevel, d: Decomposition, weights: Weighting, records: int, 
                 break
     if unlike:
         whole = tuple((np.ones(1), *(a.astype(np.float64) for a in k)) for _, k in found)
-        again = polished(asked, Weighting(tuple(tuple(x) for x, _ in found), whole))
+        again = polished(asked, TreeWeights(tuple(tuple(x) for x, _ in found), whole))
         found = [(list(x), k) for x, (_, k) in zip(again.x, found, strict=True)]
     return _assembled(asked, d, found)
 
@@ -103,7 +107,9 @@ def _largest(strategy: TreeStrategy, room: int) -> int:
     )
 
 
-def _assembled(asked: ByLevel, d: Decomposition, found: Sequence[tuple[list[Floats], tuple[Any, ...]]]) -> TreeStrategy:
+def _assembled(
+    asked: LevelProblem, d: Decomposition, found: Sequence[tuple[list[Floats], tuple[Any, ...]]]
+) -> TreeStrategy:
     """Return the design for every set of attributes, from weights of integer sums and their k."""
     sizes, groups = np.array(d.sizes), []
     for beside, i in asked.homes.items():
@@ -112,7 +118,7 @@ def _assembled(asked: ByLevel, d: Decomposition, found: Sequence[tuple[list[Floa
         too_large = asked.sectors[i].scale
         scales = {level: np.sqrt(gain * too_large / (cells * w)) for level, w in _of_use(x, k).items()}
         highest, lowest = (f([f(s) for s in scales.values()]) for f in (np.max, np.min))
-        if highest > MAX_SCALE or highest > lowest * REACH:
+        if highest > MAX_SCALE or highest > lowest * MAX_SCALE_RATIO:
             raise out_of_reach()
         groups.append(MeasuredTree(beside, 1, k, scales))
     levels = tuple(int(np.flatnonzero(asked.axes == level)[0]) for level in range(1, len(asked.sizes)))
@@ -127,13 +133,13 @@ def _of_use(x: Sequence[Floats], k: Sequence[NDArray[np.int64]]) -> dict[int, Fl
     """
     deep = len(x) - 1
     sizes = [math.prod(int(own.max()) for own in k[level:]) ** 2 for level in range(len(x))]
-    least = NOTHING * max(float(w.max()) * size for w, size in zip(x, sizes, strict=True))
+    least = NEGLIGIBLE_WEIGHT * max(float(w.max()) * size for w, size in zip(x, sizes, strict=True))
     every = enumerate(zip(x, sizes, strict=True))
     return {i: np.maximum(w, least / size) for i, (w, size) in every if i == deep or (w * size > least).any()}
 
 
 def _integers(
-    tree: Quotient, x: Sequence[Floats], r: Sequence[Floats], bits: int
+    tree: TreeQuotient, x: Sequence[Floats], r: Sequence[Floats], bits: int
 ) -> tuple[list[Floats], tuple[Any, ...]]:
     """Return weights of integer sums, by level, and k: in each place the largest k has `bits` bits, or all are 1."""
     deep = len(x) - 1
@@ -175,7 +181,7 @@ class PlaceEstimation(TreeEstimation):
     """The estimation from weighted sums of places."""
 
     @cached_property
-    def tree(self) -> Quotient:
+    def tree(self) -> TreeQuotient:
         """The tree by the classes of the strategy."""
         return classes(self.strategy)
 
@@ -205,7 +211,7 @@ class PlaceEstimation(TreeEstimation):
         x = [self._precisions(g, level) if level in g.scales else np.zeros(len(n)) for level, n in enumerate(counts)]
         return Margin(
             places,
-            Known.of(self.tree, x, [np.ones(1), *(k.astype(np.float64) for k in g.factors)]),
+            LevelInformation.of(self.tree, x, [np.ones(1), *(k.astype(np.float64) for k in g.factors)]),
             self.factor(beside),
         )
 
@@ -229,7 +235,7 @@ class PlaceEstimation(TreeEstimation):
         return {}, out
 
 
-def classes(strategy: TreeStrategy) -> Quotient:
+def classes(strategy: TreeStrategy) -> TreeQuotient:
     """Return the tree of a strategy by its classes.
 
     Raises:
@@ -252,11 +258,11 @@ def classes(strategy: TreeStrategy) -> Quotient:
             )
         above.append(lies)
         copies.append(each)
-    return Quotient(tuple(above), tuple(copies), strategy.classes)
+    return TreeQuotient(tuple(above), tuple(copies), strategy.classes)
 
 
 @final
-class Places(Levels):
+class PlaceMechanism(LevelMechanism):
     """The least cost of noise scales by class of place that meets every target."""
 
     name = "fit-for-use by place"
@@ -265,7 +271,7 @@ class Places(Levels):
 
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless the tables are by levels of a tree, and the strategy measures their sectors."""
-        if not possible(part.publication) or not isinstance(part.strategy, TreeStrategy):
+        if not is_supported(part.publication) or not isinstance(part.strategy, TreeStrategy):
             raise PlanError(
                 "places-without-tree",
                 "The plan is by place, and its targets are not for levels of one hierarchy.",
@@ -290,7 +296,7 @@ class Places(Levels):
             raise other_sectors()
         _ = classes(own)
 
-    def over(self, asked: Publication) -> Cells:
+    def over(self, asked: Publication) -> CellStructure:
         """Return every level as an attribute of its own."""
         return super().over(asked)
 
@@ -306,7 +312,7 @@ class Places(Levels):
         """Return the tree, its classes, then the measured sums."""
         return trees_document(part.strategy)
 
-    def read(self, document: Any, over: Cells) -> Any:
+    def read(self, document: Any, over: CellStructure) -> Any:
         """Return the strategy that `write` wrote."""
         return read_trees(document, over)
 
@@ -331,4 +337,4 @@ class Places(Levels):
         }
 
 
-PLACES = Places()
+PLACES = PlaceMechanism()

@@ -26,14 +26,14 @@ from fitnoise.kernel.designs.products import ProductStrategy
 from fitnoise.kernel.designs.sectors import Strategy
 from fitnoise.kernel.designs.trees import TreeStrategy
 from fitnoise.kernel.units import Neighbours
-from fitnoise.mechanisms._base import Effort
+from fitnoise.mechanisms._base import SearchOptions
 from fitnoise.mechanisms.gaussian import places as by_place
 from fitnoise.mechanisms.gaussian.formulation import AllPairs, Formulation
 from fitnoise.mechanisms.gaussian.levels import (
     LEVELS,
     LevelEstimation,
-    places,
-    possible,
+    deepest_level_size,
+    is_supported,
     problem,
     refuse_endless,
 )
@@ -56,28 +56,28 @@ from fitnoise.mechanisms.tables import TablePart, refuse_pointless
 from fitnoise.request.publication import Publication
 from fitnoise.solving import combined, cores, joint_bases, lexicographic, mirrored, trees, weighted_trees
 from fitnoise.solving._base import Solution, Status, Weights
-from fitnoise.solving.certificates import ONE, Evidence, Kinds, Sets, Terms, lower_bound
-from fitnoise.solving.joint_bases import JointForm
-from fitnoise.solving.products import Form, Products, solve
+from fitnoise.solving.certificates import SINGLE_RECORDS, Evidence, Kinds, ObjectiveTerms, RecordSets, lower_bound
+from fitnoise.solving.joint_bases import RealJointStrategy
+from fitnoise.solving.products import ProductProblem, RealProductStrategy, solve
 from fitnoise.solving.sectors import MAX_STRUCTURED_CELLS, Decomposition, decompose, decompose_by_axis
-from fitnoise.solving.sets import BEGIN, Dear, Known, Moving
-from fitnoise.solving.trees import ByLevel
-from fitnoise.solving.weighted_trees import Weighting
+from fitnoise.solving.sets import STARTING_SETS, CostlyMovingSets, CostlySets, Known
+from fitnoise.solving.trees import LevelProblem
+from fitnoise.solving.weighted_trees import TreeWeights
 
 DEFAULT_GAP = 1e-6
 
 ONE_THREAD = 512
 """Most structured cells for one BLAS thread: on small matrices, more threads take many times longer."""
 
-TOGETHER = 128
+MAX_DENSE_LEAVES = 128
 """Most leaves of levels that are planned as one structured attribute, to any gap, in seconds."""
 
-PATIENT = 1024
+MAX_DENSE_LEAVES_SLOW = 1024
 """Most leaves for such a plan if one weight a level is too far from the optimum: it takes minutes."""
 
 LEVEL_GAP = 1e-2
 """Target gap for many places with different numbers of places. If the gap exceeds 1.5 times it, or the request asks a
-smaller one, up to `PATIENT` places are planned as one structured attribute."""
+smaller one, up to `MAX_DENSE_LEAVES_SLOW` places are planned as one structured attribute."""
 
 REPLACED_GAP = 0.1
 """Largest gap under replace-one neighbours before a plan as one structured attribute, which takes hours."""
@@ -89,16 +89,16 @@ LEVEL_WORK = 10_000_000
 """Largest product of classes of places, over all sectors, and these iterations: about ten seconds. All iterations are
 run, because the bound can rise again after dozens without progress."""
 
-CLOSE, NEAR, MANY = 2e-4, 0.4, 1000
+CLASS_SCALES_GAP, CLASS_SCALES_GAP_SHARE, MANY_CLASSES = 2e-4, 0.4, 1000
 """CLOSE: gap at which the search for scales by class of place ends. Above MANY classes: NEAR times the target gap."""
 
-NEAR_ENOUGH = 3e-3
+SIMPLE_LEVELS_GAP = 3e-3
 """Largest gap for one noise scale for each level and margin, which is the simplest plan."""
 
 Solve = Callable[[Formulation, Weights | None, float], Solution]
 """Function that solves a problem to a gap, from starting weights if they are given."""
 
-SECTIONS = 8
+MIXTURE_STEPS = 8
 """Number of plans for different numbers of records of one unit, and for mixtures."""
 
 SETS_GAP = 1e-4
@@ -110,26 +110,26 @@ SETS_CELLS = 256
 SETS_ROUNDS = 60
 """Most rounds that add the costliest sets of records to the planned ones."""
 
-LOOSE = 2e-3
+FIRST_SETS_GAP = 2e-3
 """First gap of the solver: the costliest sets at that point exceed the known sets by far more."""
 
-EARLY = 4
+SETS_GAP_FACTOR = 4
 """Ratio of the excess cost of the found sets to the next gap of the solver."""
 
-EVEN = 1e-4
+SYMMETRY_TOLERANCE = 1e-4
 """Largest relative violation of targets by a strategy that is averaged over exchanges of periods."""
 
-MORE_SETS = 20
+SETS_ADDED_PER_ROUND = 20
 """Number of sets of records to add in one round."""
 
 MANY_SECTORS = 2**12
-"""Number of sectors above which `SECTIONS` falls to two."""
+"""Number of sectors above which `MIXTURE_STEPS` falls to two."""
 
-DENSE = 1024
+MAX_DENSE_CELLS = 1024
 """Most joint cells of several structured attributes for a joint plan, to any gap, in about a minute. Above it, product
 form takes seconds. If the request asks a smaller gap, the joint plan is used up to `MAX_STRUCTURED_CELLS` cells."""
 
-WORTH = 2048
+MAX_DENSE_CELLS_SLOW = 2048
 """Most joint cells for a joint plan if product form exceeds the gap `PRODUCT_GAP`: it takes minutes."""
 
 PRODUCT_GAP = 5e-2
@@ -185,27 +185,27 @@ def plan(
     **Source.** Problems 1 and 2, section 3; the solver and the certificate are this project's.
     """
     gap = publication.gap if gap is None else gap
-    many = places(publication) if possible(publication) and publication.series is None else 0
-    if many > (PATIENT if refine else TOGETHER):
-        aim, enough = (LEVEL_GAP, NEAR_ENOUGH) if gap is None else (gap, gap)
+    many = deepest_level_size(publication) if is_supported(publication) and publication.series is None else 0
+    if many > (MAX_DENSE_LEAVES_SLOW if refine else MAX_DENSE_LEAVES):
+        aim, enough = (LEVEL_GAP, SIMPLE_LEVELS_GAP) if gap is None else (gap, gap)
         made = _by_level(publication, aim, enough, refine=refine)
         near = REPLACED_GAP if publication.unit.neighbours is Neighbours.REPLACE_ONE else 1.5 * LEVEL_GAP
-        if many > PATIENT or made.gap <= (near if gap is None else gap):
+        if many > MAX_DENSE_LEAVES_SLOW or made.gap <= (near if gap is None else gap):
             why = "Places with different numbers of places are too many here for smaller gaps."
-            return _settled(made, gap, why)
+            return _check_gap_and_cap(made, gap, why)
     refuse_endless(publication)
     refuse_wide(publication)
     cells = joint_cells(publication)
     together = cells <= MAX_STRUCTURED_CELLS
     whole = publication.series is not None or (refine and together)
     replaced = publication.unit.neighbours is Neighbours.REPLACE_ONE
-    if cells > (MAX_STRUCTURED_CELLS if replaced else DENSE) and not whole and obstacle(publication) is None:
+    if cells > (MAX_STRUCTURED_CELLS if replaced else MAX_DENSE_CELLS) and not whole and obstacle(publication) is None:
         with contextlib.suppress(*((WorkloadError, PlanError) if together else ())):
             product = _by_axis(publication, refine=refine, progress=progress)
-            near = PRODUCT_GAP if cells <= WORTH else math.inf
+            near = PRODUCT_GAP if cells <= MAX_DENSE_CELLS_SLOW else math.inf
             if not together or product.gap <= (near if gap is None else gap):
                 why = f"In product form, in which {cells:,} joint cells are planned, no smaller gap may be possible."
-                return _settled(product, gap, why)
+                return _check_gap_and_cap(product, gap, why)
     goal = DEFAULT_GAP if gap is None else gap
     decomposition = in_time(publication, decompose(publication.workload, apart=publication.apart))
     asked = terms(publication, decomposition)
@@ -218,7 +218,7 @@ def plan(
             "No plan was made.",
         )
 
-    def solved(together: Kinds) -> Ideal:
+    def solved(together: Kinds) -> RealStrategy:
         return ideal(
             decomposition,
             asked,
@@ -232,7 +232,7 @@ def plan(
             together=together,
         )
 
-    found = solved(ONE)
+    found = solved(SINGLE_RECORDS)
     strategy = _rounded(decomposition, asked, found, publication, goal)
     made = TablePart(GAUSSIAN, publication, strategy, found.evidence, found.status)
     if asked.sets is not None and decomposition.cells <= SETS_CELLS:
@@ -246,22 +246,22 @@ def plan(
 
         made = _in_sets(decomposition, asked, publication, made, aim, again)
     elif asked.apart is not None and asked.apart.most > 1:
-        made = _together(decomposition, asked, publication, made, solved)
+        made = _plan_record_sets(decomposition, asked, publication, made, solved)
     elif publication.adjacency.pattern:
         told = "planned for single records, of which alone the bound is; charged for all that one unit may have"
         made = replace(made, status=f"{made.status}; {told}")
     refuse_pointless(made.exact_cost)
     if made.gap > goal and found.gap <= goal and not publication.adjacency.pattern:
         made = replace(made, status=f"{made.status} by the solver; the plan's own is the one stated")
-    return _settled(made, gap, allowance(decomposition), ", allow more iterations")
+    return _check_gap_and_cap(made, gap, allowance(decomposition), ", allow more iterations")
 
 
-def _together(
+def _plan_record_sets(
     decomposition: Decomposition,
-    asked: Terms,
+    asked: ObjectiveTerms,
     publication: Publication,
     made: TablePart,
-    solved: Callable[[Kinds], Ideal],
+    solved: Callable[[Kinds], RealStrategy],
 ) -> TablePart:
     """Return the strategy of least charge among optima for sets of records of one unit, with the best bound of all.
 
@@ -270,9 +270,9 @@ def _together(
     for a mixture of the two neighbouring integers. The search starts with the plan for single records.
     """
     most, best, proven = (asked.apart.most if asked.apart else 1), made, made
-    sections = SECTIONS if sum(map(len, decomposition.groups)) <= MANY_SECTORS else 2
+    sections = MIXTURE_STEPS if sum(map(len, decomposition.groups)) <= MANY_SECTORS else 2
     at_least = lower_bound(decomposition, made.evidence, asked)
-    charged = _reached(decomposition, asked, made.strategy, publication)
+    charged = _achieved_value(decomposition, asked, made.strategy, publication)
 
     def bound(m: float, alike: float) -> float:
         nonlocal best, proven, at_least, charged
@@ -285,7 +285,7 @@ def _together(
         if value > at_least:
             at_least, proven = value, replace(made, evidence=found.evidence)
         strategy = _rounded(decomposition, asked, found, publication, DEFAULT_GAP)
-        reached = _reached(decomposition, asked, strategy, publication)
+        reached = _achieved_value(decomposition, asked, strategy, publication)
         if reached < charged:
             charged, best = reached, replace(made, strategy=strategy)
         return value
@@ -298,7 +298,12 @@ def _together(
 
 
 def _in_sets(
-    decomposition: Decomposition, asked: Terms, publication: Publication, made: TablePart, goal: float, solved: Solve
+    decomposition: Decomposition,
+    asked: ObjectiveTerms,
+    publication: Publication,
+    made: TablePart,
+    goal: float,
+    solved: Solve,
 ) -> TablePart:
     """Return a plan for the sets of records that one unit can have, charged for the costliest of them.
 
@@ -308,13 +313,13 @@ def _in_sets(
     """
     if asked.sets is None:
         return made
-    dear, moving, start, near = Dear(asked.sets), Moving(asked.sets), None, LOOSE
+    dear, moving, start, near = CostlySets(asked.sets), CostlyMovingSets(asked.sets), None, FIRST_SETS_GAP
     free = any(any(asked.sets.free(g)) for g in decomposition.groups)
     ways = (True, False) if free else (True,)
     kinds: list[Known] = [(alike, cells) for cells in dear.first() for alike in ways if alike or len(cells) > 1]
     for rounds in itertools.count(1):
         near = max(near, goal / 4) if rounds < SETS_ROUNDS else goal / 4
-        sets = Sets(tuple(cells for _, cells in kinds), tuple(alike for alike, _ in kinds))
+        sets = RecordSets(tuple(cells for _, cells in kinds), tuple(alike for alike, _ in kinds))
         form = Formulation(decomposition, asked, sets=sets)
         solution = solved(form, start, near)
         products = form.products(*solution.primal)
@@ -326,24 +331,24 @@ def _in_sets(
             x = np.sum([x for f, x in products.items() if way or not f], axis=0)
             np.fill_diagonal(x, np.sum([*products.values()], axis=0).diagonal())
             known = [cells for alike, cells in kinds if alike is way]
-            found += [(value, (way, cells)) for value, cells in dear.dearest(x, known, MORE_SETS)]
+            found += [(value, (way, cells)) for value, cells in dear.dearest(x, known, SETS_ADDED_PER_ROUND)]
         if free and moving.few:
-            begin = [kinds[i] for i in np.argsort(costs)[: -BEGIN - 1 : -1]]
-            found += moving.dearest(products, begin, MORE_SETS)
+            begin = [kinds[i] for i in np.argsort(costs)[: -STARTING_SETS - 1 : -1]]
+            found += moving.dearest(products, begin, SETS_ADDED_PER_ROUND)
         seen = set(kinds)
         more = [one for one in dict.fromkeys(k for v, k in found if v > largest * (1 + goal / 4)) if one not in seen]
         dearest = max(dearest, *(value for value, _ in found))
         if near <= goal / 4 and (not more or rounds == SETS_ROUNDS):
             break
-        near = min(near, (dearest / largest - 1) / EARLY) if more else 0.0
+        near = min(near, (dearest / largest - 1) / SETS_GAP_FACTOR) if more else 0.0
         p, q = solution.dual
         start = np.concatenate([0.9 * p, np.full(len(more), 0.1 / max(len(more), 1))]), q
         kinds += more
-    evidence = form.evidence(sets, solution.dual[0], _said(asked, form, solution.dual[1]))
-    ideal = Ideal(form.precision_factors(*solution.primal), evidence, solution.gap, str(solution.status))
+    evidence = form.evidence(sets, solution.dual[0], _evidence_weights(asked, form, solution.dual[1]))
+    ideal = RealStrategy(form.precision_factors(*solution.primal), evidence, solution.gap, str(solution.status))
     strategy = _rounded(decomposition, asked, ideal, publication, goal)
-    even = _even(decomposition, asked, ideal, publication)
-    best = min((strategy, *even, made.strategy), key=lambda x: _reached(decomposition, asked, x, publication))
+    even = _symmetrise(decomposition, asked, ideal, publication)
+    best = min((strategy, *even, made.strategy), key=lambda x: _achieved_value(decomposition, asked, x, publication))
     bounds = [lower_bound(decomposition, x, asked) for x in (evidence, made.evidence)]
     kept = replace(
         made,
@@ -355,7 +360,9 @@ def _in_sets(
     return replace(kept, status=f"{kept.status}; the plan's own is the one stated") if own else kept
 
 
-def _even(decomposition: Decomposition, asked: Terms, ideal: Ideal, publication: Publication) -> Iterator[Strategy]:
+def _symmetrise(
+    decomposition: Decomposition, asked: ObjectiveTerms, ideal: RealStrategy, publication: Publication
+) -> Iterator[Strategy]:
     """Yield the strategy averaged over exchanges of periods within blocks, and of blocks, that preserve the tables.
 
     Covariances form a convex set, and so do costs. The mean therefore costs no more, and its charge is bounded by
@@ -376,8 +383,8 @@ def _even(decomposition: Decomposition, asked: Terms, ideal: Ideal, publication:
             own = np.linalg.cholesky(np.linalg.inv(mean)).swapaxes(1, 2)
             factors.append(own @ np.linalg.inv(g.basis.astype(np.float64)))
         strategy = round_strategy(decomposition, factors, BITS[0], in_time=publication.series is not None)
-        if relaxation(decomposition, asked, variances(decomposition, strategy)) <= 1 + EVEN:
-            yield scaled(decomposition, asked, strategy, publication)
+        if relaxation(decomposition, asked, variances(decomposition, strategy)) <= 1 + SYMMETRY_TOLERANCE:
+            yield scale_noise(decomposition, asked, strategy, publication)
 
 
 def _highest(f: Callable[[float], float], low: float, high: float, places: int) -> float:
@@ -417,7 +424,7 @@ def gap_not_reached(made: TablePart, gap: float, status: str, reason: str, more:
     )
 
 
-def _settled(made: TablePart, gap: float | None, reason: str, more: str = "") -> TablePart:
+def _check_gap_and_cap(made: TablePart, gap: float | None, reason: str, more: str = "") -> TablePart:
     """Return the plan, or raise if it misses the requested gap or exceeds the cap."""
     if gap is not None and made.gap > gap:
         raise gap_not_reached(made, gap, made.status, reason, more)
@@ -427,7 +434,7 @@ def _settled(made: TablePart, gap: float | None, reason: str, more: str = "") ->
             "gaussian-plan-exceeds-cap",
             f"The plan costs ρ = {made.rho:.6g}, and the cap is ρ = {float(cap.gaussian_rho):.6g}.",
             _least(made),
-            f"Loosen the most expensive targets ({_dearest(made)}), or raise the cap.",
+            f"Loosen the most expensive targets ({_costliest_tables(made)}), or raise the cap.",
             "No plan was made.",
             place="cap",
         )
@@ -457,13 +464,17 @@ def _by_level(publication: Publication, goal: float, enough: float, *, refine: b
         factors = [x[:, None, None] for x in trees.factors(mixed, decomposition, weights)]
         strategy = round_strategy(decomposition, factors, BITS[0])
         achieved = LevelEstimation(asked, strategy, decomposition).worst
-        strategy = scaled(decomposition, terms(publication, decomposition), strategy, publication, achieved)
+        strategy = scale_noise(decomposition, terms(publication, decomposition), strategy, publication, achieved)
         status = "one noise scale for each level and margin; the bound is for all mechanisms of its kind"
         made = TablePart(LEVELS, publication, strategy, evidence, status)
         refuse_pointless(made.exact_cost)
     near = 2 * LEVEL_GAP if asked.replaced else enough  # the costs by place of replaced records are only a bound
     if made is None or (made.gap > near and not publication.adjacency.pattern):
-        near = CLOSE if sum(map(len, asked.tree.counts)) <= MANY else max(CLOSE, NEAR * goal)
+        near = (
+            CLASS_SCALES_GAP
+            if sum(map(len, asked.tree.counts)) <= MANY_CLASSES
+            else max(CLASS_SCALES_GAP, CLASS_SCALES_GAP_SHARE * goal)
+        )
         found = _by_place(publication, asked, decomposition, evidence, weights, near)
         made = found if made is None or found.value < made.value * made.relaxation / found.relaxation else made
     refuse_pointless(made.exact_cost)
@@ -472,7 +483,7 @@ def _by_level(publication: Publication, goal: float, enough: float, *, refine: b
 
 def _by_place(
     publication: Publication,
-    asked: ByLevel,
+    asked: LevelProblem,
     decomposition: Decomposition,
     evidence: Evidence,
     weights: Sequence[Floats] | None,
@@ -486,8 +497,8 @@ def _by_place(
     with one_thread():
         bound = trees.bound(asked, evidence)
         asked = asked.mixed(evidence.kinds)
-        alone = Weighting.independent(asked, cells)
-        start = alone if weights is None else Weighting.even(weights, asked)
+        alone = TreeWeights.independent(asked, cells)
+        start = alone if weights is None else TreeWeights.even(weights, asked)
         best = weighted_trees.solve(asked, evidence, start, gap=near, bound=bound)
     records, made = publication.source.max_records, list[TreeStrategy]()
     for x in (best, alone):
@@ -528,7 +539,7 @@ def _by_axis(publication: Publication, *, refine: bool, progress: Callable[[int,
     with one_thread():
         form, weights = solve(asked, told=told)
         evidence = cores.raised(asked, weights)
-        joint = joint_bases.solve(asked, evidence, form) if joint_bases.suits(asked) else None
+        joint = joint_bases.solve(asked, evidence, form) if joint_bases.is_supported(asked) else None
     beside = "; the bound is for all mechanisms of its kind"
     if publication.unit.neighbours is Neighbours.REPLACE_ONE:
         beside += "; planned for records that come or go; charged and proven for those replaced"
@@ -546,7 +557,7 @@ def _by_axis(publication: Publication, *, refine: bool, progress: Callable[[int,
 
 
 def _in_integers(
-    publication: Publication, asked: Products, d: Decomposition, form: Form | JointForm
+    publication: Publication, asked: ProductProblem, d: Decomposition, form: RealProductStrategy | RealJointStrategy
 ) -> ProductStrategy:
     """Return the integers of a form, with the most bits that the sampler can draw."""
     for bits in PRODUCT_BITS[:-1]:
@@ -556,7 +567,11 @@ def _in_integers(
 
 
 def _of_axes(
-    publication: Publication, asked: Products, d: Decomposition, form: Form | JointForm, bits: int
+    publication: Publication,
+    asked: ProductProblem,
+    d: Decomposition,
+    form: RealProductStrategy | RealJointStrategy,
+    bits: int,
 ) -> ProductStrategy:
     """Return the integers of a form, scaled to targets or a budget."""
     strategy = rounded(asked, d, form, bits)
@@ -575,7 +590,7 @@ def allowance(decomposition: Decomposition) -> str:
     return "The queries are real numbers of deficient rank, answered to 26 bits, and the gap includes this error."
 
 
-def planned(asked: Publication, effort: Effort) -> TablePart:
+def planned(asked: Publication, effort: SearchOptions) -> TablePart:
     """Return the part for some tables, as the registry calls it."""
     if effort.seconds is not None:
         raise PlanError(
@@ -597,7 +612,7 @@ def planned(asked: Publication, effort: Effort) -> TablePart:
 
 
 @dataclass(frozen=True, eq=False)
-class Ideal:
+class RealStrategy:
     """The result of the solver.
 
     factors: F_S with F_SᵀF_S = Σ_S⁻¹ in the integer bases, (K, k, k) by group. evidence: The dual weights. gap: The gap
@@ -612,7 +627,7 @@ class Ideal:
 
 def ideal(
     decomposition: Decomposition,
-    asked: Terms,
+    asked: ObjectiveTerms,
     publication: Publication,
     goal: float,
     refine: bool = False,
@@ -620,8 +635,8 @@ def ideal(
     device: str | None = None,
     max_iterations: int = 2000,
     progress: Callable[[int, float], None] | None = None,
-    together: Kinds = ONE,
-) -> Ideal:
+    together: Kinds = SINGLE_RECORDS,
+) -> RealStrategy:
     """Solve the convex problem of a publication: ideal factors, and weights that prove a bound to about `goal`.
 
     Raises:
@@ -651,24 +666,24 @@ def ideal(
         )
         solution = solution if halves is None else halves.whole(solution)
     p, q = solution.dual
-    said = _said(asked, form, q)
+    said = _evidence_weights(asked, form, q)
     evidence = Evidence(p, said, together=together) if pairs is None else pairs.evidence(p, said)
     personal = asked.relative is not None and asked.weights is None  # otherwise the charge would not be unique
     status = str(solution.status)
     if refine or (personal and lexicographic.affordable(form.problem)):
         try:
             refined = lexicographic.refine(form.problem, solution, progress=progress)
-            return Ideal(form.in_basis(refined.factors), evidence, solution.gap, f"{status}; {refined.status}")
+            return RealStrategy(form.in_basis(refined.factors), evidence, solution.gap, f"{status}; {refined.status}")
         except PlanError:
             if refine:
                 raise
             status += "; profile not lexicographically least: precision was lost"
     if pairs is not None and not pairs.complete:
         status += " among the kinds of pairs considered, which are not all"
-    return Ideal(form.precision_factors(*solution.primal), evidence, solution.gap, status)
+    return RealStrategy(form.precision_factors(*solution.primal), evidence, solution.gap, status)
 
 
-def _said(asked: Terms, form: Formulation, q: Floats) -> Floats:
+def _evidence_weights(asked: ObjectiveTerms, form: Formulation, q: Floats) -> Floats:
     """Return the weights of numbers for the evidence: an empty array for total error."""
     return form.unfold(q) if asked.weights is None or asked.trade is not None else q[:0]
 
@@ -687,7 +702,7 @@ def _weights_of(plan: TablePart | None, form: Formulation) -> tuple[Floats, Floa
 
 
 def _rounded(
-    decomposition: Decomposition, asked: Terms, ideal: Ideal, publication: Publication, goal: float
+    decomposition: Decomposition, asked: ObjectiveTerms, ideal: RealStrategy, publication: Publication, goal: float
 ) -> Strategy:
     """Return the integer strategy of the fewest bits that reaches at most 1 + goal times the bound, or of most bits."""
     bound = lower_bound(decomposition, ideal.evidence, asked)
@@ -696,8 +711,8 @@ def _rounded(
         try:
             series = publication.series is not None
             integers = round_strategy(decomposition, ideal.factors, bits, in_time=series)
-            found = scaled(decomposition, asked, integers, publication)
-            reached = _reached(decomposition, asked, found, publication)
+            found = scale_noise(decomposition, asked, integers, publication)
+            reached = _achieved_value(decomposition, asked, found, publication)
         except SingularStrategy:
             continue  # too few bits for the smallest direction
         if reached <= bound * (1 + goal) or publication.adjacency.pattern:
@@ -713,7 +728,9 @@ def _rounded(
     return found
 
 
-def _reached(decomposition: Decomposition, asked: Terms, strategy: Strategy, publication: Publication) -> float:
+def _achieved_value(
+    decomposition: Decomposition, asked: ObjectiveTerms, strategy: Strategy, publication: Publication
+) -> float:
     """Return the objective of a strategy at the requested targets; 0 for a strategy without cost."""
     cost = float(weighted_cost(publication, strategy))
     if asked.trade is None and publication.budget is None:
@@ -723,9 +740,9 @@ def _reached(decomposition: Decomposition, asked: Terms, strategy: Strategy, pub
     return (cost + traded(asked, achieved)) * bought if cost > 0 else 0.0
 
 
-def scaled(
+def scale_noise(
     decomposition: Decomposition,
-    asked: Terms,
+    asked: ObjectiveTerms,
     strategy: Strategy,
     publication: Publication,
     achieved: Floats | None = None,
@@ -773,6 +790,6 @@ def _least(plan: TablePart) -> str:
     return f"No mechanism of its kind meets the targets below ρ = {plan.bound / 2:.6g}."
 
 
-def _dearest(plan: TablePart) -> str:
+def _costliest_tables(plan: TablePart) -> str:
     dearest = [plan.summary(int(i)) for i in np.argsort(-plan.shares, kind="stable")[:2]]
     return ", ".join(f"{t.name}: {t.price:.0%} of the price" for t in dearest)

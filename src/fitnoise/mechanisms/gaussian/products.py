@@ -27,24 +27,24 @@ from fitnoise.algebra import rules
 from fitnoise.algebra.operators import Operator
 from fitnoise.errors import PlanError, SingularStrategy, WorkloadError
 from fitnoise.kernel.arrays import Exact, Floats, Indices
-from fitnoise.kernel.designs._base import HELD, Cells
+from fitnoise.kernel.designs._base import NUMBERS_PER_BATCH, CellStructure
 from fitnoise.kernel.designs.linear import MAX_SCALE
 from fitnoise.kernel.designs.products import Factor, ProductGroup, ProductStrategy
 from fitnoise.kernel.units import Neighbours
-from fitnoise.mechanisms._base import Place, Sectored
+from fitnoise.mechanisms._base import Place, SectorTablesPart
 from fitnoise.mechanisms.documents import products_document, read_products, scales_document
 from fitnoise.mechanisms.gaussian.estimate import uncentre
-from fitnoise.mechanisms.gaussian.mechanism import Gaussian, other_sectors
+from fitnoise.mechanisms.gaussian.mechanism import GaussianMechanism, other_sectors
 from fitnoise.mechanisms.gaussian.rounding import LEAST_EXPONENT, cut, out_of_reach
 from fitnoise.mechanisms.gaussian.terms import terms
-from fitnoise.mechanisms.numbers import ALL, Numbers, Weighted, agreement, dots, share, with_sums
+from fitnoise.mechanisms.numbers import SUM_OF_ALL, TableNumbers, WeightedSums, agreement, dots, mean_weight, with_sums
 from fitnoise.request.publication import Goal, Publication
-from fitnoise.request.targets import By, z_score
+from fitnoise.request.targets import ByAttribute, z_score
 from fitnoise.request.workloads import Table, Workload, exchangeable_attributes, used_attributes
 from fitnoise.solving import cores, products
 from fitnoise.solving.certificates import Certificate
-from fitnoise.solving.joint_bases import JointForm
-from fitnoise.solving.products import Form, Products
+from fitnoise.solving.joint_bases import RealJointStrategy
+from fitnoise.solving.products import ProductProblem, RealProductStrategy
 from fitnoise.solving.sectors import MAX_STRUCTURED_CELLS, Decomposition, decompose_by_axis, ways_out
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def joint_cells(asked: Publication) -> int:
 def obstacle(asked: Publication) -> str | None:
     """Return the reason against a plan in product form, as the end of a sentence; None if it is possible."""
     templates = _templates(asked.workload)
-    varying = [t.name for t in templates if isinstance(t.target.number, By)]
+    varying = [t.name for t in templates if isinstance(t.target.number, ByAttribute)]
     reasons = (
         (asked.objective.goal is Goal.HYBRID, "the goal is a hybrid"),
         (asked.cell_budgets is not None, "records have budgets by cell"),
@@ -121,23 +121,23 @@ def refuse_wide(asked: Publication) -> None:
         )
 
 
-def problem(asked: Publication, decomposition: Decomposition) -> Products:
+def problem(asked: Publication, decomposition: Decomposition) -> ProductProblem:
     """Return the tables by axis: the problem to solve, with its proof of a bound."""
     replaced = asked.adjacency.steps == (Neighbours.REPLACE_ONE,)
     looser = _looser(asked.workload, decomposition)
-    return Products.of(decomposition, terms(asked, decomposition).weights, looser, replaced=replaced)
+    return ProductProblem.of(decomposition, terms(asked, decomposition).weights, looser, replaced=replaced)
 
 
 def _looser(workload: Workload, decomposition: Decomposition) -> dict[int, tuple[int, Floats]]:
     """Return, for tables with varying targets, the axis of variation and the ratios to the tightest target."""
     out: dict[int, tuple[int, Floats]] = {}
-    if not any(isinstance(t.target.number, By) for t in _templates(workload)):
+    if not any(isinstance(t.target.number, ByAttribute) for t in _templates(workload)):
         return out
     for group in decomposition.tables:
         places = np.cumsum([0, *group.spans])
         for number in group.tables.tolist():
             table = workload.tables[number]
-            if isinstance(table.target.number, By):
+            if isinstance(table.target.number, ByAttribute):
                 wanted = table.variances(workload.domain, workload.confidence)
                 axis = table.attributes.index(table.target.number.attribute)
                 along = wanted[tuple(slice(None) if i == axis else 0 for i in range(wanted.ndim))]
@@ -151,14 +151,14 @@ def _templates(workload: Workload) -> list[Table]:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Inverse:
+class FactorInverse:
     """The inverse [w, H^#] of a factor: w sums to 1 and H w = 0. w is 0 for an attribute that is always shown."""
 
     w: Floats
     sharp: Floats
 
     @classmethod
-    def of(cls, rows: Floats, merged: Indices, *, always: bool) -> Inverse:
+    def of(cls, rows: Floats, merged: Indices, *, always: bool) -> FactorInverse:
         """Return the inverse of a factor's integers. The first of several merged values stands for all of them.
 
         Raises:
@@ -183,7 +183,7 @@ class Inverse:
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Along:
+class _AxisRows:
     """P numbers along an axis of their table: their rows, w of each (P,), and H^# of all rows if it exists."""
 
     at: Indices
@@ -204,7 +204,7 @@ class ProductEstimation:
     `asked`: The tables. strategy: The measured strategy. decomposition: The workload in sectors, by axis.
     """
 
-    asked: Products
+    asked: ProductProblem
     strategy: ProductStrategy
     decomposition: Decomposition
 
@@ -222,9 +222,9 @@ class ProductEstimation:
         ]
 
     @cached_property
-    def inverses(self) -> dict[int, Inverse]:
+    def inverses(self) -> dict[int, FactorInverse]:
         """Inverses of the factors of all axes that have one."""
-        known: dict[bytes, Inverse] = {}
+        known: dict[bytes, FactorInverse] = {}
         out = {}
         for kind in self.asked.kinds:
             for a in kind.axes:
@@ -232,7 +232,7 @@ class ProductEstimation:
                 if rows is not None:
                     key = rows.tobytes() + kind.merged.tobytes()
                     if key not in known:
-                        known[key] = Inverse.of(rows.astype(np.float64), kind.merged, always=kind.always)
+                        known[key] = FactorInverse.of(rows.astype(np.float64), kind.merged, always=kind.always)
                     out[a] = known[key]
         return out
 
@@ -348,7 +348,7 @@ class ProductEstimation:
             total += x
         return total
 
-    def between(self, one: Numbers, other: Numbers) -> Floats:
+    def between(self, one: TableNumbers, other: TableNumbers) -> Floats:
         """Return covariances of pairs of numbers, (P,): sums over sets of products along the axes."""
         mine, theirs = self._along(one), self._along(other)
         common = {a: self._product(a, mine[a], theirs[a]) for a in mine if a in theirs}
@@ -366,11 +366,11 @@ class ProductEstimation:
 
     @staticmethod
     def _varying(
-        noise: Floats, own: Sequence[int], mine: Mapping[int, _Along], theirs: Mapping[int, _Along], count: int
+        noise: Floats, own: Sequence[int], mine: Mapping[int, _AxisRows], theirs: Mapping[int, _AxisRows], count: int
     ) -> Floats:
         """Return Σ_r noise(r) Π_a (product of the two numbers' entries at row r_a) for pairs, (P,), in batches."""
         out = np.full(count, noise if not own else 0.0)
-        step = max(1, HELD // max(noise.size, 1))
+        step = max(1, NUMBERS_PER_BATCH // max(noise.size, 1))
         for first in range(0, count if own else 0, step):
             here = slice(first, first + step)
             x: Floats = noise.reshape(1, *noise.shape)
@@ -381,21 +381,21 @@ class ProductEstimation:
             out[here] = x
         return out
 
-    def _along(self, numbers: Numbers) -> dict[int, _Along]:
+    def _along(self, numbers: TableNumbers) -> dict[int, _AxisRows]:
         """Return the rows of some numbers' table along its axes."""
         out = {}
         views = zip(numbers.axes.items(), numbers.group.views, strict=True)
         for (a, v), view in views:
             if a not in self.inverses:
-                out[a] = _Along(v, share(v, self.strategy.sizes[a]), None)
+                out[a] = _AxisRows(v, mean_weight(v, self.strategy.sizes[a]), None)
             else:
                 w, sharp = self.inverses[a].w, self.inverses[a].sharp
                 w, sharp = (w, sharp) if view is None else (view.mv(w), view.mv(sharp))
-                at = np.where(v == ALL, len(w), v)
-                out[a] = _Along(at, with_sums(w, 1)[at], with_sums(sharp, 1))
+                at = np.where(v == SUM_OF_ALL, len(w), v)
+                out[a] = _AxisRows(at, with_sums(w, 1)[at], with_sums(sharp, 1))
         return out
 
-    def _product(self, axis: int, one: _Along, other: _Along) -> Floats:
+    def _product(self, axis: int, one: _AxisRows, other: _AxisRows) -> Floats:
         if one.sharp is None or other.sharp is None:
             n = self.strategy.sizes[axis]
             return agreement(one.at, other.at, n) / (2.0 if n == 2 else float(n * n))
@@ -416,7 +416,7 @@ class ProductEstimation:
     @cached_property
     def worst(self) -> Floats:
         """The largest variance of every table, (M,)."""
-        return self._of_tables(products.top, largest=True)
+        return self._of_tables(products.pareto_front, largest=True)
 
     @cached_property
     def means(self) -> Floats:
@@ -452,7 +452,9 @@ class ProductEstimation:
         return out
 
 
-def rounded(asked: Products, decomposition: Decomposition, form: Form | JointForm, bits: int) -> ProductStrategy:
+def rounded(
+    asked: ProductProblem, decomposition: Decomposition, form: RealProductStrategy | RealJointStrategy, bits: int
+) -> ProductStrategy:
     """Return integers for a strategy in product form; the largest entry of each factor has `bits` bits.
 
     Joint bases have rows with scales of their own, so there `bits` applies to the largest entry of each row.
@@ -469,7 +471,7 @@ def rounded(asked: Products, decomposition: Decomposition, form: Form | JointFor
         if kind.even:
             continue
         contrasts = (kind.contrasts - w @ kind.contrasts).T
-        if isinstance(form, JointForm):
+        if isinstance(form, RealJointStrategy):
             rows = np.linalg.solve(form.bases[i], contrasts)
             exponents = bits - np.frexp(np.abs(rows).max(axis=1, keepdims=True))[1]
         else:
@@ -516,7 +518,7 @@ def rescaled(strategy: ProductStrategy, factor: float, *, up: bool) -> ProductSt
 
 
 @final
-class ByAxis(Gaussian):
+class ProductMechanism(GaussianMechanism):
     """The least cost, in product form, that meets every target."""
 
     name = "fit-for-use by axis"
@@ -578,11 +580,11 @@ class ByAxis(Gaussian):
                     )
         _ = _estimation(part).inverses
 
-    def over(self, asked: Publication) -> Cells:
+    def over(self, asked: Publication) -> CellStructure:
         """Return every attribute as an axis."""
         free, bound = exchangeable_attributes(asked.workload)
         sizes = asked.workload.domain.sizes
-        return Cells(tuple((a, sizes[a]) for a in (*free, *bound)), ())
+        return CellStructure(tuple((a, sizes[a]) for a in (*free, *bound)), ())
 
     def decomposition(self, part: TablePart) -> Decomposition:
         """Return the workload in sectors, with every attribute as an axis."""
@@ -601,7 +603,7 @@ class ByAxis(Gaussian):
         own, wanted = _estimation(part), float(part.decomposition.variances[i])
         group, place = part.decomposition.place(i)
         table = part.publication.workload.tables[i]
-        if not isinstance(table.target.number, By):
+        if not isinstance(table.target.number, ByAttribute):
             return wanted, float(own.worst[i])
         variances = group.columns(own.table_variances(group.axes[place].tolist(), group.views)[None])[0]
         asked = table.variances(part.publication.workload.domain, part.publication.workload.confidence)
@@ -619,11 +621,11 @@ class ByAxis(Gaussian):
         """Return normal quantiles times the standard errors."""
         return np.asarray(z_score(confidence) * np.sqrt(self.table_variances(part, name)))
 
-    def between(self, one: Numbers, other: Numbers) -> Floats:
+    def between(self, one: TableNumbers, other: TableNumbers) -> Floats:
         """Return covariances of pairs of numbers, axis by axis."""
         return _estimation(one.part).between(one, other)
 
-    def sums(self, one: Weighted, other: Weighted, length: int) -> Floats | None:
+    def sums(self, one: WeightedSums, other: WeightedSums, length: int) -> Floats | None:
         """Return None, so that the caller uses pairs: the strategy measures no common values."""
         del one, other, length
         return None
@@ -639,7 +641,7 @@ class ByAxis(Gaussian):
     def prices(self, part: TablePart) -> Floats:
         """Return prices from the dual weights, or from the weights of the total."""
         asked = _estimation(part).asked
-        products.Weights.read(asked, part.evidence)
+        products.DualWeights.read(asked, part.evidence)
         if asked.shares is not None:
             return asked.shares
         return np.asarray(part.evidence.numbers / part.evidence.numbers.sum())
@@ -660,7 +662,9 @@ class ByAxis(Gaussian):
                 if key not in paid:
                     looser = [along if i == place else one for i in range(len(values))]
                     grams = [_gram(known, *x) for x in zip(group.views, looser, values, strict=True)]
-                    paid[key] = _far(grams) if replaced else math.prod(float(x.diagonal().max()) for x in grams)
+                    paid[key] = (
+                        _max_pair_distance(grams) if replaced else math.prod(float(x.diagonal().max()) for x in grams)
+                    )
                 total += paid[key] / (wanted * part.relaxation)
         return total / 2 * part.publication.adjacency.records**2
 
@@ -668,7 +672,7 @@ class ByAxis(Gaussian):
         """Return the factors, then the sets."""
         return products_document(part.strategy)
 
-    def read(self, document: Any, over: Cells) -> Any:
+    def read(self, document: Any, over: CellStructure) -> Any:
         """Return the strategy that `write` wrote."""
         return read_products(document, over)
 
@@ -705,7 +709,7 @@ def _gram(
     return known[key]
 
 
-def _far(grams: Sequence[Floats]) -> float:
+def _max_pair_distance(grams: Sequence[Floats]) -> float:
     """Return the largest squared distance of two records in a table, at a maximum along each single axis."""
     pairs = []
     for x in grams:
@@ -725,8 +729,8 @@ def _far(grams: Sequence[Floats]) -> float:
             at[axis] = [part[best[axis]] for part in own]
 
 
-def _estimation(part: Sectored) -> ProductEstimation:
+def _estimation(part: SectorTablesPart) -> ProductEstimation:
     return cast(ProductEstimation, part.estimation)
 
 
-PRODUCTS = ByAxis()
+PRODUCTS = ProductMechanism()

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.units import Neighbours, PrivacyUnit
-from fitnoise.reporting import Kind, Section, Value
+from fitnoise.reporting import Section, Value, ValueKind
 from fitnoise.request.publication import Publication
 from fitnoise.solving.certificates import Certificate
 
-SLACK = 1e-6
+EQUAL_COST_TOLERANCE = 1e-6
 """Relative amount by which the cost of a cell must fall below the largest cost to count as slack."""
 
 
@@ -24,7 +24,7 @@ def profile(prices: Floats, slack: Floats, unit: PrivacyUnit, *, told: bool, ali
     if unit.neighbours is Neighbours.REPLACE_ONE:
         return Section("profile", values=(Value("profile", None),))
     lowest, highest = float(prices.min()), float(prices.max())
-    less, half = int((slack > SLACK * highest).sum()), unit.cost_factor() / 2
+    less, half = int((slack > EQUAL_COST_TOLERANCE * highest).sum()), unit.cost_factor() / 2
     sentence = alike
     if less:
         sentence = (
@@ -32,12 +32,12 @@ def profile(prices: Floats, slack: Floats, unit: PrivacyUnit, *, told: bool, ali
             "dearest"
         )
     values = (
-        Value("lowest", lowest, Kind.OPTIMUM),
-        Value("highest", highest, Kind.OPTIMUM),
-        Value("cells_with_slack", less, Kind.COUNT),
-        Value("low", lowest * half, Kind.COST, spoken=True),
-        Value("high", highest * half, Kind.COST, spoken=True),
-        Value("cells", len(prices), Kind.COUNT, spoken=True),
+        Value("lowest", lowest, ValueKind.OPTIMUM),
+        Value("highest", highest, ValueKind.OPTIMUM),
+        Value("cells_with_slack", less, ValueKind.COUNT),
+        Value("low", lowest * half, ValueKind.COST, spoken=True),
+        Value("high", highest * half, ValueKind.COST, spoken=True),
+        Value("cells", len(prices), ValueKind.COUNT, spoken=True),
     )
     told = told and not unit.pattern
     return Section("profile", (sentence,) if told else (), values, place=("profile",))
@@ -52,23 +52,23 @@ def proof(
     there are any. `dearest`: Δ². error: The total of all variances, for a hybrid objective.
     """
     objective, budgets = publication.objective, publication.cell_budgets
-    value = Value("value", certificate.value, Kind.OPTIMUM)
-    paid = Value("cost", cost, Kind.OPTIMUM, spoken=True)
+    value = Value("value", certificate.value, ValueKind.OPTIMUM)
+    paid = Value("cost", cost, ValueKind.OPTIMUM, spoken=True)
     what = "cost" if budgets is None else "cost relative to budgets"
     if budgets is not None:
         told = "by {attributes}: a cell pays at most {least} to 1 times {cost}; the dearest pays {dearest}"
         limits = (
             Value("attributes", budgets.attributes, spoken=True),
-            Value("least", min(budgets.values), Kind.NUMBER, spoken=True),
-            Value("dearest", dearest, Kind.OPTIMUM, spoken=True),
+            Value("least", min(budgets.values), ValueKind.NUMBER, spoken=True),
+            Value("dearest", dearest, ValueKind.OPTIMUM, spoken=True),
         )
         yield Section("budgets", (told,), (*limits, paid))
     if error is not None:
         weighed = (
-            Value("trade", objective.trade, Kind.NUMBER, spoken=True),
-            Value("error", error, Kind.NUMBER, spoken=True),
-            Value("weights", objective.weights.value, Kind.WORDS, spoken=True),
-            Value("what", what, Kind.WORDS, spoken=True),
+            Value("trade", objective.trade, ValueKind.NUMBER, spoken=True),
+            Value("error", error, ValueKind.NUMBER, spoken=True),
+            Value("weights", objective.weights.value, ValueKind.WORDS, spoken=True),
+            Value("what", what, ValueKind.WORDS, spoken=True),
         )
         told = "value {value} = {what} {cost} + {trade} × {error}, the total of all variances ({weights} weights)"
         yield Section("hybrid", (told,), (*weighed, value, paid))
@@ -77,10 +77,10 @@ def proof(
         ("{what} {value} ≥ bound {bound}: no mechanism of its kind can be {less} by more than {gap}",),
         (
             value,
-            Value("bound", certificate.bound, Kind.OPTIMUM),
-            Value("gap", certificate.gap, Kind.GAP),
-            Value("what", what if error is None else "value", Kind.WORDS, spoken=True),
-            Value("less", "cheaper" if error is None else "better", Kind.WORDS, spoken=True),
+            Value("bound", certificate.bound, ValueKind.OPTIMUM),
+            Value("gap", certificate.gap, ValueKind.GAP),
+            Value("what", what if error is None else "value", ValueKind.WORDS, spoken=True),
+            Value("less", "cheaper" if error is None else "better", ValueKind.WORDS, spoken=True),
         ),
     )
 
@@ -95,7 +95,7 @@ def unbiased(least: float, rho: float, *, hybrid: bool) -> Section:
         )
     values = (
         Value("unbiased_bound", least),
-        Value("least", least, Kind.COST, spoken=True),
-        Value("more", rho / least - 1 if least else None, Kind.SHARE, spoken=True),
+        Value("least", least, ValueKind.COST, spoken=True),
+        Value("more", rho / least - 1 if least else None, ValueKind.SHARE, spoken=True),
     )
     return Section("unbiased", (told,) if least else (), values)

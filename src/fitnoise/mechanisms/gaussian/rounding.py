@@ -20,7 +20,7 @@ from fitnoise.algebra.operators import Operator
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs.linear import MAX_SCALE
-from fitnoise.kernel.designs.parts import SAFE, largest_entry
+from fitnoise.kernel.designs.parts import INT64_SAFE_LIMIT, largest_entry
 from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation, gains
 from fitnoise.solving.sectors import Decomposition, SectorGroup
@@ -32,13 +32,13 @@ LEAST_EXPONENT = 11
 CHUNK = 2**24
 """Largest number of entries of a tall table's product with A⁻¹ in memory."""
 
-NEAR = 2**18
+STRUCTURED_ENTRIES_PER_BATCH = 2**18
 """Largest number of entries of that product for a table by structure, which is summed as it is computed. A block that
 fits the processor's cache is several times faster."""
 
 _MANTISSA = 32
 
-_MORE = 25
+_EXTRA_BITS = 25
 """Additional bits of the entries of A above the requested bits, which are at most 36: 64-bit integers hold them all."""
 
 _MAX_EXPONENT = 52
@@ -84,7 +84,7 @@ def _reach(triangles: Floats, group: SectorGroup) -> NDArray[np.int64]:
     basis = group.basis.astype(np.float64) / largest
     moved = [np.abs(triangles[i : i + step] @ basis).max(axis=(1, 2)) for i in range(0, len(group), step)]
     reach = np.asarray(np.frexp(np.concatenate(moved))[1], dtype=np.int64)
-    return np.asarray(np.clip(reach, own - _MORE, own))
+    return np.asarray(np.clip(reach, own - _EXTRA_BITS, own))
 
 
 def variances(decomposition: Decomposition, strategy: Strategy) -> Floats:
@@ -124,7 +124,7 @@ def _row_squares(a: Floats | Operator, b: Floats) -> Floats:
         step = max(1, CHUNK // (m * k))
         with np.errstate(over="ignore"):  # only a damaged plan exceeds doubles, and it meets no target
             return np.concatenate([((a @ b[i : i + step]) ** 2).sum(axis=2) for i in range(0, len(b), step)])
-    out, step = np.zeros((len(b), m)), max(1, NEAR // m)
+    out, step = np.zeros((len(b), m)), max(1, STRUCTURED_ENTRIES_PER_BATCH // m)
     for i, x in enumerate(b):
         for c in range(0, k, step):
             some = a.mv(np.ascontiguousarray(x[:, c : c + step]))
@@ -148,7 +148,7 @@ def rescale(strategy: Strategy, factor: float, *, up: bool) -> Strategy:
         mixing = g.mixing
         if shift.any():
             powers = np.array([1 << n for n in shift.tolist()], dtype=object)
-            small = largest_entry(mixing) << int(shift.max()) < SAFE
+            small = largest_entry(mixing) << int(shift.max()) < INT64_SAFE_LIMIT
             mixing = mixing * (powers.astype(np.int64) if small else powers)[:, None, None]
         groups.append(replace(g, mixing=mixing, scales=scales))
     return replace(strategy, groups=tuple(groups))

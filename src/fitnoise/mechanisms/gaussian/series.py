@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Exact, Floats
-from fitnoise.kernel.designs._base import Answers, Cells
+from fitnoise.kernel.designs._base import Answers, CellStructure
 from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
 from fitnoise.kernel.domain import Categorical, Domain, Ordered
-from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN, Sectors
+from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN, SectorMechanism
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.reporting import Section
 from fitnoise.request.publication import Publication
@@ -41,7 +41,7 @@ def in_time(publication: Publication, decomposition: Decomposition) -> Decomposi
     """
     if publication.series is None:
         return decomposition
-    along = _along(decomposition.over, publication.series)
+    along = _period_of_cells(decomposition.over, publication.series)
     known: list[NDArray[np.int64]] = []
     for g in decomposition.groups:
         _refuse_relative(publication, g.basis, along)
@@ -79,7 +79,7 @@ def _own_rows(basis: NDArray[np.int64], along: NDArray[np.intp], known: list[NDA
     return own
 
 
-def _along(over: Cells, attribute: str) -> NDArray[np.intp]:
+def _period_of_cells(over: CellStructure, attribute: str) -> NDArray[np.intp]:
     """Return the period of every structured cell, from 0."""
     return np.asarray(np.indices(over.shape)[[a for a, _ in over.structured].index(attribute)].ravel())
 
@@ -108,7 +108,7 @@ def refuse_out_of_time(part: TablePart) -> None:
             "Use the plan as fitnoise wrote it, or plan again.",
             "Nothing was measured.",
         )
-    along = _along(part.strategy.over, str(part.publication.series))
+    along = _period_of_cells(part.strategy.over, str(part.publication.series))
     for g in part.strategy.groups:
         if (np.diff(last_periods(g.basis, along)) < 0).any() or np.triu(g.mixing != 0, 1).any():
             raise PlanError(
@@ -122,7 +122,7 @@ def refuse_out_of_time(part: TablePart) -> None:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Past(Sectors):
+class PartialSeries(SectorMechanism):
     """The mechanism of a series after some periods: the tables so far, with the cost and the proof of all periods.
 
     `whole`: The tables of all periods.
@@ -189,9 +189,9 @@ def past(whole: TablePart, publication: Publication, periods: int) -> TablePart:
     number of periods.
     """
     over = GAUSSIAN.over(publication)
-    along = _along(whole.strategy.over, str(publication.series))
+    along = _period_of_cells(whole.strategy.over, str(publication.series))
     here, groups = along < periods, []
-    place = _places(whole.strategy)
+    place = _sector_index(whole.strategy)
     for asked in decompose(publication.workload, apart=publication.apart).groups:
         found = [place[tuple(x)] for x in asked.attributes.tolist()]
         g = whole.strategy.groups[found[0][0]]
@@ -207,10 +207,12 @@ def past(whole: TablePart, publication: Publication, periods: int) -> TablePart:
             )
         mixing, scales = np.stack([x.mixing[i, :k, :k] for x, i in own]), np.array([x.scales[i] for x, i in own])
         groups.append(StrategyGroup(asked.attributes, asked.sizes, g.basis[:k, here], mixing, scales))
-    return replace(whole, mechanism=Past(whole), publication=publication, strategy=Strategy(over, tuple(groups)))
+    return replace(
+        whole, mechanism=PartialSeries(whole), publication=publication, strategy=Strategy(over, tuple(groups))
+    )
 
 
-def _places(strategy: Strategy) -> dict[tuple[int, ...], tuple[int, int]]:
+def _sector_index(strategy: Strategy) -> dict[tuple[int, ...], tuple[int, int]]:
     """Return the group of each sector, and its index there, by the sector's attributes."""
     return {
         tuple(attributes): (a, i)
@@ -223,12 +225,12 @@ def cut(publication: Publication, periods: int) -> Publication:
     """Return a publication of the first periods only, without tables that have no row in them, such as changes."""
     workload, name = publication.workload, str(publication.series)
     attributes: dict[str, Any] = {a: workload.domain[a] for a in workload.domain}
-    attributes[name] = first = _first(attributes[name], periods)
+    attributes[name] = first = _truncated_attribute(attributes[name], periods)
     tables = [t for t in workload.tables if t.view(name).labels(first)]
     return replace(publication, workload=Workload(Domain(attributes), tables, workload.confidence))
 
 
-def _first(periods: Ordered | Categorical, count: int) -> Ordered | Categorical:
+def _truncated_attribute(periods: Ordered | Categorical, count: int) -> Ordered | Categorical:
     """Return the attribute restricted to its first `count` periods."""
     if isinstance(periods, Ordered):
         return replace(periods, high=periods.low + count - 1)
@@ -240,7 +242,7 @@ def _first(periods: Ordered | Categorical, count: int) -> Ordered | Categorical:
 def joined(part: TablePart, drawn: Sequence[Answers]) -> list[Exact]:
     """Return the noisy answers of the tables after some periods, joined by sector from those of each period."""
     whole = part.mechanism.complete(part)
-    place, out = _places(whole.strategy), []
+    place, out = _sector_index(whole.strategy), []
     firsts = np.cumsum([0, *(len(g) for g in whole.strategy.groups)])
     for g in part.strategy.groups:
         pieces = []
@@ -265,7 +267,7 @@ def parted(part: TablePart, answers: Sequence[Exact], periods: int) -> list[list
         For each period an array for each sector with rows in it.
     """
     whole = part.mechanism.complete(part).strategy
-    along = _along(whole.over, str(part.publication.series))
+    along = _period_of_cells(whole.over, str(part.publication.series))
     found: dict[tuple[int, ...], Exact] = {}
     for g, values in zip(part.strategy.groups, answers, strict=True):
         pieces = np.split(values, np.cumsum(g.answers)[:-1])

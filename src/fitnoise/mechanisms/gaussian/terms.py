@@ -10,11 +10,11 @@ import numpy as np
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs._base import Design
 from fitnoise.request.publication import Goal, Publication
-from fitnoise.solving.certificates import Admissible, Apart, Terms
+from fitnoise.solving.certificates import AdmissibleSets, DistinctRecords, ObjectiveTerms
 from fitnoise.solving.sectors import Decomposition
 
 
-def terms(publication: Publication, decomposition: Decomposition) -> Terms:
+def terms(publication: Publication, decomposition: Decomposition) -> ObjectiveTerms:
     """Return the objective of a publication, in the letters of certificates."""
     objective, budgets = publication.objective, publication.cell_budgets
     weights = relative = None
@@ -24,14 +24,14 @@ def terms(publication: Publication, decomposition: Decomposition) -> Terms:
         relative = budgets.along(publication.workload.domain, decomposition.structured)
     unit = publication.unit
     alone = publication.adjacency.drops or unit.max_records > 1 or unit.id is not None
-    along = _along(publication, decomposition)
+    along = _record_sets(publication, decomposition)
     if along is not None:
-        return Terms(weights, objective.trade, relative, along[0], alone, sets=along[1])
-    factor, apart = _together(publication, decomposition)
-    return Terms(weights, objective.trade, relative, factor, alone, apart)
+        return ObjectiveTerms(weights, objective.trade, relative, along[0], alone, sets=along[1])
+    factor, apart = _set_factors(publication, decomposition)
+    return ObjectiveTerms(weights, objective.trade, relative, factor, alone, apart)
 
 
-def _along(publication: Publication, d: Decomposition) -> tuple[int, Admissible] | None:
+def _record_sets(publication: Publication, d: Decomposition) -> tuple[int, AdmissibleSets] | None:
     """Return k² for k records in each cell, and the sets of records of one unit that differ by structured attributes.
 
     A cap of one record separates records if it is shown in full, along structured attributes only. For any other cap,
@@ -58,10 +58,10 @@ def _along(publication: Publication, d: Decomposition) -> tuple[int, Admissible]
         together &= at[a][:, None] == at[a]
     place = {a: x for x, a in enumerate(d.exchangeable)}
     fixed = tuple(sorted(place[a] for a in of.along(d.exchangeable, of.pattern.fixed)[0]))
-    return (k**2, Admissible(together, most, fixed, d.sizes)) if most > 1 else None
+    return (k**2, AdmissibleSets(together, most, fixed, d.sizes)) if most > 1 else None
 
 
-def _together(publication: Publication, d: Decomposition) -> tuple[int, Apart | None]:
+def _set_factors(publication: Publication, d: Decomposition) -> tuple[int, DistinctRecords | None]:
     """Return the least charge of every strategy: k² for k records in one cell, and sets of them in different cells.
 
     Without caps, all g records are in one cell. Suppose that a cap allows k records in a joint cell of some attributes,
@@ -85,17 +85,17 @@ def _together(publication: Publication, d: Decomposition) -> tuple[int, Apart | 
             along = tuple(sorted(place[a] for a in measured))
             fixed = tuple(sorted(place[a] for a in of.along(d.exchangeable, pattern.fixed)[0]))
             cells = math.prod(d.sizes[x] for x in along)
-            return k**2, Apart(along, cells, min(total // k, cells), fixed)
+            return k**2, DistinctRecords(along, cells, min(total // k, cells), fixed)
         best = max(best, k**2)
     return best, None
 
 
-def traded(asked: Terms, achieved: Floats) -> float:
+def traded(asked: ObjectiveTerms, achieved: Floats) -> float:
     """Return λ Σ ω var for a hybrid objective, otherwise 0."""
     return 0.0 if asked.trade is None or asked.weights is None else asked.trade * float(asked.weights @ achieved)
 
 
-def relaxation(decomposition: Decomposition, asked: Terms, achieved: Floats) -> float:
+def relaxation(decomposition: Decomposition, asked: ObjectiveTerms, achieved: Floats) -> float:
     """Return the ratio of achieved variances to targets: the worst one, or that of the totals for total error."""
     if asked.weights is not None and asked.trade is None:
         return float(asked.weights @ achieved) / float(asked.weights @ decomposition.variances)

@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import SingularStrategy
 from fitnoise.kernel.arrays import Exact, Floats, Indices
-from fitnoise.kernel.designs._base import Cells
+from fitnoise.kernel.designs._base import CellStructure
 from fitnoise.kernel.designs.margins import NOISE_VARIANCE, MeasuredMargin, PureStrategy
-from fitnoise.kernel.designs.parts import SAFE
-from fitnoise.mechanisms.gaussian.estimate import covariance, moved
+from fitnoise.kernel.designs.parts import INT64_SAFE_LIMIT
+from fitnoise.mechanisms.gaussian.estimate import apply_covariance, covariance
 from fitnoise.solving.sectors import Decomposition, TableGroup
 
-RANK = 1e-12
+RANK_TOLERANCE = 1e-12
 """Singular values below this part of the largest are treated as zero."""
 
-UNBIASED = 1e-7
+UNBIASED_TOLERANCE = 1e-7
 """Allowed relative difference between the mean of an estimate and its target: rounding leaves about 1e-15."""
 
 
@@ -35,7 +35,7 @@ Below this ratio, 0 need not stay 0."""
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Merged:
+class _MergedCells:
     """Structured cells that some margins distinguish. Cells that they ignore, or treat equally, are merged.
 
     first: A cell of each class, (u,). place: The class of every cell, −1 for ignored cells, (n_o,). rows: A_b over the
@@ -79,10 +79,10 @@ class PureEstimation:
     def __init__(self, strategy: PureStrategy, decomposition: Decomposition) -> None:
         self.strategy, self.decomposition = strategy, decomposition
         self._sets = [frozenset(m.attributes) for m in strategy.asked]
-        self._merged: dict[tuple[int, ...], _Merged] = {}
+        self._merged: dict[tuple[int, ...], _MergedCells] = {}
         self._known: dict[tuple[int, int], tuple[dict[int, Floats], Floats]] = {}
 
-    def _merge(self, over: tuple[int, ...]) -> _Merged:
+    def _merge(self, over: tuple[int, ...]) -> _MergedCells:
         """Return the structured cells as some of the margins distinguish them."""
         if over not in self._merged:
             rows = [self.strategy.asked[b].rows for b in over]
@@ -91,7 +91,7 @@ class PureEstimation:
             seen = stacked[:, first].any(axis=0)
             place = np.where(seen, np.cumsum(seen) - 1, -1)[which.ravel()]
             merged = [x[:, first[seen]].astype(np.float64) for x in rows]
-            self._merged[over] = _Merged(first[seen], place, merged, [a.T @ a for a in merged])
+            self._merged[over] = _MergedCells(first[seen], place, merged, [a.T @ a for a in merged])
         return self._merged[over]
 
     @property
@@ -153,7 +153,7 @@ class PureEstimation:
 
     def moved(self, f: Mapping[tuple[int, int], Floats]) -> dict[tuple[int, int], Floats]:
         """Return cov(θ) f: the covariance of each sector's estimate with a combination of the estimates."""
-        return moved(self.whiteners, f)
+        return apply_covariance(self.whiteners, f)
 
     def estimates(self, answers: Sequence[Exact], group: int, sectors: Indices) -> Floats:
         """Return θ_S of some sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""
@@ -239,7 +239,7 @@ class PureEstimation:
         return np.concatenate([x.ravel() for x in parts])
 
 
-def _solved(cells: _Merged, basis: Floats, shares: list[int]) -> tuple[list[Floats], Floats] | None:
+def _solved(cells: _MergedCells, basis: Floats, shares: list[int]) -> tuple[list[Floats], Floats] | None:
     """Return G_b = B M⁻¹A_bᵀ/n_{b∖S} of every margin, and B M⁻¹Bᵀ; None if M is numerically singular."""
     information = np.asarray(sum(x / n for x, n in zip(cells.squares, shares, strict=True)))
     try:
@@ -250,27 +250,27 @@ def _solved(cells: _Merged, basis: Floats, shares: list[int]) -> tuple[list[Floa
     return (gains, solved @ basis.T) if _unbiased(cells, basis, gains) else None
 
 
-def _least(cells: _Merged, basis: Floats, shares: list[int]) -> tuple[list[Floats], Floats] | None:
+def _least(cells: _MergedCells, basis: Floats, shares: list[int]) -> tuple[list[Floats], Floats] | None:
     """Return `_solved` with M⁺, by singular values of the queries, for queries that span fewer dimensions than cells.
 
     Return None if the basis is not in the span of the queries: then no estimate exists.
     """
     roots = np.sqrt(np.array(shares, dtype=np.float64))
     scaled = np.concatenate([a / n for a, n in zip(cells.rows, roots, strict=True)])
-    whole = basis @ np.linalg.pinv(scaled, rcond=RANK)
+    whole = basis @ np.linalg.pinv(scaled, rcond=RANK_TOLERANCE)
     ends = np.cumsum([len(a) for a in cells.rows])[:-1]
     gains = [g / n for g, n in zip(np.split(whole, ends, axis=1), roots, strict=True)]
     return (gains, whole @ whole.T) if _unbiased(cells, basis, gains) else None
 
 
-def _unbiased(cells: _Merged, basis: Floats, gains: list[Floats]) -> bool:
+def _unbiased(cells: _MergedCells, basis: Floats, gains: list[Floats]) -> bool:
     """Return True if Σ G_b A_b is B: the last pivot of a singular matrix may be pure rounding error, and positive."""
     rebuilt = np.asarray(sum(g @ a for g, a in zip(gains, cells.rows, strict=True)))
-    return bool((np.abs(rebuilt - basis).max(axis=1) <= UNBIASED * np.abs(basis).max(axis=1)).all())
+    return bool((np.abs(rebuilt - basis).max(axis=1) <= UNBIASED_TOLERANCE * np.abs(basis).max(axis=1)).all())
 
 
 def integer_margins(
-    weights: Mapping[tuple[int, ...], Floats], bits: int, over: Cells | None = None
+    weights: Mapping[tuple[int, ...], Floats], bits: int, over: CellStructure | None = None
 ) -> tuple[MeasuredMargin, ...]:
     """Return real queries A_b, (m, n_o), by set of attributes, as integers with a largest column sum near 2^bits.
 
@@ -286,7 +286,7 @@ def integer_margins(
     return tuple(MeasuredMargin(b, a[a.any(axis=1)]) for b, a in rounded.items() if a.any())
 
 
-def filled(margins: Sequence[MeasuredMargin], over: Cells | None = None) -> tuple[MeasuredMargin, ...]:
+def filled(margins: Sequence[MeasuredMargin], over: CellStructure | None = None) -> tuple[MeasuredMargin, ...]:
     """Return the margins with smaller columns raised to the largest, if a query is on one class of equal cells alone.
 
     No record costs more than before, and no number is less accurate (Theorem 5.27), because more is measured. over: The
@@ -313,7 +313,7 @@ def filled(margins: Sequence[MeasuredMargin], over: Cells | None = None) -> tupl
 # --- integers between the knots of amounts ------------------------------------------------------------
 
 
-def nearest(rows: Floats, over: Cells) -> Floats:
+def nearest(rows: Floats, over: CellStructure) -> Floats:
     """Return integers near real queries of the structured cells, (m, n_o), that are integers between knots as well.
 
     From knot to knot of an amount they rise by multiples of K_s; for several amounts by multiples of products. A query
@@ -339,7 +339,7 @@ def nearest(rows: Floats, over: Cells) -> Floats:
     return out
 
 
-def _amounts(over: Cells) -> list[tuple[int, tuple[int, ...]]]:
+def _amounts(over: CellStructure) -> list[tuple[int, tuple[int, ...]]]:
     """Return the axes of queries, (m, …), that are amounts, with K_s of each."""
     steps = dict(over.steps)
     return [(axis, steps[a]) for axis, (a, _) in enumerate(over.structured, 1) if a in steps]
@@ -360,14 +360,16 @@ def _near(rows: Floats, amounts: Sequence[tuple[int, tuple[int, ...]]]) -> Float
     return np.concatenate([*out, _near(rows.take(beside, axis), others)], axis=axis)
 
 
-def least_multiples(cells: NDArray[np.bool_], over: Cells) -> Exact:
+def least_multiples(cells: NDArray[np.bool_], over: CellStructure) -> Exact:
     """Return the least multiple of each count of structured cells, (m, n_o), that is an integer at all points, (m,).
 
     The points are those between all knots of the amounts.
     """
     amounts = _amounts(over)
     times = math.prod(math.lcm(*pieces) for _, pieces in amounts)
-    counted = cells.reshape(-1, *over.shape).astype(np.int64 if times << len(amounts) < SAFE else object) * times
+    counted = (
+        cells.reshape(-1, *over.shape).astype(np.int64 if times << len(amounts) < INT64_SAFE_LIMIT else object) * times
+    )
     for axis, pieces in amounts:
         knots, beside = np.split(counted, [len(pieces) + 1], axis=axis)
         most = np.array(pieces, dtype=counted.dtype).reshape([-1 if i == axis else 1 for i in range(counted.ndim)])

@@ -60,7 +60,7 @@ from fitnoise.kernel.arrays import Floats, Indices
 Complexes = npt.NDArray[np.complex128]
 
 
-TOLERANCE = 1e-4
+HALF_WIDTH_TOLERANCE = 1e-4
 """Part of the relative tolerance of `half_width` that does not fall with the scale, for a confidence of at least ½."""
 
 LATTICE = 5.0
@@ -85,7 +85,7 @@ _NEGLIGIBLE = 1e-12
 _LOSS = 1e-5
 """Relative target for the contribution of the terms j ≠ 0, and for that of the truncation, to a tail."""
 
-_ENOUGH = 5e-5
+_BRACKET_TOLERANCE = 5e-5
 """Relative width of the proven bracket of a tail that ends the search."""
 
 _ROUNDS = 3
@@ -100,7 +100,7 @@ _GAP = 0.95
 
 _RANGE = 1e100
 
-_LEAST = 1e-30
+_MIN_COEFFICIENT = 1e-30
 """Least coefficient relative to the largest of its row. Smaller ones are raised to it, which only widens X."""
 
 _FARTHEST = 1e6
@@ -111,7 +111,7 @@ _MARGIN = 1 + 2.0**-40
 
 _UNIT = 2.0**-52
 
-_TINY = 5e-324
+_MIN_POSITIVE_FLOAT = 5e-324
 """The least positive float: the lower limit of a reported probability that is zero."""
 
 
@@ -157,7 +157,7 @@ def half_width(
         )
     misses = 1 - levels
 
-    def solve(rows: _Rows, block: Indices) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    def solve(rows: _ScaledRows, block: Indices) -> tuple[Floats, npt.NDArray[np.bool_]]:
         shift, loss = _lattice(rows, t)
         target = np.log(misses[block] / 2) + np.log1p(-loss) - 1e-14
         m, done = _quantiles(rows, target)
@@ -199,12 +199,12 @@ def tail(
             "Nothing was computed.",
         )
 
-    def solve(rows: _Rows, block: Indices) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    def solve(rows: _ScaledRows, block: Indices) -> tuple[Floats, npt.NDArray[np.bool_]]:
         shift, loss = _lattice(rows, t)
         with np.errstate(over="ignore"):
             own = np.minimum((limits[block] / rows.unit / _MARGIN - shift) / t, 1e100)
         bound, done = _tails(rows, own)
-        return np.minimum(2 * np.exp(np.minimum(bound, 0)) / (1 - loss) * (1 + 1e-10) + _TINY, 1), done
+        return np.minimum(2 * np.exp(np.minimum(bound, 0)) / (1 - loss) * (1 + 1e-10) + _MIN_POSITIVE_FLOAT, 1), done
 
     def single(size: Floats, block: Indices) -> Floats:
         own = limits[block]
@@ -216,7 +216,7 @@ def tail(
             steps = np.where((product > own) | ((product == own) & (below > 0)), np.maximum(steps - 1, 0), steps)
         with np.errstate(over="ignore"):
             late = np.minimum((steps + 1) / t, 740)
-        bound: Floats = 2 / (1 + np.exp(-1 / t)) * np.exp(-late) * (1 + 8 * _UNIT * (1 + late)) + _TINY
+        bound: Floats = 2 / (1 + np.exp(-1 / t)) * np.exp(-late) * (1 + 8 * _UNIT * (1 + late)) + _MIN_POSITIVE_FLOAT
         return np.minimum(bound, 1)
 
     return _by_blocks(a, n, solve, single, scaled=False, zero=0.0)
@@ -326,7 +326,7 @@ def _product(x: Floats, y: Floats) -> tuple[Floats, Floats]:
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _ScaledRows:
     """Rows in units of their own largest |a| t: squares b² ≤ 1, the largest one by one and the rest as power sums."""
 
     unit: Floats
@@ -347,11 +347,11 @@ class _Rows:
     def __len__(self) -> int:
         return len(self.unit)
 
-    def take(self, which: Indices | npt.NDArray[np.bool_] | slice) -> _Rows:
-        return _Rows(*(getattr(self, f.name)[which] for f in fields(self)))
+    def take(self, which: Indices | npt.NDArray[np.bool_] | slice) -> _ScaledRows:
+        return _ScaledRows(*(getattr(self, f.name)[which] for f in fields(self)))
 
 
-def _reduced(unit: Floats, x: Floats, n: Floats | None, k: int) -> _Rows:
+def _reduced(unit: Floats, x: Floats, n: Floats | None, k: int) -> _ScaledRows:
     """Return rows from |a| / unit, (R, N): the k largest columns one by one, the others as sums."""
     lengths = x.sum(axis=1) if n is None else x @ n
     x = x * x
@@ -380,13 +380,13 @@ def _reduced(unit: Floats, x: Floats, n: Floats | None, k: int) -> _Rows:
         for p in range(1, _POWERS):
             power *= y
             sums[:, p] = power.sum(axis=1)
-    return _Rows(unit, squares, counts, ceiling, sums, norms, lengths)
+    return _ScaledRows(unit, squares, counts, ceiling, sums, norms, lengths)
 
 
 def _by_blocks(
     a: Floats,
     n: Floats | None,
-    solve: Callable[[_Rows, Indices], tuple[Floats, npt.NDArray[np.bool_]]],
+    solve: Callable[[_ScaledRows, Indices], tuple[Floats, npt.NDArray[np.bool_]]],
     single: Callable[[Floats, Indices], Floats],
     *,
     scaled: bool,
@@ -431,7 +431,7 @@ def _by_blocks(
             done = np.ones(todo.size, dtype=bool)
             for i, j in _spans(todo.size, max(1, 4 * _ENTRIES // x.shape[1])):
                 part = todo[i:j]
-                relative = np.where(support[part], np.maximum(x[part] / unit[part, None], _LEAST), 0)
+                relative = np.where(support[part], np.maximum(x[part] / unit[part, None], _MIN_COEFFICIENT), 0)
                 rows = _reduced(unit[part], relative, n, k)
                 values, done[i:j] = solve(rows, start + part)
                 best[part] = np.minimum(best[part], values)
@@ -447,7 +447,7 @@ def _spans(total: int, step: int) -> Iterator[tuple[int, int]]:
         yield start, min(start + step, total)
 
 
-def _lattice(rows: _Rows, t: float) -> tuple[Floats, Floats]:
+def _lattice(rows: _ScaledRows, t: float) -> tuple[Floats, Floats]:
     """Return δ and ρ of the step to continuous noise, in units of the largest coefficient, (R,) each."""
     loss = 1 / (12 * max(t, 1.0))
     shift = np.sqrt(rows.norms * -np.log(loss) / 3)
@@ -458,14 +458,14 @@ def _lattice(rows: _Rows, t: float) -> tuple[Floats, Floats]:
 # ----------------------------------------------------------------------------------------------------- on the real line
 
 
-def _log_moment(rows: _Rows, u: Floats, skip: int) -> Floats:
+def _log_moment(rows: _ScaledRows, u: Floats, skip: int) -> Floats:
     """Return an upper bound of log M(u), without the `skip` largest columns, (R,)."""
     value, first, _ = _cumulants(rows, u, skip)
     value = value + 1e-14 * (rows.squares.shape[1] + np.abs(value) + u * first)
     return np.asarray(value + _remainder(rows, rows.ceiling * u * u, _POWERS), dtype=np.float64)
 
 
-def _cumulants(rows: _Rows, u: Floats, skip: int) -> tuple[Floats, Floats, Floats]:
+def _cumulants(rows: _ScaledRows, u: Floats, skip: int) -> tuple[Floats, Floats, Floats]:
     """Return approximations of log M(u) and two derivatives, without the `skip` largest columns, (R,) each."""
     w = u * u
     x, n = rows.squares[:, skip:], rows.counts[:, skip:]
@@ -485,7 +485,7 @@ def _cumulants(rows: _Rows, u: Floats, skip: int) -> tuple[Floats, Floats, Float
     return value, first, second
 
 
-def _remainder(rows: _Rows, ratio: Floats, powers: int) -> Floats:
+def _remainder(rows: _ScaledRows, ratio: Floats, powers: int) -> Floats:
     """Return a bound of Σ_{p>powers} of the power sums and of the omitted squares.
 
     ratio: b²|z|² of the ceiling.
@@ -513,7 +513,7 @@ def _sigmoid(v: Floats) -> Floats:
     return np.asarray(1 / (1 + np.exp(-v)), dtype=np.float64)
 
 
-def _saddle(rows: _Rows, c: Floats) -> tuple[Floats, Floats]:
+def _saddle(rows: _ScaledRows, c: Floats) -> tuple[Floats, Floats]:
     """Return the m whose integrand exp(−mz) M(z)/z has its saddle at c, and the saddle-point log P(X > m)."""
     value, first, second = _cumulants(rows, c, 0)
     m = first - 1 / c
@@ -544,7 +544,7 @@ class _Line:
         return _Line(*(getattr(self, f.name)[which] for f in fields(self)))
 
 
-def _line(rows: _Rows, m: Floats, log_p: Floats, skip: int, aim: float) -> _Line:
+def _line(rows: _ScaledRows, m: Floats, log_p: Floats, skip: int, aim: float) -> _Line:
     """Return a good line for a tail near exp(log_p) beyond m: left of all poles, or (skip = 1) past the first."""
     top = np.ones(len(rows)) if not skip else np.minimum(1 / np.sqrt(rows.squares[:, 1]), _FARTHEST)
     top = np.minimum(top * (1 - 1e-9), np.sqrt(_REACH / np.maximum(rows.ceiling, 1e-300)))
@@ -583,7 +583,7 @@ def _line(rows: _Rows, m: Floats, log_p: Floats, skip: int, aim: float) -> _Line
 
 
 def _height(
-    rows: _Rows, c: Floats, width: Floats, m: Floats, goal: Floats, top: Floats
+    rows: _ScaledRows, c: Floats, width: Floats, m: Floats, goal: Floats, top: Floats
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Return the height S at which the truncation falls to exp(goal), and True if S is within reach."""
     b = np.sqrt(rows.squares)
@@ -604,7 +604,7 @@ def _height(
     return np.exp(bottom + fraction * (lid - bottom)), (room > 0) & (fraction < 0.9999)
 
 
-def _falls(rows: _Rows, c: Floats, s: Floats) -> Floats:
+def _falls(rows: _ScaledRows, c: Floats, s: Floats) -> Floats:
     """Return a lower bound of q = −d log|M(c + is)| / d log s that grows with s, (R,)."""
     b = np.sqrt(rows.squares)
     high = rows.squares * (s * s)[:, None]
@@ -615,7 +615,7 @@ def _falls(rows: _Rows, c: Floats, s: Floats) -> Floats:
     return np.asarray((own + rest) * (1 - 1e-12), dtype=np.float64)
 
 
-def _series(rows: _Rows, w: Complexes, powers: int) -> Complexes:
+def _series(rows: _ScaledRows, w: Complexes, powers: int) -> Complexes:
     """Return Σ_{p ≤ powers} of the power sums at w = z², (R, K)."""
     y = w * rows.ceiling[:, None]
     out = np.zeros_like(y)
@@ -633,7 +633,7 @@ def _exp(x: Floats) -> Floats:
 class _Integral:
     """The sum over the nodes of a line, for rows that need equally many nodes: M is evaluated once, m may vary."""
 
-    def __init__(self, rows: _Rows, line: _Line, nodes: int) -> None:
+    def __init__(self, rows: _ScaledRows, line: _Line, nodes: int) -> None:
         self.line = line
         self.step = line.end / nodes
         self.z = line.c[:, None] + 1j * (self.step[:, None] * np.arange(nodes + 1))
@@ -698,7 +698,7 @@ class _Integral:
         return upper, np.maximum(whole + density, 0), wraps + 2 * (cut + off) + 1e-12 * whole
 
 
-def _lines(rows: _Rows, m: Floats, log_p: Floats, aim: float) -> _Line:
+def _lines(rows: _ScaledRows, m: Floats, log_p: Floats, aim: float) -> _Line:
     """Return, for each row, the line with fewer nodes of the two."""
     line = _line(rows, m, log_p, 0, aim)
     if rows.squares.shape[1] < 2:
@@ -716,7 +716,7 @@ def _lines(rows: _Rows, m: Floats, log_p: Floats, aim: float) -> _Line:
     return line
 
 
-def _grouped(rows: _Rows, line: _Line) -> Iterator[tuple[Indices, _Integral]]:
+def _grouped(rows: _ScaledRows, line: _Line) -> Iterator[tuple[Indices, _Integral]]:
     """Yield the rows with a usable line, grouped by number of nodes, with their integrals."""
     sizes = [4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, _MOST_NODES]
     classes = np.searchsorted(sizes, np.minimum(line.nodes, _MOST_NODES))
@@ -727,7 +727,7 @@ def _grouped(rows: _Rows, line: _Line) -> Iterator[tuple[Indices, _Integral]]:
             yield part, _Integral(rows.take(part), line.take(part), sizes[number])
 
 
-def _quantiles(rows: _Rows, log_p: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def _quantiles(rows: _ScaledRows, log_p: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Return proven m with P(X_L > m) ≤ exp(log_p), in units of the largest b, and True if tight, (R,) each."""
     c = _sigmoid(_bisected(-32, 24, len(rows), 20, lambda v: _saddle(rows, _sigmoid(v))[1] > log_p))
     m = np.maximum(_saddle(rows, c)[0], 0.01 * np.sqrt(rows.norms))
@@ -745,10 +745,10 @@ def _quantiles(rows: _Rows, log_p: Floats) -> tuple[Floats, npt.NDArray[np.bool_
             best[which] = np.where(better, found, best[which])
             m[which] = np.where(np.isfinite(found), found, m[which])
             wrong[which] = np.where(better, off, wrong[which])
-        todo = todo[wrong[todo] > _ENOUGH]
+        todo = todo[wrong[todo] > _BRACKET_TOLERANCE]
         if not todo.size:
             break
-    return best, wrong <= _ENOUGH
+    return best, wrong <= _BRACKET_TOLERANCE
 
 
 def _solved(integral: _Integral, m: Floats, log_p: Floats, sigma: Floats) -> tuple[Floats, Floats]:
@@ -770,12 +770,12 @@ def _solved(integral: _Integral, m: Floats, log_p: Floats, sigma: Floats) -> tup
     return np.where(upper <= 1, m, np.inf), off
 
 
-def _safe(rows: _Rows, c: Floats) -> Floats:
+def _safe(rows: _ScaledRows, c: Floats) -> Floats:
     """Return points at which Chernoff's bound is finite: c, or less if c is out of reach of the power sums."""
     return np.minimum(c, np.sqrt(0.9 / np.maximum(rows.ceiling, 1e-300)))
 
 
-def _tails(rows: _Rows, m: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def _tails(rows: _ScaledRows, m: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Return upper bounds of log P(X_L > m), in units of the largest b, and True if they are tight, (R,) each."""
     usable = m > 1e-9 * np.sqrt(rows.norms)
     at = np.where(usable, m, np.sqrt(rows.norms))
@@ -802,7 +802,7 @@ def _tails(rows: _Rows, m: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
             best[which] = np.where(better, found, best[which])
             wrong[which] = np.where(better, off / np.maximum(upper, 1e-300), wrong[which])
         log_p = np.minimum(log_p, best)
-        todo = todo[wrong[todo] > _ENOUGH]
+        todo = todo[wrong[todo] > _BRACKET_TOLERANCE]
         if not todo.size:
             break
-    return np.where(usable, best, 0.0), (wrong <= _ENOUGH) | ~usable
+    return np.where(usable, best, 0.0), (wrong <= _BRACKET_TOLERANCE) | ~usable

@@ -11,12 +11,12 @@ from fitnoise.kernel.arrays import Floats
 from fitnoise.mechanisms.gaussian.terms import relaxation
 from fitnoise.mechanisms.laplace import laplace_sums
 from fitnoise.mechanisms.laplace.estimate import PureEstimation
-from fitnoise.request.targets import Kind, z_score
+from fitnoise.request.targets import TargetKind, z_score
 from fitnoise.request.workloads import Table, Workload
-from fitnoise.solving.certificates import Terms
+from fitnoise.solving.certificates import ObjectiveTerms
 from fitnoise.solving.sectors import TableGroup
 
-SLIGHTLY = 1e-3
+DISCRETE_TAIL_RESERVE = 1e-3
 """Part of a tail reserved for the excess of discrete noise, if intervals of many numbers must hold jointly."""
 
 
@@ -38,20 +38,20 @@ def asked_margins(
     mix normals into Laplace noise. Given these variances, all numbers are jointly normal (Šidák). All probabilities
     fall with each variance, so they are associated. Discrete noise is continuous noise less an independent W with
     |W| < 1 (`laplace_sums`). Each number exceeds its half-width with a probability that is too large by a factor of at
-    most 1 + 1/(12t). `SLIGHTLY` of each tail is more than that for t ≥ 2¹⁴ and γ of 1 % to 1 − 1e-12. ∎
+    most 1 + 1/(12t). `DISCRETE_TAIL_RESERVE` of each tail is more than that for t ≥ 2¹⁴ and γ of 1 % to 1 − 1e-12. ∎
     """
-    if table.target.kind not in (Kind.MARGIN, Kind.MAX_DEVIATION):
+    if table.target.kind not in (TargetKind.MARGIN, TargetKind.MAX_DEVIATION):
         return None
     gamma = table.target.level(workload.confidence)
     asked = z_score(gamma) * np.sqrt(group.variances[i])
-    if table.target.kind is Kind.MAX_DEVIATION:
+    if table.target.kind is TargetKind.MAX_DEVIATION:
         tail = -math.expm1(math.log(gamma) / math.prod(table.shape(workload.domain)))
         asked = -ndtri(tail / 2) * np.sqrt(group.variances[i])
-        gamma = 1 - tail * (1 - SLIGHTLY)
+        gamma = 1 - tail * (1 - DISCRETE_TAIL_RESERVE)
     return asked, pure_margins(estimation, group, i, gamma)
 
 
-def pure_relaxation(workload: Workload, asked: Terms, estimation: PureEstimation, achieved: Floats) -> float:
+def pure_relaxation(workload: Workload, asked: ObjectiveTerms, estimation: PureEstimation, achieved: Floats) -> float:
     """Return the largest ratio of variances, and for fit-for-use targets of squared margins, to the targets."""
     reached = relaxation(estimation.decomposition, asked, achieved)
     return reached if asked.weights is not None else max(reached, margin_relaxation(workload, estimation))

@@ -10,8 +10,8 @@ import numpy as np
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats
-from fitnoise.kernel.designs._base import Cells
-from fitnoise.kernel.designs.margins import LEAST_SCALE, NOISE_VARIANCE, PureStrategy
+from fitnoise.kernel.designs._base import CellStructure
+from fitnoise.kernel.designs.margins import MIN_NOISE_SCALE, NOISE_VARIANCE, PureStrategy
 from fitnoise.kernel.losses import rounded_up
 from fitnoise.kernel.units import Neighbours, Privacy
 from fitnoise.mechanisms._base import UNBIASED_ROUNDING, Place, TableMechanism
@@ -20,7 +20,7 @@ from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN
 from fitnoise.mechanisms.laplace.estimate import PureEstimation
 from fitnoise.mechanisms.laplace.margins import pure_margins, pure_relaxation
 from fitnoise.mechanisms.laplace.report import proof, unbiased
-from fitnoise.mechanisms.numbers import Numbers, Weighted, by_sector, sums_by_sector
+from fitnoise.mechanisms.numbers import TableNumbers, WeightedSums, by_sector, sums_by_sector
 from fitnoise.reporting import Section
 from fitnoise.solving.certificates import Certificate
 from fitnoise.solving.sectors import Decomposition, TableGroup, decompose
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @final
-class Laplace(TableMechanism):
+class LaplaceMechanism(TableMechanism):
     """The least ε found that meets every target, with margins of error from exact sums of Laplace noise."""
 
     name = "pure-fit-for-use"
@@ -49,11 +49,11 @@ class Laplace(TableMechanism):
                 "Use the plan as fitnoise wrote it, or plan again.",
                 "Nothing was measured.",
             )
-        if part.strategy.scale < LEAST_SCALE:
+        if part.strategy.scale < MIN_NOISE_SCALE:
             raise PlanError(
                 "laplace-noise-too-coarse",
                 "The Laplace noise of the plan is on too coarse a lattice.",
-                f"The intervals need a lattice {LEAST_SCALE:g} times finer than the noise.",
+                f"The intervals need a lattice {MIN_NOISE_SCALE:g} times finer than the noise.",
                 "Use the plan as fitnoise wrote it, or plan again.",
                 "Nothing was measured.",
             )
@@ -104,11 +104,11 @@ class Laplace(TableMechanism):
         """Return the coefficients of all single noises in a combination, and their scale."""
         return self._of(part).noise_coefficients(pulled), part.strategy.scale
 
-    def between(self, one: Numbers, other: Numbers) -> Floats:
+    def between(self, one: TableNumbers, other: TableNumbers) -> Floats:
         """Return covariances of pairs of numbers, sector by sector."""
         return by_sector(one, other)
 
-    def sums(self, one: Weighted, other: Weighted, length: int) -> Floats | None:
+    def sums(self, one: WeightedSums, other: WeightedSums, length: int) -> Floats | None:
         """Return covariances of sums of numbers, sector by sector."""
         return sums_by_sector(one, other, length)
 
@@ -136,7 +136,7 @@ class Laplace(TableMechanism):
         """Return the scale, and the queries of each margin."""
         return margins_document(part.strategy)
 
-    def read(self, document: Any, over: Cells) -> PureStrategy:
+    def read(self, document: Any, over: CellStructure) -> PureStrategy:
         """Return the strategy that `write` wrote."""
         return read_margins(document, over)
 
@@ -152,4 +152,4 @@ class Laplace(TableMechanism):
         }
 
 
-LAPLACE = Laplace()
+LAPLACE = LaplaceMechanism()

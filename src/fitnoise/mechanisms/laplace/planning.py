@@ -37,13 +37,13 @@ from fitnoise.algebra.backends import one_thread
 from fitnoise.errors import CapExceeded, PlanError, SingularStrategy, WorkloadError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.checks import checked_positive
-from fitnoise.kernel.designs._base import Cells
-from fitnoise.kernel.designs.margins import LARGEST_SCALE, LEAST_SCALE, MeasuredMargin, PureStrategy
+from fitnoise.kernel.designs._base import CellStructure
+from fitnoise.kernel.designs.margins import MAX_NOISE_SCALE, MIN_NOISE_SCALE, MeasuredMargin, PureStrategy
 from fitnoise.kernel.designs.parts import largest_entry
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import Neighbours, PrivacyUnit
-from fitnoise.mechanisms._base import Effort
-from fitnoise.mechanisms.gaussian.planning import Ideal, ideal
+from fitnoise.mechanisms._base import SearchOptions
+from fitnoise.mechanisms.gaussian.planning import RealStrategy, ideal
 from fitnoise.mechanisms.gaussian.rounding import cut, variances_of
 from fitnoise.mechanisms.gaussian.terms import relaxation, terms
 from fitnoise.mechanisms.laplace.estimate import PureEstimation, filled, integer_margins
@@ -54,8 +54,8 @@ from fitnoise.mechanisms.tables import TablePart, refuse_pointless
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import Workload, exchangeable_attributes
 from fitnoise.solving import margin_weights, mixed_margins, p_identity
-from fitnoise.solving.certificates import Terms
-from fitnoise.solving.fixed import Fixed
+from fitnoise.solving.certificates import ObjectiveTerms
+from fitnoise.solving.fixed import FixedGenerator
 from fitnoise.solving.p_identity import Queries
 from fitnoise.solving.sectors import Decomposition, decompose, ways_out
 
@@ -65,10 +65,10 @@ BITS = 20
 BOUND_GAP = 1e-3
 """Gap between the proven bound and its own optimum; the ratio of cost to bound is not near 1 anyway."""
 
-MOST_BITS = 38
+MAX_AMOUNT_BITS = 38
 """Most bits with amounts: the rises of their queries from knot to knot are multiples of K_s, which take more bits."""
 
-LEAST_BITS = 4
+MIN_JOINT_BITS = 4
 """Least bits for queries on joint cells of several amounts. With fewer, rounding raises the cost tenfold, and the
 search skips these queries."""
 
@@ -97,12 +97,12 @@ MAX_ENTRIES = 4 * 10**7
 MANY_ROWS = 20_000
 """Rows of tables above which the search is not repeated for margins: each margin needs an integral."""
 
-ROUNDS = 2
+ALTERNATING_ROUNDS = 2
 """Turns of the weights of margins and the queries on structured cells; one is enough if margins are mixed later."""
 
-CELLS = "every cell on its own"
+CELLS_FAMILY = "every cell on its own"
 
-AMOUNTS = "cells and sums by what is asked"
+AMOUNTS_FAMILY = "cells and sums by what is asked"
 
 BRANCHES = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)
 """Numbers of children of a node in the hierarchies of the search."""
@@ -110,7 +110,7 @@ BRANCHES = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)
 
 @final
 @dataclass(frozen=True)
-class Candidate:
+class StrategyCandidate:
     """One family of strategies, evaluated without data.
 
     family: Its name. epsilon: The ε at which it meets every target. ratio: ε²/2 over the proven bound. answers: Number
@@ -126,11 +126,11 @@ class Candidate:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Search:
+class StrategySearch:
     """The result of a search: the part of the best family, and one line for each family, best first."""
 
     part: TablePart
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[StrategyCandidate, ...]
 
 
 def refined_without_zcdp() -> PlanError:
@@ -144,7 +144,7 @@ def refined_without_zcdp() -> PlanError:
     )
 
 
-def planned(asked: Publication, effort: Effort) -> TablePart:
+def planned(asked: Publication, effort: SearchOptions) -> TablePart:
     """Return the part for the requested tables, as the registry calls it."""
     if effort.refine or effort.gap is not None:
         raise refined_without_zcdp()
@@ -181,7 +181,7 @@ def too_many_answers(d: Decomposition) -> WorkloadError:
     return WorkloadError(
         "too-many-answers-for-laplace",
         f"Every strategy for Laplace noise has more than {MAX_ANSWERS:,} noisy answers for these tables, or needs more "
-        f"than {MOST_BITS if steps else BITS} bits.",
+        f"than {MAX_AMOUNT_BITS if steps else BITS} bits.",
         f"Ranges of the amounts {steps} can have too many steps for these bits." if steps else "",
         f"{coarser}Show fewer attributes in a table, bring the tightest and the loosest target closer, or set "
         "privacy = 'zcdp', which allows more.",
@@ -195,7 +195,7 @@ def search(
     every: bool = False,
     seconds: float | None = None,
     progress: Callable[[int, float], None] | None = None,
-) -> Search:
+) -> StrategySearch:
     """Find a pure strategy that meets every target at a small ε, and prove a lower bound. Reads no data.
 
     Args:
@@ -222,10 +222,10 @@ def search(
     cells = math.prod(domain[a].size for a in bound)
     if cells > MAX_CELLS:
         raise too_many_cells(domain, bound, cells)
-    clock = p_identity.Clock(None if seconds is None else checked_positive("seconds", seconds))
+    clock = p_identity.TimeLimit(None if seconds is None else checked_positive("seconds", seconds))
     d = decompose(publication.workload)
     asked = terms(publication, d)
-    proof: Ideal | None = None
+    proof: RealStrategy | None = None
     found: list[tuple[float, str, PureStrategy, float]] = []
     steps, least = itertools.count(1), math.inf
 
@@ -236,10 +236,10 @@ def search(
             progress(next(steps), math.sqrt(least))
 
     def tell_share(share: float) -> None:
-        if found and found[0][1] == CELLS:
+        if found and found[0][1] == CELLS_FAMILY:
             tell(share * found[0][0])
 
-    problem = _Problem(d, asked.weights, clock=clock, tell=tell_share)
+    problem = _MarginProblem(d, asked.weights, clock=clock, tell=tell_share)
     families = list(_families(problem))
     if not every and (problem.coarse or (seconds is None and problem.mixes)):
         families = families[-2 if problem.amounts > 1 and not problem.coarse else -1 :]
@@ -259,22 +259,22 @@ def search(
     spent = float(strategy.unit_epsilon(publication.adjacency) ** 2)
     at_unit = reached / spent if spent else None
     with one_thread():
-        settled = _improved(publication, problem, family, _settled(publication, d, strategy, at_unit)).strategy
+        settled = _improved(publication, problem, family, _scale_to_targets(publication, d, strategy, at_unit)).strategy
     left = f"; the search was left after {seconds:g} s, as asked" if clock.over else ""
     told = f"{family}{left}; the bound is proven to {proof.gap:.1e} of its optimum"
     made = TablePart(LAPLACE, publication, settled, proof.evidence, told)
     refuse_pointless(made.exact_cost)
-    _within(made)
-    lines: dict[str, Candidate] = {}
+    _check_cap(made)
+    lines: dict[str, StrategyCandidate] = {}
     for value, name, s, took in found:
         share = value / found[0][0]
-        line = Candidate(name, made.epsilon() * math.sqrt(share), made.ratio * share, s.answers, took)
+        line = StrategyCandidate(name, made.epsilon() * math.sqrt(share), made.ratio * share, s.answers, took)
         lines.setdefault(name, line)
-    return Search(made, tuple(lines.values()))
+    return StrategySearch(made, tuple(lines.values()))
 
 
 def _tried(
-    publication: Publication, d: Decomposition, asked: Terms, family: str, weights: Weights | None
+    publication: Publication, d: Decomposition, asked: ObjectiveTerms, family: str, weights: Weights | None
 ) -> Iterator[tuple[float, str, PureStrategy]]:
     """Yield integer strategies for a family's weights, with the ε² at which they meet every target."""
     if weights is None:
@@ -283,8 +283,8 @@ def _tried(
     spent = None if budget is None or budget.pure is None else float(budget.pure)
 
     def found(bits: int) -> Iterator[tuple[float, str, PureStrategy]]:
-        for margins in _whole(weights, publication.unit, d.over, bits):
-            strategy = PureStrategy(d.over, margins, LEAST_SCALE)
+        for margins in _round_queries(weights, publication.unit, d.over, bits):
+            strategy = PureStrategy(d.over, margins, MIN_NOISE_SCALE)
             cost = float(strategy.unit_epsilon(publication.adjacency) ** 2)
             with contextlib.suppress(SingularStrategy):  # the targets differ too much for these bits
                 reached = cost * relaxation(d, asked, variances_of(d, PureEstimation(strategy, d).whiteners))
@@ -305,9 +305,9 @@ Parts = list[tuple[tuple[int, ...], float, Floats]]
 """θ and A* (m, distinguished cells), by set of exchangeable attributes; a set can occur more than once."""
 
 
-def _families(problem: _Problem) -> Iterator[tuple[str, Callable[[], Weights | None]]]:
+def _families(problem: _MarginProblem) -> Iterator[tuple[str, Callable[[], Weights | None]]]:
     """Yield the families that apply to these tables: their name and their search."""
-    yield CELLS, problem.cells
+    yield CELLS_FAMILY, problem.cells
     if problem.inner > 1:
         if len(problem.d.structured) == 1 and problem.inner > min(BRANCHES):
             yield "best hierarchy", lambda: problem.turns(problem.tree)
@@ -315,13 +315,13 @@ def _families(problem: _Problem) -> Iterator[tuple[str, Callable[[], Weights | N
         if problem.free:
             yield "cells and sums by margin", problem.by_margin
         if problem.amounts > 1:
-            yield AMOUNTS, problem.by_amount
+            yield AMOUNTS_FAMILY, problem.by_amount
     elif problem.free:
         yield "margins", lambda: problem.turns(lambda _: np.ones((1, 1)))
 
 
 @final
-class _Problem:
+class _MarginProblem:
     """Weights θ of margins and queries A* on the structured cells, each with the other held fixed.
 
     The variance of row j of table A, for unit noise, is F_A r_j with r_j = l_j(A*ᵀA*)⁻¹l_jᵀ and
@@ -333,8 +333,8 @@ class _Problem:
         self,
         d: Decomposition,
         omega: Floats | None,
-        before: _Problem | None = None,
-        clock: p_identity.Clock | None = None,
+        before: _MarginProblem | None = None,
+        clock: p_identity.TimeLimit | None = None,
         tell: Callable[[float], None] | None = None,
     ) -> None:
         """Pose the problem of the tables in `d`.
@@ -344,17 +344,19 @@ class _Problem:
         squared cost of noise on every cell.
         """
         self.d, self.omega, self.before, self._tell = d, omega, before, tell
-        self.clock = clock or p_identity.Clock(None)
+        self.clock = clock or p_identity.TimeLimit(None)
         self.mixed: dict[str, tuple[list[Floats], Floats]] = {}  # kinds of queries, and θ of each for each margin
         self.free = tuple(i for i, n in enumerate(d.sizes) if n > 1)
         self.asked: dict[int, op.Operator] = {}
         for g in d.tables:
             if id(g.queries) not in self.asked:
-                self.asked[id(g.queries)] = g.queries if isinstance(g.queries, op.Operator) else op.plain(g.queries)
+                self.asked[id(g.queries)] = (
+                    g.queries if isinstance(g.queries, op.Operator) else op.from_matrix(g.queries)
+                )
         plain = Queries.of(*((q, 1.0) for q in self.asked.values()))
         self.reduced, self.which = p_identity.reduce_cells(plain)
         self.merge = (self.which == np.arange(self.reduced.cells)[:, None]).astype(np.float64)
-        self.rng = Fixed()
+        self.rng = FixedGenerator()
         self.margins = _Margins(d, self.free, self.inner, total=omega is not None)
 
     @property
@@ -371,7 +373,7 @@ class _Problem:
     def coarse(self) -> bool:
         """True if the steps of joint cells of amounts leave too few bits for queries on these cells."""
         bits = sum(math.log2(max(pieces)) for _, pieces in self.d.steps)
-        return self.amounts > 1 and self.small and bits > MOST_BITS - LEAST_BITS
+        return self.amounts > 1 and self.small and bits > MAX_AMOUNT_BITS - MIN_JOINT_BITS
 
     @property
     def small(self) -> bool:
@@ -423,7 +425,7 @@ class _Problem:
             return self._least(posed).matrix
         star = self.before.shared[0][2]
         cells = star[: self.inner]
-        return p_identity.still_worst(posed, star[self.inner :] / cells.diagonal()).matrix
+        return p_identity.improve_worst(posed, star[self.inner :] / cells.diagonal()).matrix
 
     @cached_property
     def shared(self) -> Parts:
@@ -436,7 +438,7 @@ class _Problem:
 
     def _turns(self, inner: Callable[[Floats], Floats]) -> Parts:
         star, weights = inner(self.margins.of_cells), {self.free: 1.0}
-        for _ in range(0 if not self.free else 1 if self.inner == 1 or self.mixes else ROUNDS):
+        for _ in range(0 if not self.free else 1 if self.inner == 1 or self.mixes else ALTERNATING_ROUNDS):
             weights, factors = self.margins.solve(self._rows(star), self.rng, self.clock.left)
             star = inner(factors)
         return [(b, w, star) for b, w in weights.items()]
@@ -509,13 +511,13 @@ class _Problem:
         return [np.concatenate([g.tables for g in self.d.tables if id(g.queries) == key]) for key in self.asked]
 
     @cached_property
-    def _rows_asked(self) -> tuple[mixed_margins.Rows, ...]:
+    def _rows_asked(self) -> tuple[mixed_margins.EqualQueryTables, ...]:
         """The rows and targets of the tables for each set of queries."""
         rows = []
         for key, tables, queries in zip(self.asked, self._tables, self.reduced.operators, strict=True):
             groups = [g for g in self.d.tables if id(g.queries) == key]
             numbers = np.concatenate([g.variances if self.omega is None else self.omega[g.numbers] for g in groups])
-            rows.append(mixed_margins.Rows(queries, self.margins.shares[tables].toarray(), numbers))
+            rows.append(mixed_margins.EqualQueryTables(queries, self.margins.shares[tables].toarray(), numbers))
         return tuple(rows)
 
     def _least(self, posed: Queries, *, some: bool = False) -> p_identity.PIdentity:
@@ -524,14 +526,14 @@ class _Problem:
         tell, starts = self._tell, KIND_STARTS if self.mixes else None
         progress: p_identity.Progress | None = None
         if tell is not None and not self.free and not some:
-            own = (p_identity.worst if self.omega is None else p_identity.total)(posed, np.zeros((0, self.inner)))
+            own = (p_identity.worst_ratio if self.omega is None else p_identity.total)(posed, np.zeros((0, self.inner)))
             progress = lambda _, best: tell(best / own)  # noqa: E731
         return least(posed, self.rng, starts=starts, max_seconds=self.clock.left, progress=progress)
 
     def _own(self, queries: op.Operator, numbers: Floats) -> Floats:
         """Return the best cells and sums for some of the queries; cells that these treat equally are summed."""
         fewer, which = p_identity.reduce_cells(Queries((queries,), (numbers,)))
-        star = p_identity.spread(self._least(fewer, some=True).matrix, which)
+        star = p_identity.expand_classes(self._least(fewer, some=True).matrix, which)
         if (which < 0).any():  # every column has the same cost, so a query on the other cells costs nothing
             star = np.concatenate([star, (which < 0)[None].astype(np.float64)])
         return star
@@ -580,7 +582,9 @@ class _Margins:
         """N, (sectors, margins)."""
         return np.asarray(self._information.toarray())
 
-    def solve(self, numbers: Floats, rng: Fixed, seconds: float | None) -> tuple[dict[tuple[int, ...], float], Floats]:
+    def solve(
+        self, numbers: Floats, rng: FixedGenerator, seconds: float | None
+    ) -> tuple[dict[tuple[int, ...], float], Floats]:
         """Return θ by set of attributes, and its factors F_A for the tables, (tables,)."""
         least = margin_weights.least_total if self.total else margin_weights.least_worst
         orders = [len(b) for b in self.names]
@@ -594,7 +598,7 @@ class _Margins:
 # --- from real numbers to a plan --------------------------------------------------------------------------
 
 
-def _within(made: TablePart) -> None:
+def _check_cap(made: TablePart) -> None:
     """Raise CapExceeded if the plan costs more than its cap."""
     cap = made.publication.cap
     if cap is not None and cap.pure is not None and made.exact_epsilon is not None and made.exact_epsilon > cap.pure:
@@ -608,7 +612,9 @@ def _within(made: TablePart) -> None:
         )
 
 
-def _whole(weights: Weights, unit: PrivacyUnit, over: Cells, bits: int) -> Iterator[tuple[MeasuredMargin, ...]]:
+def _round_queries(
+    weights: Weights, unit: PrivacyUnit, over: CellStructure, bits: int
+) -> Iterator[tuple[MeasuredMargin, ...]]:
     """Yield integers for real queries, with raised columns; for replace-one also without, which may cost less."""
     between = over if over.steps else None
     margins = integer_margins(weights, bits, between)
@@ -618,7 +624,7 @@ def _whole(weights: Weights, unit: PrivacyUnit, over: Cells, bits: int) -> Itera
             yield margins
 
 
-def _bits(over: Cells, records: int, epsilon: float | None) -> int:
+def _bits(over: CellStructure, records: int, epsilon: float | None) -> int:
     """Return the bits of the integers: with amounts, additional bits for the products of K_s in their queries.
 
     The noise has a largest scale, which limits the bits: the unit's shift of the answers over ε is the scale.
@@ -627,13 +633,13 @@ def _bits(over: Cells, records: int, epsilon: float | None) -> int:
     if not over.steps:
         return BITS
     wanted = BITS + math.ceil(sum(math.log2(max(pieces)) for _, pieces in over.steps))
-    room = math.inf if epsilon is None else math.log2(LARGEST_SCALE * epsilon / records) - 2
-    return int(min(wanted, MOST_BITS, max(room, 1)))
+    room = math.inf if epsilon is None else math.log2(MAX_NOISE_SCALE * epsilon / records) - 2
+    return int(min(wanted, MAX_AMOUNT_BITS, max(room, 1)))
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Settled:
+class _ScaledStrategy:
     """A strategy with its accuracy, computed on access."""
 
     publication: Publication
@@ -660,9 +666,9 @@ class _Settled:
         return pure_relaxation(workload, asked, self.estimation, self.achieved)
 
 
-def _settled(
+def _scale_to_targets(
     publication: Publication, d: Decomposition, strategy: PureStrategy, reached: float | None = None
-) -> _Settled:
+) -> _ScaledStrategy:
     """Return the strategy with the noise that just meets the targets, or that the budget allows.
 
     Args:
@@ -677,13 +683,13 @@ def _settled(
     if publication.budget is not None and publication.budget.pure is not None:
         spent = strategy.unit_epsilon(publication.adjacency)
         scale = Fraction(strategy.scale) * spent / publication.budget.pure
-        return _Settled(publication, d, _rescaled(strategy, _float_above(scale), up=True))
+        return _ScaledStrategy(publication, d, _rescaled(strategy, _float_above(scale), up=True))
     if reached is None:
-        reached = relaxation(d, terms(publication, d), _Settled(publication, d, strategy).achieved)
+        reached = relaxation(d, terms(publication, d), _ScaledStrategy(publication, d, strategy).achieved)
     less = 1e-12
     for _ in range(10):
         strategy = _rescaled(strategy, strategy.scale * (1 - less) / math.sqrt(reached), up=False)
-        made = _Settled(publication, d, strategy)
+        made = _ScaledStrategy(publication, d, strategy)
         reached = made.reached
         if reached <= 1:
             return made
@@ -697,7 +703,9 @@ def _settled(
     )
 
 
-def _improved(publication: Publication, problem: _Problem, family: str, settled: _Settled) -> _Settled:
+def _improved(
+    publication: Publication, problem: _MarginProblem, family: str, settled: _ScaledStrategy
+) -> _ScaledStrategy:
     """Search the same family once more for margins, if they are requested, and return the better strategy.
 
     A margin at 95 % is 1.96 to 2.12 standard errors; the factor is larger for numbers that depend on few noises. Once
@@ -711,28 +719,28 @@ def _improved(publication: Publication, problem: _Problem, family: str, settled:
     weights = (
         None
         if adjusted is None
-        else dict(_families(_Problem(adjusted, None, before=problem, clock=problem.clock)))[family]()
+        else dict(_families(_MarginProblem(adjusted, None, before=problem, clock=problem.clock)))[family]()
     )
     if weights is None:
         return settled
     bits = _bits(d.over, publication.adjacency.records, settled.epsilon)
     found = [settled]
-    for margins in _whole(weights, publication.unit, d.over, bits):
+    for margins in _round_queries(weights, publication.unit, d.over, bits):
         with contextlib.suppress(SingularStrategy):  # of amounts with too many steps for these bits
-            found.append(_again(settled, margins))
+            found.append(_replan_noise(settled, margins))
 
-    def paid(one: _Settled) -> float:
+    def paid(one: _ScaledStrategy) -> float:
         return one.reached * float(one.strategy.unit_epsilon(publication.adjacency) ** 2)
 
     return min(found, key=paid)
 
 
-def _again(like: _Settled, margins: tuple[MeasuredMargin, ...]) -> _Settled:
+def _replan_noise(like: _ScaledStrategy, margins: tuple[MeasuredMargin, ...]) -> _ScaledStrategy:
     """Return other queries with the noise that just meets the targets, or that the budget allows."""
-    return _settled(like.publication, like.d, replace(like.strategy, asked=margins, scale=LEAST_SCALE))
+    return _scale_to_targets(like.publication, like.d, replace(like.strategy, asked=margins, scale=MIN_NOISE_SCALE))
 
 
-def _adjusted(workload: Workload, settled: _Settled) -> Decomposition | None:
+def _adjusted(workload: Workload, settled: _ScaledStrategy) -> Decomposition | None:
     """Return the tables with the variances that meet their margins under this noise; None without margins."""
     d, tables, any_ = settled.d, [], False
     for g in d.tables:
@@ -759,8 +767,8 @@ def _float_above(x: Fraction) -> float:
 def _rescaled(strategy: PureStrategy, scale: float, *, up: bool) -> PureStrategy:
     """Return the strategy at another scale, cut to 32 bits, with integers shifted so that it is ≥ LEAST_SCALE."""
     try:
-        shift = max(0, math.frexp(LEAST_SCALE)[1] - math.frexp(scale)[1])
-        if max(largest_entry(m.rows) for m in strategy.asked) << shift > LARGEST_SCALE:
+        shift = max(0, math.frexp(MIN_NOISE_SCALE)[1] - math.frexp(scale)[1])
+        if max(largest_entry(m.rows) for m in strategy.asked) << shift > MAX_NOISE_SCALE:
             raise OverflowError
         scale = float(cut(np.array([math.ldexp(scale, shift)]), up=up)[0])
         margins = [MeasuredMargin(m.attributes, m.rows << shift) for m in strategy.asked]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fitnoise.reporting import Kind, Section, Value
+from fitnoise.reporting import Section, Value, ValueKind
 from fitnoise.solving.certificates import Certificate
 
 
@@ -22,11 +22,11 @@ def proof(certificate: Certificate, *, apart: bool) -> Section:
         "proof",
         (told, "(how near to that any pure mechanism can come is not known)", *(gains if apart else ())),
         (
-            Value("value", certificate.value, Kind.OPTIMUM),
-            Value("bound", certificate.bound, Kind.OPTIMUM),
-            Value("gap", certificate.gap, Kind.GAP),
-            Value("ratio", certificate.value / certificate.bound, Kind.FACTOR, spoken=True),
-            Value("least", math.sqrt(2 * certificate.bound), Kind.NUMBER, spoken=True),
+            Value("value", certificate.value, ValueKind.OPTIMUM),
+            Value("bound", certificate.bound, ValueKind.OPTIMUM),
+            Value("gap", certificate.gap, ValueKind.GAP),
+            Value("ratio", certificate.value / certificate.bound, ValueKind.FACTOR, spoken=True),
+            Value("least", math.sqrt(2 * certificate.bound), ValueKind.NUMBER, spoken=True),
         ),
     )
 
@@ -39,7 +39,7 @@ def unbiased(least: float, epsilon: float) -> Section:
     )
     values = (
         Value("unbiased_bound", least),
-        Value("pure_least", least, Kind.COST, spoken=True),
-        Value("times", epsilon / least, Kind.FACTOR, spoken=True),
+        Value("pure_least", least, ValueKind.COST, spoken=True),
+        Value("times", epsilon / least, ValueKind.FACTOR, spoken=True),
     )
     return Section("unbiased", (told,), values)

@@ -14,8 +14,8 @@ from fitnoise.algebra.backends import one_thread
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.checks import checked_whole
-from fitnoise.mechanisms.projection.simulation import GAIN, IN, OUT
-from fitnoise.solving.ky_fan import Design
+from fitnoise.mechanisms.projection.simulation import IN, MIN_RELATIVE_GAIN, OUT
+from fitnoise.solving.ky_fan import KyFanDesign
 
 # --- how far from the best possible -------------------------------------------------------------------------------
 
@@ -57,7 +57,7 @@ def spectral_bound_of(rows: Floats, m: int, subset: Sequence[int]) -> float:
     return math.sqrt(len(places) / checked_whole("m", m)) * max(float(values[-1]) - rounding, 0.0)
 
 
-def spectral_lower_bound(rows: Floats, m: int, design: Design) -> SpectralBound:
+def spectral_lower_bound(rows: Floats, m: int, design: KyFanDesign) -> SpectralBound:
     """Return a lower estimate of SpecLB(k, A) = max_{|S|≤k} √(|S|/m) σ_min(A_S), with the set that reaches it.
 
     It states how competitive the noise is; it is no statement about privacy. Let k = ε n. On
@@ -124,7 +124,7 @@ class _Subsets:
     def see(self, places: list[int]) -> bool:
         """Record a set, and return True, if it is better than all sets before."""
         score = len(places) * self.least(places)
-        if score <= self.score * (1 + GAIN):
+        if score <= self.score * (1 + MIN_RELATIVE_GAIN):
             return False
         self.best, self.score = list(places), score
         return True

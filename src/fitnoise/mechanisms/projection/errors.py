@@ -12,11 +12,11 @@ import numpy as np
 from fitnoise.kernel.arrays import Floats
 from fitnoise.mechanisms.gaussian.rounding import rows_of
 from fitnoise.mechanisms.projection import simulation as small
-from fitnoise.mechanisms.projection.view import View
+from fitnoise.mechanisms.projection.view import RowSpaceView
 from fitnoise.mechanisms.tables import TablePart
-from fitnoise.solving.ky_fan import Design, Ending
+from fitnoise.solving.ky_fan import KyFanDesign, KyFanStatus
 
-REPEATS = 8
+NOISES_PER_HISTOGRAM = 8
 """Noises for each public histogram in the simulation of the errors of single numbers."""
 
 
@@ -42,11 +42,11 @@ def simulated_errors(made: TablePart) -> SimulatedErrors:
     **Guarantees**
         * The function reads no data. With one version of NumPy and SciPy it returns the same numbers every time.
     """
-    view = View(made)
+    view = RowSpaceView(made)
     asked, setting = view.small, view.setting
     left, s, _ = np.linalg.svd(view.noise_factor)
     rank = len(s)
-    design = Design(
+    design = KyFanDesign(
         index=setting.index,
         rank=rank,
         weights=made.evidence.cells,
@@ -56,7 +56,7 @@ def simulated_errors(made: TablePart) -> SimulatedErrors:
         value=made.value,
         bound=made.bound,
         evaluations=0,
-        status=Ending.CONVERGED,
+        status=KyFanStatus.CONVERGED,
     )
     samples = small.error_samples(
         view.space.rows,
@@ -65,7 +65,7 @@ def simulated_errors(made: TablePart) -> SimulatedErrors:
         multiplier=1.0,
         temperature=setting.temperature,
         region=asked.region,
-        repeats=REPEATS,
+        repeats=NOISES_PER_HISTOGRAM,
         head=view.head,
     )
     whole = np.linalg.inv(view.space.triangle)  # maps row space to the basis of the queries

@@ -13,19 +13,19 @@ from fitnoise.kernel.arrays import Exact, Floats, Indices
 from fitnoise.kernel.units import Region
 from fitnoise.mechanisms.projection.errors import SimulatedErrors, simulated_errors
 from fitnoise.mechanisms.projection.regions import Estimator
-from fitnoise.mechanisms.projection.view import View
-from fitnoise.mechanisms.rebuilding import Rebuilt
+from fitnoise.mechanisms.projection.view import RowSpaceView
+from fitnoise.mechanisms.rebuilding import RebuiltTables
 from fitnoise.mechanisms.tables import TablePart
 
-SUM = 1e-9
+SUM_TOLERANCE = 1e-9
 """Allowed relative rounding error in the sum of a histogram."""
 
-TIGHT = 1e-11
+ENTROPIC_GAP = 1e-11
 """Gap of an entropic estimate, as part of the squared length of the noisy answers."""
 
 
 @final
-class Projected(Rebuilt):
+class ProjectedTables(RebuiltTables):
     """Tables of a small database: the tables of one histogram of its size, as close as possible to the noisy answers.
 
     For the paper's variant `histogram` is empty: no histogram exists, and tables agree but may be negative.
@@ -45,14 +45,14 @@ class Projected(Rebuilt):
 
     def __init__(self, part: TablePart, answers: Sequence[Exact], histogram: Floats | None = None) -> None:
         super().__init__(part, answers)
-        self._own, view = part, View(part)
+        self._own, view = part, RowSpaceView(part)
         self.view, small = view, view.small
         ((theta,),) = (self._estimation.estimates(self._answers, 0, np.array([0])),)
         self.noisy = view.space.triangle @ theta
         self._size, self._region = float(small.size), small.region
         self._estimate = Estimator(view.space.rows, self._size, small.region, view.penalty, view.head)
         if histogram is None or view.head is not None:
-            tolerance = TIGHT * float(self.noisy @ self.noisy) if view.penalty else None
+            tolerance = ENTROPIC_GAP * float(self.noisy @ self.noisy) if view.penalty else None
             found, self._answers_there = self._estimate(self.noisy, tolerance)
             self.histogram = np.zeros(0) if found is None else found
         else:
@@ -63,7 +63,7 @@ class Projected(Rebuilt):
         total, n = float(x.sum()), self._size
         exact = self._region is Region.EXACTLY
         fits = x.shape == (self.part.decomposition.cells,) and bool(np.isfinite(x).all()) and bool((x >= 0).all())
-        if not fits or total > n * (1 + SUM) or (exact and total < n * (1 - SUM)):
+        if not fits or total > n * (1 + SUM_TOLERANCE) or (exact and total < n * (1 - SUM_TOLERANCE)):
             raise ReleaseError(
                 "histogram-of-another-size",
                 "The histogram does not belong to a database of the plan's size.",

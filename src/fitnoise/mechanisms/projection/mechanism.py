@@ -9,12 +9,12 @@ import numpy as np
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Exact, Floats
-from fitnoise.kernel.order import Size
+from fitnoise.kernel.order import DeclaredSize
 from fitnoise.kernel.units import Region
-from fitnoise.mechanisms.gaussian.mechanism import Sectors
+from fitnoise.mechanisms.gaussian.mechanism import SectorMechanism
 from fitnoise.mechanisms.projection import report
-from fitnoise.mechanisms.projection.estimator import Projected
-from fitnoise.mechanisms.projection.view import View
+from fitnoise.mechanisms.projection.estimator import ProjectedTables
+from fitnoise.mechanisms.projection.view import RowSpaceView
 from fitnoise.reporting import Section
 from fitnoise.request.publication import Publication
 from fitnoise.solving.certificates import Certificate, ky_fan_certificate
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @final
-class Projection(Sectors):
+class ProjectionMechanism(SectorMechanism):
     """Noise of a Ky Fan design on all queries; released are the answers of a database of the declared size."""
 
     name = "projection"
@@ -37,13 +37,13 @@ class Projection(Sectors):
 
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless the part is for a small database, and measures its one sector."""
-        View(part)
+        RowSpaceView(part)
         super().check(part)
 
-    def sizes(self, part: TablePart) -> tuple[Size, ...]:
+    def sizes(self, part: TablePart) -> tuple[DeclaredSize, ...]:
         """Return the declared size: an upper bound, or the exact number."""
-        small = View(part).small
-        return (Size(small.size, small.region is Region.EXACTLY),)
+        small = RowSpaceView(part).small
+        return (DeclaredSize(small.size, small.region is Region.EXACTLY),)
 
     def value(self, part: TablePart) -> float:
         """Return ‖Σ‖_(k) times the sensitivity."""
@@ -60,7 +60,7 @@ class Projection(Sectors):
                 "Use the plan as fitnoise wrote it, or plan again.",
                 "Nothing was measured.",
             )
-        view = View(part)
+        view = RowSpaceView(part)
         return ky_fan_certificate(view.space.rows, cells, view.noise_factor, view.index, view.space.moved)
 
     def prices(self, part: TablePart) -> Floats:
@@ -70,27 +70,27 @@ class Projection(Sectors):
 
     def words(self, part: TablePart) -> str:
         """Return the statement on the bias of the values."""
-        return report.values(View(part).small)
+        return report.values(RowSpaceView(part).small)
 
     def about(self, part: TablePart) -> Section:
         """Return the section on measurement and estimation."""
-        return report.database(View(part).small, View(part).setting)
+        return report.database(RowSpaceView(part).small, RowSpaceView(part).setting)
 
     def proof(self, part: TablePart) -> Iterator[Section]:
         """Yield the section on the least sum of variances of any noise."""
-        yield report.proof(part.certificate, View(part).setting)
+        yield report.proof(part.certificate, RowSpaceView(part).setting)
 
     def synthetic(self, part: TablePart) -> bool:
         """Return True if all tables are those of one histogram, that is, except for the paper's variant."""
-        return View(part).head is None
+        return RowSpaceView(part).head is None
 
-    def biased(self, part: TablePart, answers: Sequence[Exact], histogram: Floats | None = None) -> Projected:
+    def biased(self, part: TablePart, answers: Sequence[Exact], histogram: Floats | None = None) -> ProjectedTables:
         """Return the tables of one histogram of a database of the declared size."""
-        return Projected(part, answers, histogram)
+        return ProjectedTables(part, answers, histogram)
 
     def known(self, part: TablePart) -> dict[str, Any]:
         """Return the declared size and the setting."""
-        small, setting = View(part).small, View(part).setting
+        small, setting = RowSpaceView(part).small, RowSpaceView(part).setting
         return {
             "size": small.size,
             "region": small.region.value,
@@ -100,4 +100,4 @@ class Projection(Sectors):
         }
 
 
-PROJECTION = Projection()
+PROJECTION = ProjectionMechanism()

@@ -29,37 +29,37 @@ import numpy as np
 from fitnoise.errors import PlanError, SingularStrategy, WorkloadError
 from fitnoise.kernel.designs.sectors import Strategy
 from fitnoise.kernel.units import Neighbours
-from fitnoise.mechanisms._base import Effort
+from fitnoise.mechanisms._base import SearchOptions
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
-from fitnoise.mechanisms.gaussian.planning import BITS, DEFAULT_GAP, allowance, gap_not_reached, scaled
+from fitnoise.mechanisms.gaussian.planning import BITS, DEFAULT_GAP, allowance, gap_not_reached, scale_noise
 from fitnoise.mechanisms.gaussian.rounding import round_strategy
 from fitnoise.mechanisms.gaussian.terms import terms
 from fitnoise.mechanisms.projection import simulation as small
 from fitnoise.mechanisms.projection.mechanism import PROJECTION
-from fitnoise.mechanisms.projection.view import View
+from fitnoise.mechanisms.projection.view import RowSpaceView
 from fitnoise.mechanisms.tables import TablePart, refuse_pointless
 from fitnoise.request.publication import Publication, Setting, SmallDatabase, Variant
 from fitnoise.solving.certificates import Evidence, ky_fan_certificate
-from fitnoise.solving.ky_fan import Design, ky_fan_design
+from fitnoise.solving.ky_fan import KyFanDesign, ky_fan_design
 from fitnoise.solving.row_space import RowSpace, row_space
 from fitnoise.solving.sectors import Decomposition, decompose
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Chosen:
+class ChosenPart:
     """The part for a small database, and the comparison behind its setting. A given setting has no choice."""
 
     part: TablePart
-    choice: small.Choice | None
+    choice: small.SettingChoice | None
 
     @property
     def setting(self) -> Setting:
         """The index of the noise, and the temperature of the estimate."""
-        return View(self.part).setting
+        return RowSpaceView(self.part).setting
 
 
-def planned(asked: Publication, effort: Effort) -> TablePart:
+def planned(asked: Publication, effort: SearchOptions) -> TablePart:
     """Return the part for some tables, as the registry calls it."""
     if effort.refine or effort.start is not None or effort.device is not None or effort.seconds is not None:
         raise PlanError(
@@ -74,7 +74,7 @@ def planned(asked: Publication, effort: Effort) -> TablePart:
 
 def choose(
     publication: Publication, *, gap: float | None = None, progress: Callable[[int, float], None] | None = None
-) -> Chosen:
+) -> ChosenPart:
     """Choose k and τ for a small database, and return its plan.
 
     Args:
@@ -112,17 +112,19 @@ def choose(
     design = ky_fan_design(space.rows, setting.index, tolerance=goal / 4)
     tell(3, design.gap)
     strategy, reached = _rounded(d, space, design, goal)
-    settled = scaled(d, terms(publication, d), strategy, publication)
+    settled = scale_noise(d, terms(publication, d), strategy, publication)
     status = _status(asked, setting, choice, space, design)
     made = TablePart(PROJECTION, publication, settled, Evidence(design.weights, np.zeros(0)), status, setting)
     refuse_pointless(made.exact_cost)
     tell(4, reached)
     if wanted is not None and made.gap > wanted:
         raise gap_not_reached(made, wanted, design.status, allowance(d))
-    return Chosen(made, choice)
+    return ChosenPart(made, choice)
 
 
-def _setting(publication: Publication, asked: SmallDatabase, space: RowSpace) -> tuple[Setting, small.Choice | None]:
+def _setting(
+    publication: Publication, asked: SmallDatabase, space: RowSpace
+) -> tuple[Setting, small.SettingChoice | None]:
     """Return k and τ, by simulation unless they are given."""
     rank, cells = space.rows.shape
     if asked.index is not None and asked.index > rank:
@@ -155,7 +157,7 @@ def _setting(publication: Publication, asked: SmallDatabase, space: RowSpace) ->
     return choice.setting, choice
 
 
-def _rounded(d: Decomposition, space: RowSpace, design: Design, goal: float) -> tuple[Strategy, float]:
+def _rounded(d: Decomposition, space: RowSpace, design: KyFanDesign, goal: float) -> tuple[Strategy, float]:
     """Return integers of the fewest bits whose certificate is within the goal, or of the most bits; and their gap."""
     factor = (design.basis.T @ space.triangle) / np.sqrt(design.variances)[:, None]
     found: tuple[Strategy, float] | None = None
@@ -182,7 +184,7 @@ def _rounded(d: Decomposition, space: RowSpace, design: Design, goal: float) -> 
 
 
 def _status(
-    asked: SmallDatabase, setting: Setting, choice: small.Choice | None, space: RowSpace, design: Design
+    asked: SmallDatabase, setting: Setting, choice: small.SettingChoice | None, space: RowSpace, design: KyFanDesign
 ) -> str:
     """Return the status of the plan, in one line."""
     rank = len(space.rows)

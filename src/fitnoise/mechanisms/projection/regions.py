@@ -26,9 +26,9 @@ The first inequality holds as x* is one of the s. The last holds as no step from
 
 **Search.** The active set of Wolfe keeps affinely independent atoms. It adds the atom of least ⟨c, s⟩ and moves to the
 nearest point of the plane through all atoms. It drops the atoms whose weights would become negative. It ends after
-finitely many steps, with about as many products with Aᵀ as there are atoms. Above :data:`SUPPORT` atoms, steps between
-two atoms at a time (pairwise Frank-Wolfe) follow: each costs less, and there are many more. The gap is recomputed at
-the end, from x alone.
+finitely many steps, with about as many products with Aᵀ as there are atoms. Above :data:`MAX_ACTIVE_ATOMS` atoms, steps
+between two atoms at a time (pairwise Frank-Wolfe) follow: each costs less, and there are many more. The gap is
+recomputed at the end, from x alone.
 
 **Row space.** With U (m, r) an orthonormal basis of the columns of A, ‖A x − y‖² = ‖UᵀA x − Uᵀy‖² + ‖y − U Uᵀy‖². So
 the queries UᵀA (r, N) and answers Uᵀy give the same x and the same gap. The work is less if r is far below m.
@@ -69,28 +69,28 @@ RELATIVE = 1e-6
 ABSOLUTE = 1e-11
 """Least default tolerance, as part of ‖y‖², for a y in the region, whose distance is 0."""
 
-SUPPORT = 500
+MAX_ACTIVE_ATOMS = 500
 """Most atoms for the active set."""
 
 LARGEST, SMALLEST = 1e100, 1e-100
 """Size of the largest entry of queries and answers, whose squares are summed."""
 
-THIN = 1e-11
+MIN_PLANE_DISTANCE = 1e-11
 """Least relative distance of an atom from the plane of the others; smaller distances are raised to it."""
 
-NOTHING = 1e-15
+NEGLIGIBLE_WEIGHT = 1e-15
 """Weight of an atom, as part of n, that is treated as zero."""
 
-SAME = 4 * float(np.finfo(np.float64).eps)
+STALL_TOLERANCE = 4 * float(np.finfo(np.float64).eps)
 """Relative decrease of the distance that is treated as zero."""
 
-PATIENCE = 10
+MAX_STALLED_STEPS = 10
 """Steps, or hundreds of pairwise steps, without progress after which a search gives up."""
 
 REFRESH = 100
 """Pairwise steps between two computations of c from the queries."""
 
-CACHE = 2**25
+MAX_CACHED_NUMBERS = 2**25
 """Largest number of entries in cached columns of AᵀA, 256 MiB."""
 
 MEMORY = 20
@@ -100,7 +100,7 @@ ORTHONORMAL = 1e-8
 """Largest entry of |VᵀV − I| for directions V that pass as orthonormal."""
 
 
-class Ending(StrEnum):
+class ProjectionStatus(StrEnum):
     """The end of a search, as a sentence with the advice to the user."""
 
     CONVERGED = "the requested gap was reached"
@@ -110,7 +110,7 @@ class Ending(StrEnum):
 
 
 @runtime_checkable
-class Products(Protocol):
+class QueryProducts(Protocol):
     """Queries with their products, as an :class:`Operator` has them; a method `column(e)` is optional."""
 
     @property
@@ -132,12 +132,12 @@ class Products(Protocol):
         """
 
 
-Queries = ArrayLike | Products | sp.sparray | sp.spmatrix | ssl.LinearOperator
+Queries = ArrayLike | QueryProducts | sp.sparray | sp.spmatrix | ssl.LinearOperator
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Projection:
+class ProjectedPoint:
     """A point of the region, with a bound on its distance from the nearest one.
 
     weights: x (N,); for AT_MOST and EXACTLY a histogram of nonnegative numbers, for HULL signed, Σ|x| ≤ n.
@@ -150,7 +150,7 @@ class Projection:
     gap: float
     distance: float
     iterations: int
-    status: Ending
+    status: ProjectionStatus
 
 
 @final
@@ -162,7 +162,7 @@ class SplitProjection:
     """
 
     answers: Floats
-    tail: Projection
+    tail: ProjectedPoint
 
     @property
     def gap(self) -> float:
@@ -192,14 +192,14 @@ class EntropicProjection:
     gap: float
     distance: float
     iterations: int
-    status: Ending
+    status: ProjectionStatus
 
 
 # --- the arguments -----------------------------------------------------------------------------------------------
 
 
 @final
-class _Asked:
+class _FloatQueries:
     """The queries, with products that are always float64."""
 
     def __init__(self, queries: Queries) -> None:
@@ -212,7 +212,7 @@ class _Asked:
             linear = ssl.aslinearoperator(cast("Any", given))
             self.shape = linear.shape
             self._mv, self._rmv = linear.matvec, linear.rmatvec
-        elif isinstance(given, Products) and not isinstance(given, op.Dense):
+        elif isinstance(given, QueryProducts) and not isinstance(given, op.Dense):
             self.shape = given.shape
             self._mv, self._rmv = given.mv, given.rmv
             self.own = getattr(given, "column", None)
@@ -295,7 +295,7 @@ def _answers(y: ArrayLike, m: int) -> Floats:
 
 
 @final
-class _Watch:
+class _StopRule:
     """The stopping rule of a search."""
 
     def __init__(
@@ -327,26 +327,26 @@ class _Watch:
         """Return True if the gap is as small as requested."""
         return gap <= (max(RELATIVE * distance, self.floor) if self.tolerance is None else self.tolerance)
 
-    def verdict(self, ending: Ending, gap: float, distance: float) -> Ending:
+    def verdict(self, ending: ProjectionStatus, gap: float, distance: float) -> ProjectionStatus:
         """Return the end of the search, corrected by the last gap and distance."""
         if self.enough(gap, distance):
-            return Ending.CONVERGED
-        return Ending.STALLED if ending is Ending.CONVERGED else ending
+            return ProjectionStatus.CONVERGED
+        return ProjectionStatus.STALLED if ending is ProjectionStatus.CONVERGED else ending
 
-    def over(self, gap: float, distance: float) -> Ending | None:
+    def over(self, gap: float, distance: float) -> ProjectionStatus | None:
         """Return the reason to stop, or None if one more step follows."""
         self.idle += 1
-        if distance < self.least_distance * (1 - SAME) or gap < 0.99 * self.least_gap:
+        if distance < self.least_distance * (1 - STALL_TOLERANCE) or gap < 0.99 * self.least_gap:
             self.idle = 0
         self.least_gap, self.least_distance = min(gap, self.least_gap), min(distance, self.least_distance)
         if self.enough(gap, distance):
-            return Ending.CONVERGED
+            return ProjectionStatus.CONVERGED
         if self.iterations >= self.limit:
-            return Ending.ITERATIONS
+            return ProjectionStatus.ITERATIONS
         if self.iterations and time.monotonic() > self.deadline:
-            return Ending.TIME
+            return ProjectionStatus.TIME
         if self.idle > self.patience:
-            return Ending.STALLED
+            return ProjectionStatus.STALLED
         self.iterations += 1
         return None
 
@@ -355,10 +355,10 @@ class _Watch:
 
 
 @final
-class _Problem:
+class _AtomProblem:
     """Atoms 0..N−1 are the columns; N.. are 0 with AT_MOST, the negative columns with HULL. Weights sum to n."""
 
-    def __init__(self, asked: _Asked, y: Floats, size: float, region: Region) -> None:
+    def __init__(self, asked: _FloatQueries, y: Floats, size: float, region: Region) -> None:
         self.asked, self.y, self.size, self.region = asked, y, size, region
         self.cells = asked.shape[1]
         self.atoms = self.cells + {Region.EXACTLY: 0, Region.AT_MOST: 1, Region.HULL: self.cells}[region]
@@ -398,12 +398,12 @@ class _Problem:
         best = max(best, 0.0)
         return float(x @ (c + best)) + max(self.size - float(x.sum()), 0.0) * best
 
-    def result(self, x: Floats, watch: _Watch, ending: Ending) -> Projection:
+    def result(self, x: Floats, watch: _StopRule, ending: ProjectionStatus) -> ProjectedPoint:
         """Return the projection, with all numbers recomputed from x alone."""
         answers = self.asked.mv(x)
         residual = answers - self.y
         distance, gap = float(residual @ residual), self.gap(x, self.asked.rmv(residual))
-        return Projection(x, answers, gap, distance, watch.iterations, watch.verdict(ending, gap, distance))
+        return ProjectedPoint(x, answers, gap, distance, watch.iterations, watch.verdict(ending, gap, distance))
 
 
 # --- the active set ----------------------------------------------------------------------------------------------
@@ -417,7 +417,7 @@ class _Plane:
     affinely independent. root: R (s, s), upper triangular, with RᵀR = lifted · liftedᵀ.
     """
 
-    def __init__(self, problem: _Problem) -> None:
+    def __init__(self, problem: _AtomProblem) -> None:
         self.problem = problem
         first = problem.start()
         image = problem.image(first)
@@ -451,7 +451,7 @@ class _Plane:
         s = len(self.atoms)
         root = np.zeros((s + 1, s + 1))
         root[:s, :s], root[:s, s] = self.root, self.root @ mix
-        root[s, s] = max(math.sqrt(float(off @ off)), THIN * math.sqrt(float(new @ new)))
+        root[s, s] = max(math.sqrt(float(off @ off)), MIN_PLANE_DISTANCE * math.sqrt(float(new @ new)))
         self.root, self.lifted = root, np.vstack([self.lifted, new])
         self.atoms.append(atom)
         self.weights = np.append(self.weights, 0.0)
@@ -477,7 +477,7 @@ class _Plane:
                 return
             step = float(steep.sum()) / total * flat - steep  # of sum 0
             moved = self.weights + step
-            out = np.flatnonzero(moved <= NOTHING * size)
+            out = np.flatnonzero(moved <= NEGLIGIBLE_WEIGHT * size)
             if not len(out) or len(moved) == 1:
                 self.weights = moved * (size / float(moved.sum()))
                 return
@@ -485,11 +485,11 @@ class _Plane:
             part = min(float(lengths.min()), 1.0)
             self.weights = np.maximum(self.weights + part * step, 0.0)
             self.weights[out[np.argmin(lengths)]] = 0.0
-            self.drop(np.flatnonzero(self.weights <= NOTHING * size))
+            self.drop(np.flatnonzero(self.weights <= NEGLIGIBLE_WEIGHT * size))
             self.weights *= size / float(self.weights.sum())
 
 
-def _active_set(problem: _Problem, watch: _Watch, support: float) -> tuple[Floats, Ending | None]:
+def _active_set(problem: _AtomProblem, watch: _StopRule, support: float) -> tuple[Floats, ProjectionStatus | None]:
     """Return the weights of all atoms at the least gap, or the last weights and no ending above `support` atoms."""
     plane = _Plane(problem)
     least, best = math.inf, plane.spread()
@@ -514,12 +514,12 @@ def _active_set(problem: _Problem, watch: _Watch, support: float) -> tuple[Float
 
 
 @final
-class _Gram:
+class _GramColumns:
     """Columns of AᵀA, with a cache of the last used ones."""
 
-    def __init__(self, problem: _Problem) -> None:
+    def __init__(self, problem: _AtomProblem) -> None:
         self.problem, self.known = problem, dict[int, Floats]()
-        self.room = max(CACHE // problem.cells, 2)
+        self.room = max(MAX_CACHED_NUMBERS // problem.cells, 2)
 
     def column(self, atom: int) -> Floats:
         """Return ⟨a_e, atom⟩ for all cells e."""
@@ -536,9 +536,9 @@ class _Gram:
         return sign * found
 
 
-def _pairwise(problem: _Problem, watch: _Watch, weights: Floats) -> tuple[Floats, Ending]:
+def _pairwise(problem: _AtomProblem, watch: _StopRule, weights: Floats) -> tuple[Floats, ProjectionStatus]:
     """Move weight from the worst atom that has weight to the best atom, with exact line search, until the end."""
-    gram, asked, due = _Gram(problem), problem.asked, 0
+    gram, asked, due = _GramColumns(problem), problem.asked, 0
     least, best = math.inf, weights.copy()
     c, distance = np.zeros(problem.cells), 0.0
     while True:
@@ -586,7 +586,7 @@ def project(
     method: Method = "auto",
     iterations: int = 100_000,
     seconds: float | None = None,
-) -> Projection:
+) -> ProjectedPoint:
     """Find the point A x of a region that is nearest to the noisy answers y, to a certified gap.
 
     Args:
@@ -618,7 +618,7 @@ def project(
 
     **Source.** Section 3 of the paper, where the region is HULL and x is not computed; the module head has the search.
     """
-    asked = _Asked(queries)
+    asked = _FloatQueries(queries)
     answers = _answers(y, asked.shape[0])
     size = checked_positive("the size of the database", size)
     if region not in list(Region):
@@ -637,15 +637,15 @@ def project(
             f"Give one of {', '.join(get_args(Method))}.",
             "Nothing was computed.",
         )
-    problem = _Problem(asked, answers, size, Region(region))
-    watch = _Watch(float(answers @ answers), tolerance, iterations, seconds, PATIENCE)
-    ending: Ending | None = None
+    problem = _AtomProblem(asked, answers, size, Region(region))
+    watch = _StopRule(float(answers @ answers), tolerance, iterations, seconds, MAX_STALLED_STEPS)
+    ending: ProjectionStatus | None = None
     weights = np.zeros(problem.atoms)
     if method == "pairwise":
         weights[problem.start()] = size
     else:
-        weights, ending = _active_set(problem, watch, SUPPORT if method == "auto" else math.inf)
-    if ending is None or (method == "auto" and ending is Ending.STALLED):
+        weights, ending = _active_set(problem, watch, MAX_ACTIVE_ATOMS if method == "auto" else math.inf)
+    if ending is None or (method == "auto" and ending is ProjectionStatus.STALLED):
         watch.idle = 0
         weights, ending = _pairwise(problem, watch, weights)
     return problem.result(problem.histogram(weights), watch, ending)
@@ -658,7 +658,7 @@ def project(
 class _Tail:
     """The operator (I − V Vᵀ) A."""
 
-    def __init__(self, asked: _Asked, head: Floats) -> None:
+    def __init__(self, asked: _FloatQueries, head: Floats) -> None:
         self.asked, self.head, self.shape = asked, head, asked.shape
 
     def off(self, y: Floats) -> Floats:
@@ -709,7 +709,7 @@ def split_project(
 
     **Source.** Algorithm 1. The full projection, without a head, obeys the same bound up to a factor of 2 in one term.
     """
-    asked = _Asked(queries)
+    asked = _FloatQueries(queries)
     answers = _answers(y, asked.shape[0])
     v = np.asarray(head, dtype=np.float64)
     if (
@@ -748,9 +748,9 @@ def nearest_gap(queries: Queries, y: ArrayLike, weights: Floats, size: float, re
     Raises:
         WorkloadError: An argument is refused as in :func:`project`.
     """
-    asked = _Asked(queries)
+    asked = _FloatQueries(queries)
     answers = _answers(y, asked.shape[0])
-    problem = _Problem(asked, answers, checked_positive("the size of the database", size), Region(region))
+    problem = _AtomProblem(asked, answers, checked_positive("the size of the database", size), Region(region))
     return problem.gap(weights, asked.rmv(asked.mv(weights) - answers))
 
 
@@ -767,7 +767,7 @@ def entropic_gap(queries: Queries, y: ArrayLike, weights: Floats, size: float, t
     Raises:
         WorkloadError: An argument is refused as in :func:`entropic`.
     """
-    asked = _Asked(queries)
+    asked = _FloatQueries(queries)
     answers = _answers(y, asked.shape[0])
     size = checked_positive("the size of the database", size)
     temperature = checked_positive("a temperature", temperature)
@@ -778,7 +778,7 @@ def entropic_gap(queries: Queries, y: ArrayLike, weights: Floats, size: float, t
     return value - (float(nu @ answers) - 0.5 * float(nu @ nu) - size * temperature * log)
 
 
-class _Stop(Exception):
+class _ProjectionDone(Exception):
     """The end of the search."""
 
 
@@ -786,9 +786,11 @@ class _Stop(Exception):
 class _Dual:
     """D(ν) = ⟨ν, y⟩ − ½‖ν‖² − n λ log Σ_e ρ_e exp(a_eᵀν/λ), and the best ν so far."""
 
-    def __init__(self, asked: _Asked, y: Floats, size: float, temperature: float, logs: Floats, watch: _Watch) -> None:
+    def __init__(
+        self, asked: _FloatQueries, y: Floats, size: float, temperature: float, logs: Floats, watch: _StopRule
+    ) -> None:
         self.asked, self.y, self.size, self.temperature, self.logs = asked, y, size, temperature, logs
-        self.watch, self.ending = watch, Ending.STALLED
+        self.watch, self.ending = watch, ProjectionStatus.STALLED
         self.gap = math.inf
         self.multipliers = np.zeros_like(y)
 
@@ -798,7 +800,7 @@ class _Dual:
             exponents = self.logs + self.asked.rmv(nu) / self.temperature
         shift = float(exponents.max())
         if not math.isfinite(shift):
-            raise _Stop
+            raise _ProjectionDone
         parts = np.exp(exponents - shift)
         total = float(parts.sum())
         return np.maximum(parts * (self.size / total), np.finfo(float).tiny), shift + math.log(total)
@@ -814,7 +816,7 @@ class _Dual:
         ending = self.watch.over(gap, float(residual @ residual))
         if ending is not None:
             self.ending = ending
-            raise _Stop
+            raise _ProjectionDone
         return float(nu @ (0.5 * nu - self.y)) + self.size * self.temperature * log, gradient
 
 
@@ -864,7 +866,7 @@ def entropic(
 
     **Source.** This project.
     """
-    asked = _Asked(queries)
+    asked = _FloatQueries(queries)
     m, cells = asked.shape
     answers = _answers(y, m)
     size = checked_positive("the size of the database", size)
@@ -880,7 +882,7 @@ def entropic(
         )
     rho = rho / rho.max()
     rho /= rho.sum()
-    watch = _Watch(float(answers @ answers), tolerance, iterations, seconds, math.inf)
+    watch = _StopRule(float(answers @ answers), tolerance, iterations, seconds, math.inf)
     dual = _Dual(asked, answers, size, temperature, np.log(rho), watch)
     off = asked.mv(size * rho) - answers
     unit = math.sqrt(float(off @ off)) or 1.0
@@ -891,7 +893,7 @@ def entropic(
 
     import scipy.optimize as so  # takes as long as a small plan
 
-    with contextlib.suppress(_Stop):
+    with contextlib.suppress(_ProjectionDone):
         so.minimize(
             value,
             np.zeros(m),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fitnoise.kernel.units import Region
-from fitnoise.mechanisms.projection.simulation import Choice
-from fitnoise.reporting import Kind, Section, Value
+from fitnoise.mechanisms.projection.simulation import SettingChoice
+from fitnoise.reporting import Section, Value, ValueKind
 from fitnoise.request.publication import Setting, SmallDatabase, Variant
 from fitnoise.solving.certificates import Certificate
 
@@ -45,9 +45,9 @@ def database(small: SmallDatabase, setting: Setting) -> Section:
         ),
         (
             *_of(setting),
-            Value("size", small.size, Kind.COUNT, spoken=True),
-            Value("limit", limit, Kind.WORDS, spoken=True),
-            Value("estimate", estimate, Kind.WORDS, spoken=True),
+            Value("size", small.size, ValueKind.COUNT, spoken=True),
+            Value("limit", limit, ValueKind.WORDS, spoken=True),
+            Value("estimate", estimate, ValueKind.WORDS, spoken=True),
         ),
         place=("setting",),
     )
@@ -63,10 +63,10 @@ def proof(certificate: Certificate, setting: Setting) -> Section:
         "proof",
         (told,),
         (
-            Value("value", certificate.value, Kind.OPTIMUM),
-            Value("bound", certificate.bound, Kind.OPTIMUM),
-            Value("gap", certificate.gap, Kind.GAP),
-            Value("index", setting.index, Kind.COUNT, spoken=True),
+            Value("value", certificate.value, ValueKind.OPTIMUM),
+            Value("bound", certificate.bound, ValueKind.OPTIMUM),
+            Value("gap", certificate.gap, ValueKind.GAP),
+            Value("index", setting.index, ValueKind.COUNT, spoken=True),
         ),
     )
 
@@ -76,14 +76,14 @@ def chosen(setting: Setting) -> Section:
     return Section("", values=_of(setting), place=("setting",))
 
 
-def tried(choice: Choice | None) -> Section:
+def tried(choice: SettingChoice | None) -> Section:
     """Return the section with every simulated setting; an empty list for a given setting."""
     if choice is None:
         return Section("", values=(Value("settings", []),))
     return Section("", tables=(choice.compared(),))
 
 
-def explained(choice: Choice | None, status: str) -> Section:
+def explained(choice: SettingChoice | None, status: str) -> Section:
     """Return the section on the columns of the comparison and on the choice."""
     columns = (
         "mean squared errors per number in people², on public histograms; plain: before projection; bounds: proven; "
@@ -94,5 +94,5 @@ def explained(choice: Choice | None, status: str) -> Section:
 
 
 def _of(setting: Setting) -> tuple[Value, ...]:
-    temperature = Value("temperature", setting.temperature, Kind.NUMBER)
-    return Value("index", setting.index, Kind.COUNT), temperature
+    temperature = Value("temperature", setting.temperature, ValueKind.NUMBER)
+    return Value("index", setting.index, ValueKind.COUNT), temperature

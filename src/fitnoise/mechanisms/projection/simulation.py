@@ -52,33 +52,33 @@ from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.checks import checked_positive, checked_whole
 from fitnoise.kernel.units import Region
 from fitnoise.mechanisms.projection.regions import Estimator, entropy_weight
-from fitnoise.reporting import Column, Kind, Plain, Table, aligned
-from fitnoise.request.publication import WARMEST, Setting
-from fitnoise.solving.fixed import Fixed
-from fitnoise.solving.ky_fan import Design, ky_fan_design
+from fitnoise.reporting import Plain, ReportColumn, ReportTable, ValueKind, aligned
+from fitnoise.request.publication import MAX_TEMPERATURE, Setting
+from fitnoise.solving.fixed import FixedGenerator
+from fitnoise.solving.ky_fan import KyFanDesign, ky_fan_design
 
 KINDS = ("uniform", "Dirichlet 0.2", "Dirichlet 0.02", "few cells")
 """Kinds of public histograms, from flat to spiked."""
 
-FLAT = KINDS[:3]
+FLAT_KINDS = KINDS[:3]
 """Kinds that fill many cells; on the other kind the uniform guess is poor at any n."""
 
-FEW = (1, 4, 16, 64)
+SPIKE_CELLS = (1, 4, 16, 64)
 """Numbers of cells of the last kind, one number for each draw."""
 
-DRAWS = len(FEW)
+DRAWS = len(SPIKE_CELLS)
 """Number of histograms of each kind."""
 
 TEMPERATURES = (0.0, 0.01, 0.03, 0.1)
 """Temperatures τ in the comparison; from a thousand records on it needs the smallest positive one."""
 
-COARSE = 1e-4
+COMPARISON_GAP = 1e-4
 """Gap of designs that are only compared; the error changes by about as much."""
 
-NEAR = 0.8
+UNIFORM_ERROR_FRACTION = 0.8
 """Ratio to the error of the uniform guess above which the noise gains too little for its privacy cost."""
 
-ACCURACY = 1e-4
+ESTIMATE_TOLERANCE = 1e-4
 """Squared distance of a simulated estimate from the exact one, over the expected squared length of the noise."""
 
 NOISES, HISTOGRAMS = 2**40, 0
@@ -87,10 +87,10 @@ NOISES, HISTOGRAMS = 2**40, 0
 OUT, IN = 3, 8
 """Numbers of columns to try in an exchange."""
 
-GAIN = 1e-3
+MIN_RELATIVE_GAIN = 1e-3
 """Relative gain of a set of columns below which it is treated as zero, so that exchanges end."""
 
-FIRST = 5
+FIRST_INDEX = 5
 """Least k above 1 in the comparison; the next ones are twice as large each."""
 
 # --- public histograms --------------------------------------------------------------------------------------------
@@ -134,22 +134,22 @@ def public_histograms(cells: int, size: int) -> tuple[PublicHistogram, ...]:
         * The counts are integers of sum n, equal in every call.
     """
     n_cells, n = checked_whole("cells", cells), checked_whole("size", size)
-    rng = Fixed(HISTOGRAMS)
+    rng = FixedGenerator(HISTOGRAMS)
     found = []
     for kind in KINDS:
         for draw in range(DRAWS):
             if kind == "few cells":
-                places = rng.integers(0, n_cells, (FEW[draw],))
+                places = rng.integers(0, n_cells, (SPIKE_CELLS[draw],))
                 own = places[np.arange(n) % len(places)]
             elif kind == "uniform":
                 own = rng.integers(0, n_cells, (n,))
             else:
-                own = _drawn(_dirichlet(rng, n_cells, float(kind.split()[1])), rng.uniform(0, 1, (n,)))
+                own = _sample_cells(_dirichlet(rng, n_cells, float(kind.split()[1])), rng.uniform(0, 1, (n,)))
             found.append(PublicHistogram(kind, draw, np.bincount(own, minlength=n_cells).astype(np.float64)))
     return tuple(found)
 
 
-def _dirichlet(rng: Fixed, cells: int, alpha: float) -> Floats:
+def _dirichlet(rng: FixedGenerator, cells: int, alpha: float) -> Floats:
     """Return weights (N,): Gamma(α) is Gamma(1 + α) U^(1/α), in logarithms, as it underflows for small α."""
     u = rng.uniform(2.0**-54, 1.0, (2, cells))
     logs = np.log(gammaincinv(1 + alpha, u[0])) + np.log(u[1]) / alpha
@@ -157,7 +157,7 @@ def _dirichlet(rng: Fixed, cells: int, alpha: float) -> Floats:
     return np.asarray(weights / weights.sum())
 
 
-def _drawn(weights: Floats, uniform: Floats) -> NDArray[np.int64]:
+def _sample_cells(weights: Floats, uniform: Floats) -> NDArray[np.int64]:
     """Return the cell of each record, by inversion."""
     return np.minimum(np.searchsorted(np.cumsum(weights), uniform, side="right"), len(weights) - 1)
 
@@ -182,14 +182,14 @@ def indices(rank: int, cells: int, size: int, multiplier: float) -> tuple[int, .
     """
     r, n, s = checked_whole("rank", rank), checked_whole("size", size), _multiplier(multiplier)
     limit = min(0.8 * r, 2 * n * _root_log(2 * checked_whole("cells", cells)) / s)
-    found, k = [1], FIRST
+    found, k = [1], FIRST_INDEX
     while k <= limit:
         found.append(k)
         k *= 2
     return tuple(found) if r == 1 else (*found, r)
 
 
-def candidate_designs(rows: Floats, ks: Sequence[int], *, tolerance: float = COARSE) -> tuple[Design, ...]:
+def candidate_designs(rows: Floats, ks: Sequence[int], *, tolerance: float = COMPARISON_GAP) -> tuple[KyFanDesign, ...]:
     """Return the Ky Fan designs of some indices, accurate enough to compare. Solve the chosen one again at 1e-6.
 
     A design after the first that has no spikes is left out: it is equal noise in all directions, that of k = 1.
@@ -208,7 +208,7 @@ def candidate_designs(rows: Floats, ks: Sequence[int], *, tolerance: float = COA
     return tuple(design for i, design in enumerate(made) if design.spikes or not i)
 
 
-def penalty(rows: Floats, design: Design, multiplier: float, temperature: float) -> float:
+def penalty(rows: Floats, design: KyFanDesign, multiplier: float, temperature: float) -> float:
     """Return λ = τ s mean_e (b_eᵀ Σ b_e)^½, the weight of the entropy relative to half a squared distance; in people².
 
     s (b_eᵀ Σ b_e)^½ is the standard deviation of b_eᵀ w, the noise in the slope at cell e.
@@ -258,7 +258,7 @@ class Bounds:
 
 
 def bounds(
-    design: Design, rows: Floats, size: int, multiplier: float, m: int, region: Region = Region.AT_MOST
+    design: KyFanDesign, rows: Floats, size: int, multiplier: float, m: int, region: Region = Region.AT_MOST
 ) -> Bounds:
     """Return the bounds of Lemma 3.0.2 for every split, and without one.
 
@@ -306,7 +306,7 @@ def bounds(
 
 @final
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class SettingComparison:
     """Simulated errors of every setting on every kind of histogram.
 
     m, rank, size, multiplier, region: The arguments of the simulation. kinds: Kinds of histograms (h,). settings: The
@@ -340,13 +340,13 @@ class Comparison:
 def simulate(
     rows: Floats,
     m: int,
-    designs: Sequence[Design],
+    designs: Sequence[KyFanDesign],
     size: int,
     multiplier: float,
     temperatures: Sequence[float] = TEMPERATURES,
     region: Region = Region.AT_MOST,
     repeats: int = 1,
-) -> Comparison:
+) -> SettingComparison:
     """Measure public histograms with every design, estimate at every temperature, and average the squared errors.
 
     The noise is s Σ^½ z, Σ^½ the symmetric root, with the same standard normal z (r,) for all settings. Common noise
@@ -384,14 +384,14 @@ def simulate(
     squares: dict[str, list[list[float]]] = {kind: [] for kind in KINDS}
     guesses: dict[str, list[float]] = {kind: [] for kind in KINDS}
     with one_thread():
-        ways = [_Way(rows, design, size, multiplier, t, region) for design, t in settings]
+        ways = [_PreparedSetting(rows, design, size, multiplier, t, region) for design, t in settings]
         flat = rows.mean(axis=1) * size
         for histogram, truth, z in _databases(rows, size, repeats):
             squares[histogram.kind].append([float((way.error(truth, z) ** 2).sum()) for way in ways])
             guesses[histogram.kind].append(float(((truth - flat) ** 2).sum()))
     every = np.array([squares[kind] for kind in KINDS]) / queries  # (h, samples, c)
     samples = every.shape[1]
-    return Comparison(
+    return SettingComparison(
         m=queries,
         rank=designs[0].rank,
         size=size,
@@ -410,7 +410,7 @@ def simulate(
 
 def error_samples(
     rows: Floats,
-    design: Design,
+    design: KyFanDesign,
     size: int,
     multiplier: float,
     temperature: float,
@@ -442,7 +442,7 @@ def error_samples(
     """
     errors: dict[str, list[Floats]] = {kind: [] for kind in KINDS}
     with one_thread():
-        way = _Way(rows, design, size, multiplier, temperature, region, head)
+        way = _PreparedSetting(rows, design, size, multiplier, temperature, region, head)
         for histogram, truth, z in _databases(rows, size, repeats):
             errors[histogram.kind].append(way.error(truth, z))
     return {kind: np.array(own) for kind, own in errors.items()}
@@ -450,7 +450,7 @@ def error_samples(
 
 def _databases(rows: Floats, size: int, repeats: int) -> Iterator[tuple[PublicHistogram, Floats, Floats]]:
     """Yield every public histogram, its answers (r,) and a standard normal z (r,), `repeats` times."""
-    rng = Fixed(NOISES)
+    rng = FixedGenerator(NOISES)
     for histogram in public_histograms(rows.shape[1], size):
         truth = rows @ histogram.counts
         for _ in range(checked_whole("repeats", repeats)):
@@ -458,13 +458,13 @@ def _databases(rows: Floats, size: int, repeats: int) -> Iterator[tuple[PublicHi
 
 
 @final
-class _Way:
+class _PreparedSetting:
     """One setting, with its noise and its estimate."""
 
     def __init__(
         self,
         rows: Floats,
-        design: Design,
+        design: KyFanDesign,
         size: int,
         multiplier: float,
         temperature: float,
@@ -492,7 +492,7 @@ class _Way:
         self.estimate = Estimator(rows, checked_whole("size", size), region, weight, head)
         self.root = multiplier * np.sqrt(design.variances)
         self.basis = design.basis
-        self.enough = ACCURACY * float((self.root**2).sum())
+        self.enough = ESTIMATE_TOLERANCE * float((self.root**2).sum())
 
     def noise(self, z: Floats) -> Floats:
         """Return w = s Σ^½ z (r,)."""
@@ -511,14 +511,14 @@ class _Way:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Choice:
+class SettingChoice:
     """The chosen setting, and the comparison behind the choice.
 
     setting: k and τ. position: Its index in the comparison. regret: Its largest regret over kinds of histograms.
     why: One sentence. warnings: Sentences; possibly none.
     """
 
-    comparison: Comparison
+    comparison: SettingComparison
     setting: Setting
     position: int
     regret: float
@@ -539,27 +539,27 @@ class Choice:
         """Return the comparison as lines of text, with a mark at the chosen line."""
         return "\n".join(aligned(self.compared()))
 
-    def compared(self) -> Table:
+    def compared(self) -> ReportTable:
         """Return the comparison, a row for each setting: mean squared errors per query in people².
 
         A warm setting has no bound.
         """
         c = self.comparison
         columns = (
-            Column("chosen", "", spoken=True),
-            Column("index", "k", Kind.COUNT),
-            Column("spikes", "t", Kind.COUNT, spoken=True),
-            Column("temperature", "temperature", Kind.NUMBER),
-            Column("errors"),
-            *(Column(kind, kind, Kind.SIMULATED, spoken=True) for kind in c.kinds),
-            Column("regret", "regret", Kind.RATIO, spoken=True),
-            Column("plain", "plain", Kind.PEOPLE, spoken=True),
-            Column("bound", "bound", Kind.PEOPLE, spoken=True),
-            Column("split at k", "split at k", Kind.PEOPLE, spoken=True),
-            Column("split at t", "split at t", Kind.PEOPLE, spoken=True),
+            ReportColumn("chosen", "", spoken=True),
+            ReportColumn("index", "k", ValueKind.COUNT),
+            ReportColumn("spikes", "t", ValueKind.COUNT, spoken=True),
+            ReportColumn("temperature", "temperature", ValueKind.NUMBER),
+            ReportColumn("errors"),
+            *(ReportColumn(kind, kind, ValueKind.SIMULATED, spoken=True) for kind in c.kinds),
+            ReportColumn("regret", "regret", ValueKind.RATIO, spoken=True),
+            ReportColumn("plain", "plain", ValueKind.PEOPLE, spoken=True),
+            ReportColumn("bound", "bound", ValueKind.PEOPLE, spoken=True),
+            ReportColumn("split at k", "split at k", ValueKind.PEOPLE, spoken=True),
+            ReportColumn("split at t", "split at t", ValueKind.PEOPLE, spoken=True),
         )
         guess = ("", "", "", "uniform guess", None, *c.guesses.tolist(), *[None] * 5)
-        return Table("settings", columns, tuple(map(self._row, range(len(c.settings)))), foot=(guess,))
+        return ReportTable("settings", columns, tuple(map(self._row, range(len(c.settings)))), foot=(guess,))
 
     def _row(self, i: int) -> tuple[Plain, ...]:
         c, setting, proven = self.comparison, self.comparison.settings[i], self.comparison.bounds[i]
@@ -570,7 +570,7 @@ class Choice:
         return (*own, *zip(errors, c.deviations[i].tolist(), strict=True), *told)
 
 
-def choose(comparison: Comparison) -> Choice:
+def choose(comparison: SettingComparison) -> SettingChoice:
     """Return the setting of least largest regret over the kinds of histograms; the first of equals.
 
     The regret of a setting on a kind of histogram is its simulated error over the least simulated error of any setting
@@ -594,22 +594,24 @@ def choose(comparison: Comparison) -> Choice:
         f"k = {setting.index} with {estimate}: on no kind of public histogram is its simulated error more than "
         f"{regret:.3f} times that of the best of {len(comparison.settings)} settings."
     )
-    return Choice(comparison, setting, position, regret, why, tuple(_warnings(comparison, position)))
+    return SettingChoice(comparison, setting, position, regret, why, tuple(_warnings(comparison, position)))
 
 
-def _warnings(comparison: Comparison, position: int) -> Iterator[str]:
+def _warnings(comparison: SettingComparison, position: int) -> Iterator[str]:
     own = dict(zip(comparison.kinds, comparison.errors[position], strict=True))
     guess = dict(zip(comparison.kinds, comparison.guesses, strict=True))
-    near = [kind for kind in FLAT if own[kind] >= NEAR * guess[kind]]
-    if len(near) == len(FLAT):
+    near = [kind for kind in FLAT_KINDS if own[kind] >= UNIFORM_ERROR_FRACTION * guess[kind]]
+    if len(near) == len(FLAT_KINDS):
         yield (
             f"everything is near the uniform guess: unless most records are in a few cells, the simulated error is not "
-            f"below {NEAR:g} of that of spreading {comparison.size:,} records evenly over all cells, which reads no "
+            f"below {UNIFORM_ERROR_FRACTION:g} of that of spreading {comparison.size:,} records evenly over all "
+            f"cells, which reads no "
             "data. Ask for fewer queries, spend more, or answer uniformly."
         )
     elif near:
         yield (
-            f"on histograms like {' and '.join(near)} the simulated error is not below {NEAR:g} of that of spreading "
+            f"on histograms like {' and '.join(near)} the simulated error is not below {UNIFORM_ERROR_FRACTION:g} of "
+            f"that of spreading "
             f"{comparison.size:,} records evenly over all cells, which reads no data."
         )
     if comparison.settings[position].index >= comparison.rank:
@@ -660,12 +662,12 @@ def _multiplier(s: float) -> float:
 
 
 def _warm(temperature: float) -> None:
-    if not 0 <= temperature <= WARMEST:
+    if not 0 <= temperature <= MAX_TEMPERATURE:
         raise WorkloadError(
             "temperature-out-of-range",
             f"The temperature is {temperature!r}.",
-            f"Above {WARMEST:g}, the estimate smooths too much.",
-            f"Give a temperature from 0 to {WARMEST:g}.",
+            f"Above {MAX_TEMPERATURE:g}, the estimate smooths too much.",
+            f"Give a temperature from 0 to {MAX_TEMPERATURE:g}.",
             "Nothing was planned.",
         )
 

@@ -18,7 +18,7 @@ from fitnoise.solving.row_space import RowSpace, row_space
 
 @final
 @dataclass(frozen=True, eq=False)
-class View:
+class RowSpaceView:
     """A part for a small database in row space. `of`: The part.
 
     Raises:
